@@ -3,9 +3,9 @@
 
 #include <graticule/models/forcing.hpp>
 
-#include "data/background.hpp"
-#include "data/batches.hpp"
-#include "data/sample_store.hpp"
+#include "background.hpp"
+#include "batches.hpp"
+#include "sample_store.hpp"
 #include "states.hpp"
 
 #include <array>

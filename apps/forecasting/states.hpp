@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "data/fields.hpp"
+#include "fields.hpp"
 #include "time_steps.hpp"
 
 #include <memory>

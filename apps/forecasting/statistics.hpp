@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "data/channels.hpp"
-#include "data/data_teams.hpp"
-#include "data/missing_cells.hpp"
+#include "channels.hpp"
+#include "data_teams.hpp"
+#include "missing_cells.hpp"
 #include "sequences.hpp"
 
 #include <vector>

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "time_steps.hpp"
 
+#include <graticule/app/numbers.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 namespace graticule::forecast {
 
 Lead parse_lead(std::string const& option, std::string const& text) {
-  Index steps = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  if (error == std::errc() && end == text.data() + text.size()) {
-    if (steps < 1 || steps > 1'000'000)
-      throw Error(Fault::usage, "BadOption", option + " " + text + " is no number of steps of the time axis");
-    return {.steps = steps};
+  if (auto const steps = app::number_from<Index>(text)) {
+    if (*steps < 1 || *steps > 1'000'000)
+      throw Error(Fault::usage, "BadOption", option + " " + text + " is not a number of steps of the time axis");
+    return {.steps = *steps};
   }
   return {.duration = parse_duration(option, text)};
 }

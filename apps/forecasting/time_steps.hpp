@@ -3,7 +3,7 @@
 
 #include <graticule/models/description.hpp>
 
-#include "data/names.hpp"
+#include "names.hpp"
 
 #include <optional>
 #include <string>

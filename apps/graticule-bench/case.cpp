@@ -1,46 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "case.hpp"
 
-#include <charconv>
-#include <optional>
-#include <string_view>
+#include <graticule/app/numbers.hpp>
 
 namespace graticule::bench {
 
 namespace {
 
-std::optional<Index> number(std::string_view text) {
-  Index value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > (Index(1) << 20)) return {};
-  return value;
-}
-
-/// `721x1440`
-std::optional<Indices> two_numbers(std::string_view text) {
-  auto const x = text.find('x');
-  if (x == std::string_view::npos) return {};
-  auto const first = number(text.substr(0, x));
-  auto const second = number(text.substr(x + 1));
-  if (!first || !second) return {};
-  return Indices{*first, *second};
-}
-
 ProcessGrid partition_of(Options const& options, Comm const& comm) {
-  if (options.partition == "auto") return bands(comm);
-  auto const ranks = two_numbers(options.partition);
-  if (!ranks || (*ranks)[0] * (*ranks)[1] != comm.num_ranks())
-    throw Error(Fault::usage, "BadOption",
-                "--partition " + options.partition +
-                    " is neither auto nor ROWSxCOLUMNS with as many ranks as started, " +
-                    std::to_string(comm.num_ranks()));
-  return ProcessGrid(*ranks);
+  return options.partition == "auto" ? bands(comm) : app::parse_partition(options.partition, comm.num_ranks());
 }
 
 std::vector<Width> widths_of(Options const& options) {
   if (options.widths.empty()) return {{options.width, options.width}, {options.width, options.width}};
-  auto const both = number(options.widths);
-  auto const widths = both ? Indices{*both, *both} : two_numbers(options.widths).value_or(Indices{0, 0});
+  auto const both = app::count_from(options.widths);
+  auto const widths = both ? Indices{*both, *both} : app::two_counts_from(options.widths).value_or(Indices{0, 0});
   if (widths[0] + widths[1] == 0)
     throw Error(Fault::usage, "BadOption",
                 "--widths " + options.widths + " is neither a number of cells nor ROWSxCOLUMNS such as 1x2");
@@ -62,7 +36,7 @@ std::string misplaced_option(Options const& options) {
 }
 
 void set_grid(Options& options) {
-  auto const grid = two_numbers(options.grid);
+  auto const grid = app::two_counts_from(options.grid);
   if (!grid || (*grid)[0] < 2 || (*grid)[1] < 2)
     throw Error(Fault::usage, "BadOption", "--grid " + options.grid + " is not LATITUDESxLONGITUDES such as 721x1440");
   options.num_rows = (*grid)[0];

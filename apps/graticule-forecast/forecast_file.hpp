@@ -4,7 +4,7 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/models/description.hpp>
 
-#include "data/companions.hpp"
+#include "companions.hpp"
 #include "states.hpp"
 
 #include <filesystem>

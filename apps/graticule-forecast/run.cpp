@@ -8,16 +8,16 @@
 #include <graticule/nn_bridge/call/traffic.hpp>
 #include <graticule/partition/cuts.hpp>
 
-#include "data/data_teams.hpp"
+#include "data_teams.hpp"
 #include "forecast_file.hpp"
 #include "map_picture.hpp"
 #include "network_device.hpp"
 #include "networks.hpp"
-#include "output/forecast_outputs.hpp"
-#include "output/outputs.hpp"
+#include "score_report.hpp"
 #include "spectra.hpp"
 #include "spectra_table.hpp"
 #include "units.hpp"
+#include "whole_field.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -661,7 +661,7 @@ class Run {
         HaloPlan(teams_.domain(), layout_, {{1, 1}, {1, 1}}, cells_.grid.boundary).paths(),
         {"halo exchanges and repartitions of this run", double(sent.num_messages), double(sent.bytes)});
     context_.report.data()["forecast"] = nullptr;
-    if (has_scores) context_.report.data()["forecast"] = train::forecast_report(*scores_, scored);
+    if (has_scores) context_.report.data()["forecast"] = forecast_report(*scores_, scored);
     context_.report.data()["starts"] = nlohmann::ordered_json::array();
     for (Seconds const time : starts_) context_.report.data()["starts"].push_back(time_text(time));
     for (auto const& file : networks_->files()) context_.report.data()["networks"].push_back(file.string());
@@ -672,7 +672,7 @@ class Run {
       if (context_.comm.rank() != 0) return;
       if (has_scores) {
         write_complete_file(options_.output / "scores.csv",
-                            train::score_header() + train::score_lines(*scores_, scored, 0, 0, "forecast"));
+                            score_header() + score_lines(*scores_, scored, 0, 0, "forecast"));
         draw_scores();
       }
       draw_kept();
@@ -942,7 +942,7 @@ std::vector<Seconds> start_times(std::vector<std::string> const& texts, TimeStep
     }
     if (starts.size() == before)
       throw Error(Fault::usage, "BadOption",
-                  "--start " + text + " is no time of the input with " + std::to_string(history - 1) +
+                  "--start " + text + " is not a time of the input with " + std::to_string(history - 1) +
                       " earlier states, one lead apart; the input has " + std::to_string(steps.num_times()) +
                       " times from " + time_text(steps.times().front()) + " to " + time_text(steps.times().back()));
   }

@@ -5,8 +5,8 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/models/description.hpp>
 
-#include "data/missing_cells.hpp"
-#include "data/partition.hpp"
+#include "missing_cells.hpp"
+#include "partition.hpp"
 #include "scores.hpp"
 #include "smooth_noise.hpp"
 #include "time_steps.hpp"

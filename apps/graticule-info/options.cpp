@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "options.hpp"
 
+#include <graticule/app/numbers.hpp>
 #include <graticule/partition/cuts_file.hpp>
 
-#include <charconv>
+#include <algorithm>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -26,24 +27,10 @@ std::vector<std::string> split(std::string const& text, char separator) {
   return parts;
 }
 
-/// A whole number that fills all of `text`.
-std::optional<Index> whole_number(std::string const& text) {
-  Index value = 0;
-  auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || end != text.data() + text.size() || value < 0) return {};
-  return value;
-}
-
 /// Two numbers separated by `x`, each at least `least`.
 std::optional<Indices> two_numbers(std::string const& text, Index least) {
-  Indices numbers;
-  for (auto const& part : split(text, 'x')) {
-    auto const number = whole_number(part);
-    if (!number || *number < least || numbers.size() == 2) return {};
-    numbers.push_back(*number);
-  }
-  if (numbers.size() != 2) return {};
-  return numbers;
+  auto const numbers = app::two_counts_from(text);
+  return numbers && std::min((*numbers)[0], (*numbers)[1]) >= least ? numbers : std::nullopt;
 }
 
 Edge parse_edge(std::string const& name, std::string const& text, Index num_rows) {
@@ -61,7 +48,7 @@ Cuts parse_list(std::string const& list, Index extent, char const* cells) {
   std::vector<Index> sizes;
   Index sum = 0;
   for (auto const& part : split(list, ',')) {
-    auto const size = whole_number(part);
+    auto const size = app::count_from(part);
     if (!size)
       throw Error(Fault::usage, "BadCuts",
                   "--cuts: '" + part + "' is not a number of " + cells +
@@ -123,7 +110,7 @@ std::vector<Width> parse_widths(std::string const& text) {
   for (auto const& part : split(text, 'x')) {
     std::vector<Index> sides;
     for (auto const& side : split(part, ':'))
-      if (auto const number = whole_number(side); number && *number <= (Index(1) << 30)) sides.push_back(*number);
+      if (auto const number = app::count_from(side); number && *number <= (Index(1) << 30)) sides.push_back(*number);
     if (sides.size() != split(part, ':').size() || sides.size() > 2) sides.clear();
     if (sides.empty()) refuse("--halo", text, "LATITUDExLONGITUDE cells such as 1x1, or 2:1x1 for two sides");
     widths.push_back({sides.front(), sides.back()});

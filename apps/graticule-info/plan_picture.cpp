@@ -13,16 +13,16 @@ namespace graticule::info {
 namespace {
 
 /// Size of the page and the place of its parts, in pixels.
-constexpr double page_width = 1080;
 constexpr double map_left = 76;
 constexpr double map_top = 84;
 constexpr double map_width = 680;
 constexpr double panel_left = 790;
 constexpr double panel_right = 1052;
-constexpr double line_height = 19;
 
 using svg::element;
+using svg::line_height;
 using svg::number;
+using svg::page_width;
 using svg::words;
 
 /// The parts of one axis that have cells, and where they lie on the page.

@@ -311,7 +311,7 @@ ProcessGrid process_grid(Options const& options, int num_ranks) {
   }
   if (partition[0] * partition[1] != num_ranks)
     throw Error(Fault::usage, "BadOption",
-                "--partition " + options.partition + " is no grid of " + std::to_string(num_ranks) +
+                "--partition " + options.partition + " is not a grid of " + std::to_string(num_ranks) +
                     (num_ranks == 1 ? " rank" : " ranks"));
   return ProcessGrid{partition[0], partition[1]};
 }

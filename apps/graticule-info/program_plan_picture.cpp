@@ -9,13 +9,14 @@ namespace graticule::info {
 
 using svg::box;
 using svg::element;
+using svg::line_height;
 using svg::number;
+using svg::page_width;
 using svg::words;
 
 namespace {
 
 /// Places on the page, in pixels.
-constexpr double page_width = 1080;
 constexpr double left = 28;
 constexpr double strip_left = 330;
 constexpr double strip_width = 330;
@@ -24,7 +25,6 @@ constexpr double bytes_width = 170;
 constexpr double memory_left = 890;
 constexpr double bar_width = 100;
 constexpr double row_height = 46;
-constexpr double line_height = 19;
 
 constexpr std::int64_t most_periods = 6;
 constexpr std::int64_t most_parts = 110;  ///< patches along one strip: 3 pixels each
@@ -53,9 +53,9 @@ std::vector<std::string> wrapped(std::string const& text, std::size_t width) {
   return lines;
 }
 
-class Drawing {
+class ProgramDrawing {
  public:
-  explicit Drawing(ProgramPlan const& plan) : plan_(plan) {
+  explicit ProgramDrawing(ProgramPlan const& plan) : plan_(plan) {
     for (auto const& stage : plan.stages) {
       most_bytes_ = std::max(most_bytes_, stage.traffic.bytes());
       most_memory_ = std::max(most_memory_, stage.memory_bytes);
@@ -233,6 +233,6 @@ class Drawing {
 
 }  // namespace
 
-std::string to_svg(ProgramPlan const& plan) { return Drawing(plan).svg(); }
+std::string to_svg(ProgramPlan const& plan) { return ProgramDrawing(plan).svg(); }
 
 }  // namespace graticule::info

@@ -8,6 +8,10 @@
 /// Elements of SVG pictures, as text.
 namespace graticule::info::svg {
 
+/// Width of all pages and height of a line of text, in pixels.
+inline constexpr double page_width = 1080;
+inline constexpr double line_height = 19;
+
 /// A coordinate or length in pixels, with two digits after the point at most.
 [[nodiscard]] std::string number(double value);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Smooth global fields with a known truth: random rotational winds and the geopotential in balance with them.
 #include <graticule/app/driver.hpp>
+#include <graticule/app/numbers.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/layout.hpp>
-#include <graticule/partition/process_grid.hpp>
 
 #include "balanced_flow.hpp"
 
@@ -12,7 +12,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -51,24 +50,6 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--partition", options.partition,
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
   app.add_flag("--stream-function", options.stream_function, "Also write the stream function psi");
-}
-
-ProcessGrid process_grid(Options const& options, int num_ranks) {
-  if (options.partition == "auto") return ProcessGrid{num_ranks, 1};
-  auto const& text = options.partition;
-  auto const x = text.find('x');
-  auto const number = [](std::string_view part) {
-    int value = 0;
-    auto const [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    return error == std::errc() && end == part.data() + part.size() ? value : 0;
-  };
-  int const rows = x == std::string::npos ? 0 : number(std::string_view(text).substr(0, x));
-  int const columns = x == std::string::npos ? 0 : number(std::string_view(text).substr(x + 1));
-  if (rows < 1 || columns < 1 || Index(rows) * columns != num_ranks)
-    throw Error(Fault::usage, "BadOption",
-                "--partition " + text + " is neither auto nor ROWSxCOLUMNS with as many ranks as started, " +
-                    std::to_string(num_ranks));
-  return ProcessGrid{rows, columns};
 }
 
 /// In degrees, as the file lists them.
@@ -235,7 +216,8 @@ Index samples_at_once(Options const& options, Layout const& layout) {
 
 int run(app::Context& context, Options const& options) {
   auto const& comm = context.comm;
-  Layout const layout(process_grid(options, comm.num_ranks()), {options.num_latitudes, options.num_longitudes});
+  Layout const layout(app::parse_partition(options.partition, comm.num_ranks()),
+                      {options.num_latitudes, options.num_longitudes});
   context.report.set_partition(layout, {"latitude", "longitude"});
   auto const owned = layout.owned(comm.rank());
 

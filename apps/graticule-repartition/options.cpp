@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "options.hpp"
 
-#include <charconv>
+#include <graticule/app/numbers.hpp>
+
 #include <string_view>
 
 namespace graticule::archive {
@@ -10,13 +11,6 @@ namespace {
 
 [[noreturn]] void refuse(std::string const& option, std::string const& text, std::string const& expected) {
   throw Error(Fault::usage, "BadOption", option + " " + text + " is not " + expected);
-}
-
-std::optional<Index> whole_number(std::string_view text) {
-  Index value = 0;
-  auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || end != text.data() + text.size()) return {};
-  return value;
 }
 
 }  // namespace
@@ -41,7 +35,7 @@ ChunkWish parse_chunk(std::vector<std::string> const& parts) {
     auto const sign = part.find('=');
     auto const name = part.substr(0, sign);
     auto const value = sign == std::string::npos ? std::string() : part.substr(sign + 1);
-    auto const number = value == "all" ? std::optional<Index>(ChunkWish::whole) : whole_number(value);
+    auto const number = value == "all" ? std::optional<Index>(ChunkWish::whole) : app::count_from(value);
     if (name.empty() || !number || (value != "all" && *number < 1))
       refuse("--chunk", part, "DIMENSION=CELLS or DIMENSION=all, such as latitude=32,month=all; nor none or same");
     if (!wish.extents.emplace(name, *number).second) refuse("--chunk", part, "the only chunk of " + name);
@@ -51,8 +45,8 @@ ChunkWish parse_chunk(std::vector<std::string> const& parts) {
 
 std::optional<int> parse_deflate(std::string const& text) {
   if (text == "same") return {};
-  auto const level = whole_number(text);
-  if (!level || *level < 0 || *level > 9) refuse("--deflate", text, "0 to 9 or same");
+  auto const level = app::count_from(text);
+  if (!level || *level > 9) refuse("--deflate", text, "0 to 9 or same");
   return int(*level);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The shallow-water equations on the sphere, on the engine's halos.
 #include <graticule/app/driver.hpp>
+#include <graticule/app/numbers.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/complete_file.hpp>
@@ -15,7 +16,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -86,24 +86,6 @@ void declare(CLI::App& app, Options& o) {
                  "Stop with a checkpoint before this time: none, seconds, MM:SS, HH:MM:SS, or auto (SLURM's limit)");
 }
 
-int number_in(std::string_view part) {
-  int value = 0;
-  auto const [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-  return error == std::errc() && end == part.data() + part.size() ? value : 0;
-}
-
-ProcessGrid process_grid(std::string const& text, int num_ranks) {
-  if (text == "auto") return ProcessGrid{num_ranks, 1};
-  auto const x = text.find('x');
-  int const rows = x == std::string::npos ? 0 : number_in(std::string_view(text).substr(0, x));
-  int const columns = x == std::string::npos ? 0 : number_in(std::string_view(text).substr(x + 1));
-  if (rows < 1 || columns < 1 || Index(rows) * columns != num_ranks)
-    throw Error(Fault::usage, "BadOption",
-                "--partition " + text + " is neither auto nor ROWSxCOLUMNS with as many ranks as started, " +
-                    std::to_string(num_ranks));
-  return ProcessGrid{rows, columns};
-}
-
 /// Seconds of "6h", "30m", "90s" or "1d".
 double seconds_of(std::string const& text) {
   std::size_t used = 0;
@@ -161,7 +143,7 @@ swe::Scheme scheme_of(Options const& o) {
 }
 
 Layout layout_of(Options const& o, swe::Grid const& grid, int num_ranks) {
-  auto const processes = process_grid(o.partition, num_ranks);
+  auto const processes = app::parse_partition(o.partition, num_ranks);
   // Where rows are whole each rank filters its own polar rows; else all ranks share them.
   auto const rows = processes.extent(1) == 1 ? weighted_cuts(swe::PolarFilter::row_weights(grid), processes.extent(0))
                                              : balanced_cuts(grid.num_rows(), processes.extent(0));
@@ -207,9 +189,8 @@ class Run {
     if (done_ == 0) record();
   }
 
-  int run() {
+  int run(app::TimeLimit const& limit) {
     app::StopSignals const signals{SIGINT, SIGTERM, SIGUSR1};
-    app::TimeLimit const limit(o_.time_limit);
     Index const begin = done_;
     double const start = MPI_Wtime();
     auto progress = context_.progress("steps", schedule_.num_steps);
@@ -372,6 +353,7 @@ int run(app::Context& context, Options& o) {
     throw Error(Fault::usage, "BadOption",
                 fmt::format("--angle is for cases 1 and 2; --case {} has no axis to tilt", o.experiment.name));
   if (o.num_columns % 2 != 0) throw Error(Fault::usage, "BadOption", fmt::format("--nlon {} is odd", o.num_columns));
+  app::TimeLimit const limit(o.time_limit);
   run_agreed(context.comm, [&] {
     if (context.comm.rank() != 0) return;
     std::error_code error;
@@ -381,7 +363,7 @@ int run(app::Context& context, Options& o) {
     fs::remove(fs::path(o.output) / "stopped", error);
   });
   spdlog::info("{}", swe::describe(o.experiment.name));
-  return Run(context, o).run();
+  return Run(context, o).run(limit);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ Series::Series(Solver const& solver, std::filesystem::path path, std::string con
   comm_.max(exists);
   auto const lacks = [&](Index num_found) {
     return Error(Fault::input, "StateMismatch",
-                 path_.string() + " has " + std::to_string(num_found) + " records; the checkpoint goes on after " +
+                 path_.string() + " has " + std::to_string(num_found) + " records; the checkpoint resumes after " +
                      std::to_string(num_needed) + ": choose another --output, or --resume never");
   };
   if (num_needed > 0 && exists[0] == 0) throw lacks(0);

@@ -11,6 +11,7 @@
 #include "output/outputs.hpp"
 #include "output/prediction_file.hpp"
 #include "output/verify.hpp"
+#include "score_report.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -166,9 +167,9 @@ class LiveTables {
            std::string const& part) {
     if (!is_on()) return;
     if (!scores_)
-      scores_.emplace(options_.output / "scores.csv", score_header(),
+      scores_.emplace(options_.output / "scores.csv", forecast::score_header(),
                       is_resumed_ ? LiveTable::Begin::where_it_ends : LiveTable::Begin::anew);
-    scores_->append(score_lines(scores, description, epoch, step, part));
+    scores_->append(forecast::score_lines(scores, description, epoch, step, part));
   }
 
  private:
@@ -249,7 +250,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
                      {"test", outcome.num_test}};
   data["forecast_part"] = outcome.has_test ? "test" : "validation";
   data["forecast"] = nullptr;
-  if (outcome.scores) data["forecast"] = forecast_report(*outcome.scores, outcome.description);
+  if (outcome.scores) data["forecast"] = forecast::forecast_report(*outcome.scores, outcome.description);
   if (result.network.best_step) data["best_step"] = *result.network.best_step;
 }
 

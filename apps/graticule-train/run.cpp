@@ -3,9 +3,9 @@
 
 #include <graticule/partition/cuts.hpp>
 
-#include "data/survey.hpp"
 #include "forecast_run.hpp"
 #include "run_parts.hpp"
+#include "survey.hpp"
 
 #include <algorithm>
 #include <array>

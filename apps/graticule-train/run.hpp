@@ -3,11 +3,11 @@
 
 #include <graticule/models/description.hpp>
 
-#include "data/companions.hpp"
-#include "data/fields.hpp"
-#include "data/missing_cells.hpp"
-#include "data/partition.hpp"
+#include "companions.hpp"
+#include "fields.hpp"
+#include "missing_cells.hpp"
 #include "network/trained_network.hpp"
+#include "partition.hpp"
 #include "scores.hpp"
 
 #include <filesystem>

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <numeric>
 #include <thread>
@@ -19,6 +20,8 @@ namespace {
 /// How long a rank that ends waits for the others before it says so: all may end alike. One that fails is faster.
 constexpr double seconds_before_notice = 1;
 constexpr double seconds_before_failure = 0.2;
+/// How long a rank that leaves by `std::exit` waits until the others have its notice.
+constexpr double seconds_to_leave = 1;
 
 std::string& noted_end() {
   static auto& text = *new std::string;
@@ -56,6 +59,32 @@ void end_before_others() {
   check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, Channel::end_all, &key, nullptr), "MPI_Comm_create_keyval");
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
   check_mpi(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");
+  static bool const registered = std::atexit([] { Channel::leave(); }) == 0;
+  static_cast<void>(registered);
+}
+
+void Channel::leave() noexcept {
+  int ended = 1;
+  int is_main = 0;
+  MPI_Finalized(&ended);
+  // Another thread may be within MPI.
+  if (ended == 0) MPI_Is_thread_main(&is_main);
+  if (is_main == 0) return;
+  for (auto* channel : channels()) {
+    channel->leaves_ = true;
+    channel->tell_end(Fault::program, "it has called exit while others wait for it");
+  }
+  auto const begin = std::chrono::steady_clock::now();
+  auto const is_told = [](Channel* channel) {
+    channel->poll();
+    return channel->all_received();
+  };
+  while (!std::all_of(channels().begin(), channels().end(), is_told)) {
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > seconds_to_leave) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  // The launcher ends the others when it misses this rank.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
 }
 
 Channel::Channel(MPI_Comm parent) {
@@ -147,6 +176,7 @@ void Channel::tell_end(Fault fault, std::string const& text) noexcept {
   Notice notice;
   notice.kind = Notice::Kind::ended;
   notice.fault = std::int32_t(fault);
+  notice.number = leaves_ ? 1 : 0;
   notice.set_text(text);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) tell(r, notice);
@@ -199,6 +229,15 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   // The exception itself is caught after this, if ever.
   auto const why = noted_end().empty() ? std::string() : ", after " + noted_end();
+  // A rank that has left does not come to the end, and the launcher ends this one before it can show its exception.
+  bool const is_left = std::any_of(channels().begin(), channels().end(), [](Channel* channel) {
+    channel->poll();
+    return std::any_of(channel->received_.begin(), channel->received_.end(), [](Received const& received) {
+      return received.notice.kind == Notice::Kind::ended && received.notice.number != 0;
+    });
+  });
+  if (is_left && !noted_end().empty())
+    std::fprintf(stderr, "graticule: rank %d ends with %s\n", rank, noted_end().c_str());
   for (auto* channel : channels()) channel->begin_to_end();
   while (!std::all_of(channels().begin(), channels().end(), ended)) {
     double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -27,8 +27,10 @@ struct Notice {
 
   Kind kind = Kind::failed;
   std::int32_t fault = 0;
-  std::int64_t comm = 0;    ///< of a failure
-  std::int64_t number = 0;  ///< of a failure: the communicator's generation; else of the question
+  std::int64_t comm = 0;  ///< of a failure
+  /// Of a failure: the communicator's generation; of an end: 1 where the rank leaves without ending MPI; else of the
+  /// question.
+  std::int64_t number = 0;
   std::array<char, 1000> text{};
 
   void set_text(std::string const& words) noexcept;
@@ -88,6 +90,9 @@ class Channel {
   enum class Phase : std::uint8_t { meeting, listening, ended };
 
   friend void end_before_others();
+  /// For `std::exit` before MPI has ended: the other ranks learn why this one is gone, unless they take no notice for
+  /// a second.
+  static void leave() noexcept;
   static int end_all(MPI_Comm, int, void*, void*) noexcept;
   void tell_end(Fault fault, std::string const& text) noexcept;
   [[nodiscard]] bool all_received() noexcept;
@@ -105,6 +110,7 @@ class Channel {
   std::int64_t last_question_ = 0;
   std::vector<std::unique_ptr<Sent>> sent_;
   bool told_end_ = false;
+  bool leaves_ = false;
   Phase phase_ = Phase::meeting;
   MPI_Request meeting_ = MPI_REQUEST_NULL;
 };

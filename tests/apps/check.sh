@@ -147,7 +147,7 @@ case_info_program() {
     succeeds
     grep -qF 'and columns 5 0 43' out || fail "no bands of columns"
     run 3 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --partition 2x2
-    fails_with 2 "--partition 2x2 is no grid of 3 ranks"
+    fails_with 2 "--partition 2x2 is not a grid of 3 ranks"
     run 4 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --partition 2x2 --cuts 10,7,7
     fails_with 2 "3 parts of rows, the ranks 2"
     run 2 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --cuts 10,13
@@ -402,6 +402,7 @@ case_make_fields_cdo() {
 }
 
 case_make_fields_errors() {
+    local text
     run 3 "$BIN/graticule-make-fields" no/such/folder.nc --progress none
     fails_with 1 "does not exist"
     run 2 "$BIN/graticule-make-fields" x.nc --nlat 1
@@ -409,7 +410,13 @@ case_make_fields_errors() {
     run 2 "$BIN/graticule-make-fields"
     fails_with 2 "--out is required"
     run 2 "$BIN/graticule-make-fields" x.nc --partition 3x3
-    fails_with 2 "3x3"
+    fails_with 2 "--partition 3x3 does not match the 2 ranks"
+    for text in 2 2x x1 2x1x1 -2x-1 0x2 2y1; do
+        run 2 "$BIN/graticule-make-fields" x.nc --partition "$text"
+        fails_with 2 "--partition $text is neither 'auto' nor a process grid LATITUDExLONGITUDE"
+    done
+    run 2 "$BIN/graticule-make-fields" x.nc --partition 4294967298x4294967297
+    fails_with 2 "does not match the 2 ranks"
     [ -z "$(find . -type f ! -name out ! -name err)" ] || fail "something was left behind"
 }
 
@@ -723,7 +730,7 @@ case_bench_program() {
 
 case_bench_errors() {
     bench 2 halo --grid 12x16 --partition 3x1
-    fails_with 2 "with as many ranks as started, 2"
+    fails_with 2 "--partition 3x1 does not match the 2 ranks"
     bench 2 halo --grid 12
     fails_with 2 "is not LATITUDESxLONGITUDES"
     bench 2 halo --grid 12x16 --nlat 4

@@ -29,8 +29,8 @@ struct Operation {
 using Operations = std::map<std::string, std::function<Operation(Comm const&)>>;
 
 /// `PROGRAM OPERATION ACCIDENT [STEP]`: the operation six times, and at step STEP (3) the accident on the last rank:
-/// none, throws, absent, late, other, killed, exits, returns. Each rank prints the error that it ends with, `rank 0:
-/// RULE: ...`.
+/// none, throws, absent, late, other, killed, exits, leaves, returns. Each rank prints the error that it ends with,
+/// `rank 0: RULE: ...`.
 inline int run_accident(int argc, char** argv, Operations const& operations) {
   int rank = -1;
   try {
@@ -47,6 +47,7 @@ inline int run_accident(int argc, char** argv, Operations const& operations) {
       if (now && accident == "throws") throw Error("Accident", "of rank " + std::to_string(rank));
       if (now && accident == "killed") std::raise(SIGKILL);
       if (now && accident == "exits") std::_Exit(3);
+      if (now && accident == "leaves") std::exit(3);
       if (now && accident == "returns") return 0;
       if (now && (accident == "late" || accident == "absent"))
         std::this_thread::sleep_for(std::chrono::milliseconds(accident == "late" ? 1800 : 4000));

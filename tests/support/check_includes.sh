@@ -17,7 +17,22 @@ complain "Includes that lead out of their folder" \
     "$(sources partition repartition halo nn_bridge apps tests | xargs grep -nE '#include "[^"]*\.\./' || true)"
 complain "A driver includes a header of a library's own" \
     "$(sources apps | xargs grep -nE '#include <graticule/[^>]*/detail/' || true)"
+# In a CMakeLists, the src folder of another library: a path to a folder src that does not begin here. The two C libraries are one
+# in two files (docs/decisions/0025).
+lists() { git ls-files -- '*CMakeLists.txt' 2>/dev/null | grep . || find . -name CMakeLists.txt -not -path './build*' -not -path './.deps/*' | sed 's,^\./,,'; }
 complain "A library's folders of headers in another library" \
-    "$(grep -nE 'target_include_directories\(.*\.\./.*src' partition/CMakeLists.txt partition/messages/CMakeLists.txt repartition/CMakeLists.txt \
-        repartition/field_io/CMakeLists.txt halo/CMakeLists.txt nn_bridge/CMakeLists.txt nn_bridge/training/CMakeLists.txt || true)"
+    "$(lists | grep -vE '(^|/)tests/' | xargs grep -nE '(\.\./|_SOURCE_DIR\}/).*/src("|$|[ )])' |
+        grep -v '^nn_bridge/bindings/CMakeLists.txt:.*/halo/bindings/src' || true)"
+complain "A driver includes another driver's header" \
+    "$(sources apps | xargs grep -nE '#include "graticule-[a-z-]*/' || true)"
+# Whose sources lie in a driver's folder, other drivers do not link.
+own_targets() { grep -hoE '(add_library|graticule_add_driver)\((graticule[a-z_-]*)' "$1"/CMakeLists.txt | sed 's/.*(//'; }
+for driver in apps/graticule-*/; do
+    for target in $(own_targets "$driver"); do
+        complain "$target of $driver in another driver" \
+            "$(lists | grep '^apps/graticule-' | grep -v "^$driver" | xargs grep -nE "[( ]$target([) ]|\$)" || true)"
+    done
+done
+complain "A driver's folders of headers in another" \
+    "$(lists | grep '^apps/' | xargs grep -nE 'target_include_directories\(.*(\.\./|apps/)graticule-' || true)"
 exit $failed

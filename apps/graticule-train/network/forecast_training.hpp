@@ -3,7 +3,7 @@
 
 #include <graticule/models/description.hpp>
 
-#include "data/data_teams.hpp"
+#include "data_teams.hpp"
 #include "forecast_data.hpp"
 #include "scores.hpp"
 #include "sequences.hpp"

@@ -4,9 +4,9 @@
 #include <graticule/models/model_kind.hpp>
 #include <graticule/partition/comm.hpp>
 
-#include "data/batches.hpp"
-#include "data/channels.hpp"
-#include "data/data_teams.hpp"
+#include "batches.hpp"
+#include "channels.hpp"
+#include "data_teams.hpp"
 
 #include <cstdint>
 #include <filesystem>

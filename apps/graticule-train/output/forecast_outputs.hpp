@@ -4,27 +4,12 @@
 #include "map_picture.hpp"
 #include "run.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
 
 namespace graticule::train {
-
-/// The header of scores.csv.
-[[nodiscard]] std::string score_header();
-/// A line of scores.csv per channel, lead and region: `epoch,step,part,channel,units,lead_hours,region,cases,rmse,...`.
-[[nodiscard]] std::string score_lines(forecast::ScoreTable const& scores, forecast::Description const& description,
-                                      Index epoch, Index step, std::string const& part);
-
-/// Per variable {`rmse`, `persistence_rmse`, `climatology_rmse`, `acc`, `bias`, `mae`, `crps`, `spread`, each a list
-/// over lead times}, for the globe; `levels` lists the same of each level where there are several. `lead_hours`, `part`
-/// and `regions` beside them.
-[[nodiscard]] nlohmann::ordered_json forecast_report(forecast::ScoreTable const& scores,
-                                                     forecast::Description const& description);
 
 /// The first case at the first lead: truth, forecast and error of the first channels. Complete on rank 0. Collective.
 [[nodiscard]] app::MapPicture forecast_picture(RunResult const& result, RunSettings const& settings);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "outputs.hpp"
 
-#include <graticule/repartition/plan.hpp>
+#include "whole_field.hpp"
 
 #include <array>
 #include <cstdio>
@@ -55,17 +55,6 @@ std::string validation_table(TrainedNetwork const& network) {
     text += line;
   }
   return text;
-}
-
-std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector<double> const& values) {
-  Indices const extents = layout.global().extents();
-  std::vector<Box> boxes(std::size_t(comm.num_ranks()), Box({0, 0}, {0, 0}));
-  boxes[0] = layout.global();
-  RepartitionPlan const plan(comm, layout, Layout::from_boxes(extents, boxes));
-  std::vector<double> whole(std::size_t(plan.target_box().num_cells()));
-  plan.apply(field_view(values.data(), plan.source_box().extents(), 2),
-             field_view(whole.data(), plan.target_box().extents(), 2));
-  return whole;
 }
 
 app::MapPicture picture_of(RunResult const& result, RunSettings const& settings) {

@@ -19,10 +19,6 @@ namespace graticule::train {
 /// The text of validation.csv: `step,epoch,loss`, one line per validation.
 [[nodiscard]] std::string validation_table(TrainedNetwork const& network);
 
-/// One sample of a field in the layout's boxes, whole on rank 0 and empty elsewhere. Collective.
-/// @param values this rank's [row][column]
-[[nodiscard]] std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector<double> const& values);
-
 /// The picture of one sample: the first that validates, or the first of all. Complete on rank 0. Collective.
 [[nodiscard]] app::MapPicture picture_of(RunResult const& result, RunSettings const& settings);
 

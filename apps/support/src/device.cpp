@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/device.hpp>
+#include <graticule/app/numbers.hpp>
 
 #include <Kokkos_Core.hpp>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <vector>
 
@@ -76,12 +76,8 @@ AskedDevice asked_device(std::string const& text) {
   if (!is_device && asked.kind != "auto" && asked.kind != "cpu") throw wrong("no such device");
   if (colon == std::string::npos) return asked;
   if (!is_device) throw wrong(asked.kind + " takes no number");
-  int number = -1;
-  auto const* const begin = text.data() + colon + 1;
-  auto const* const end = text.data() + text.size();
-  auto const [last, status] = std::from_chars(begin, end, number);
-  if (status != std::errc{} || last != end || number < 0) throw wrong("N is a whole number from 0");
-  asked.index = number;
+  asked.index = number_from<int>(std::string_view(text).substr(colon + 1));
+  if (asked.index.value_or(-1) < 0) throw wrong("N is a whole number from 0");
   return asked;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/driver.hpp>
+#include <graticule/app/numbers.hpp>
 #include <graticule/field_io/complete_file.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
@@ -22,7 +23,6 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
@@ -88,10 +88,8 @@ std::map<std::string, ProgressMode> const progress_modes{{"auto", ProgressMode::
 /// A whole number in the form that CLI11 reads as it is meant.
 template <class Number>
 std::optional<std::string> whole_number(std::string const& text) {
-  Number number{};
-  auto const* const end = text.data() + text.size();
-  auto const [last, status] = std::from_chars(text.data(), end, number);
-  return status == std::errc{} && last == end ? std::optional(std::to_string(number)) : std::nullopt;
+  auto const number = number_from<Number>(text);
+  return number ? std::optional(std::to_string(*number)) : std::nullopt;
 }
 
 /// CLI11 2.1 takes an empty text for 0 and 010 for 8, wraps unsigned numbers that are negative or too large, and finds

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/app/numbers.hpp>
 #include <graticule/app/stopping.hpp>
 
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <limits>
@@ -21,21 +21,14 @@ void note(int number) { last_received = number; }
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-std::optional<double> whole_number(std::string_view text) {
-  std::int64_t value = 0;
-  auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return double(value);
-}
-
 /// Of `seconds`, `MM:SS` or `HH:MM:SS`.
 std::optional<double> seconds_of(std::string_view text) {
   double seconds = 0;
   for (int part = 0; part < 3; ++part) {
     auto const colon = text.find(':');
-    auto const value = whole_number(text.substr(0, colon));
+    auto const value = count_from(text.substr(0, colon));
     if (!value || (part > 0 && *value >= 60)) return std::nullopt;
-    seconds = 60 * seconds + *value;
+    seconds = 60 * seconds + double(*value);
     if (colon == std::string_view::npos) return seconds;
     text.remove_prefix(colon + 1);
   }
@@ -76,8 +69,13 @@ TimeLimit::TimeLimit(std::string const& text) {
   if (text == "none") return;
   if (text == "auto") {
     auto const* const job = std::getenv("SLURM_JOB_END_TIME");
-    auto const end = job != nullptr ? whole_number(job) : std::nullopt;
-    if (end) end_ = *end - seconds_before_the_job_ends;
+    if (job == nullptr) return;
+    auto const end = count_from(job);
+    if (!end)
+      throw Error(Fault::usage, "BadOption",
+                  "SLURM_JOB_END_TIME is '" + std::string(job) +
+                      "', not a number of seconds since 1970; give --time-limit another value than auto");
+    end_ = double(*end) - seconds_before_the_job_ends;
     return;
   }
   auto const seconds = seconds_of(text);

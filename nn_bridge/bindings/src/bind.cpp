@@ -4,8 +4,8 @@
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/process_grid.hpp>
+#include <graticule/program/detail/program_access.hpp>
 
-#include "module/program_access.hpp"
 #include "net.hpp"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <graticule/nn_bridge/call/field_cuts.hpp>
+#include <graticule/nn_bridge/detail/shard_layers.hpp>
 
-#include "model/shard_layers.hpp"
 #include "reader.hpp"
 
 #include <torch/torch.h>

@@ -5,8 +5,8 @@
 #include <graticule/partition/layout.hpp>
 
 #include "call/constant.hpp"
-#include "call/tensor_pull.hpp"
-#include "call/whole_columns.hpp"
+#include "move/tensor_pull.hpp"
+#include "move/whole_columns.hpp"
 
 #include <torch/torch.h>
 

@@ -3,6 +3,7 @@
 
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 
 #include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
@@ -47,10 +48,6 @@ torch::Tensor on_host(torch::Tensor const& x) {
   auto held = as_message(x);
   await_messages(x.device());
   return held;
-}
-
-torch::ScalarType wide(torch::ScalarType type) {
-  return type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type;
 }
 
 /// Queries in pieces whose scores against `num_keys` keys are few.
@@ -115,7 +112,7 @@ struct RingFunction : torch::autograd::Function<RingFunction> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& q, torch::Tensor const& k,
                                torch::Tensor const& v, torch::Tensor const& /*anchor*/, RingPointer const& ring) {
     keep(ctx, ring);
-    auto const queries = q.to(wide(q.scalar_type()));
+    auto const queries = q.to(type_of_sums(q.scalar_type()));
     Merged merged(queries);
     go_round(*ring, torch::stack({k, v}), [&](torch::Tensor const& block, int) {
       auto const wider = block.to(queries.scalar_type());

@@ -3,8 +3,8 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 
 #include "call/constant.hpp"
-#include "call/whole_columns.hpp"
 #include "grouped_axis.hpp"
+#include "move/whole_columns.hpp"
 #include "ring_attention.hpp"
 
 #include <cmath>

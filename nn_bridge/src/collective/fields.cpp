@@ -3,7 +3,7 @@
 #include <graticule/nn_bridge/collective/fields.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
 
-#include "call/tensor_pull.hpp"
+#include "move/tensor_pull.hpp"
 
 #include <utility>
 

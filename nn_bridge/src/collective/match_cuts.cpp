@@ -5,7 +5,7 @@
 
 #include "call/other_layout.hpp"
 #include "call/resolved.hpp"
-#include "call/tensor_move.hpp"
+#include "move/tensor_move.hpp"
 
 namespace graticule::nn {
 

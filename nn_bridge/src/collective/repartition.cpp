@@ -4,7 +4,7 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 
 #include "call/resolved.hpp"
-#include "call/tensor_move.hpp"
+#include "move/tensor_move.hpp"
 
 #include <algorithm>
 #include <numeric>

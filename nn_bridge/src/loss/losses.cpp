@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
 
 #include "loss_terms.hpp"
@@ -51,12 +52,7 @@ torch::Tensor valid_cells(LossFunction const& function, torch::Tensor const& tar
   return valid.defined() ? valid & counted : counted;
 }
 
-torch::Tensor wide(torch::Tensor const& x) {
-  bool const narrow = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
-  return narrow ? x.to(torch::kFloat) : x;
-}
-
-/// @param p as `wide` gives it
+/// @param p in `type_of_sums`
 LossSums cell_sums(LossFunction const& f, torch::Tensor const& p, torch::Tensor const& target,
                    torch::Tensor const& mask) {
   if (f.difference && !mask.defined()) {
@@ -106,8 +102,8 @@ torch::Tensor LossLayer::forward(torch::Tensor const& prediction, torch::Tensor 
         LossSetUp{axis_weights(options_, row_weights(f.name, options_, layout, domain()))});
   };
   auto const call = enter(prediction, check, make);
-  return reduce_sums(f.name, cell_sums(f, wide(prediction), target, mask), call.set_up->weights, options_,
-                     f.has_channels, domain());
+  return reduce_sums(f.name, cell_sums(f, prediction.to(detail::type_of_sums(prediction.scalar_type())), target, mask),
+                     call.set_up->weights, options_, f.has_channels, domain());
 }
 
 }  // namespace detail

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "row_sums.hpp"
 
+#include <graticule/nn_bridge/detail/types.hpp>
+
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
@@ -80,8 +82,7 @@ struct RowSums : torch::autograd::Function<RowSums> {
   static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x) {
     ctx->saved_data["sizes"] = x.sizes().vec();
     ctx->saved_data["dtype"] = std::int64_t(x.scalar_type());
-    if (!x.is_cpu() || x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16)
-      return x.sum({-1}, true, torch::kDouble);
+    if (!x.is_cpu() || is_narrow(x.scalar_type())) return x.sum({-1}, true, torch::kDouble);
     auto const cells = x.contiguous();
     auto sums = sums_like(x);
     auto const columns = x.size(-1);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/shard_layers.hpp>
+#include <graticule/nn_bridge/detail/trial_log.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "layer_types.hpp"
-#include "shard_layers.hpp"
-#include "trial_log.hpp"
 
 #include <c10/util/Type.h>
 

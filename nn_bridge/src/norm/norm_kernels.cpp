@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "norm_kernels.hpp"
 
+#include <graticule/nn_bridge/detail/types.hpp>
+
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -226,12 +228,8 @@ torch::Tensor column(torch::Tensor const& coefficients, torch::ScalarType type) 
 
 }  // namespace
 
-torch::ScalarType sum_type(torch::ScalarType type) {
-  return type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type;
-}
-
 torch::Tensor deviations(torch::Tensor const& x, torch::Tensor const& mean) {
-  auto const type = sum_type(x.scalar_type());
+  auto const type = type_of_sums(x.scalar_type());
   auto const hi = mean.to(type);
   return (x.to(type) - hi) - (mean - hi.to(torch::kDouble)).to(type);
 }
@@ -241,7 +239,7 @@ std::pair<torch::Tensor, torch::Tensor> row_moments(torch::Tensor const& x, bool
     return x.scalar_type() == torch::kFloat ? host_moments<float>(x, centered) : host_moments<double>(x, centered);
   auto const double_options = x.options().dtype(torch::kDouble);
   if (x.size(1) == 0) return {torch::zeros({x.size(0)}, double_options), torch::zeros({x.size(0)}, double_options)};
-  auto const wide = x.to(sum_type(x.scalar_type()));
+  auto const wide = x.to(type_of_sums(x.scalar_type()));
   if (!centered) return {torch::zeros({x.size(0)}, double_options), wide.square().sum(1).to(torch::kDouble)};
   auto const center = wide.mean(1).to(torch::kDouble);
   auto const mean = center + deviations(wide, center.unsqueeze(-1)).mean(1).to(torch::kDouble);
@@ -254,7 +252,7 @@ torch::Tensor row_affine(torch::Tensor const& x, torch::Tensor const& mean, torc
   if (has_kernel(x))
     return type == torch::kFloat ? host_affine<float>(x, Values(mean), Values(scale), Values(shift))
                                  : host_affine<double>(x, Values(mean), Values(scale), Values(shift));
-  auto const sums = sum_type(type);
+  auto const sums = type_of_sums(type);
   return (deviations(x, mean.unsqueeze(-1)) * column(scale, sums) + column(shift, sums)).to(type);
 }
 
@@ -263,7 +261,7 @@ std::pair<torch::Tensor, torch::Tensor> row_dots(torch::Tensor const& g, torch::
   auto const type = x.scalar_type();
   if (has_kernel(x))
     return type == torch::kFloat ? host_dots<float>(g, x, Values(mean)) : host_dots<double>(g, x, Values(mean));
-  auto const wide = g.to(sum_type(type));
+  auto const wide = g.to(type_of_sums(type));
   return {wide.sum(1).to(torch::kDouble), (wide * deviations(x, mean.unsqueeze(-1))).sum(1).to(torch::kDouble)};
 }
 
@@ -273,7 +271,7 @@ torch::Tensor row_gradient(torch::Tensor const& g, torch::Tensor const& x, torch
   if (has_kernel(x))
     return type == torch::kFloat ? host_gradient<float>(g, x, Values(mean), by)
                                  : host_gradient<double>(g, x, Values(mean), by);
-  auto const sums = sum_type(type);
+  auto const sums = type_of_sums(type);
   return (g.to(sums) * column(by.of_g, sums) + deviations(x, mean.unsqueeze(-1)) * column(by.of_x, sums) +
           column(by.constant, sums))
       .to(type);

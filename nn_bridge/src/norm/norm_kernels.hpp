@@ -36,7 +36,4 @@ struct RowGradient {
 /// x - mean in the type that sums are made in; differentiable in x. @param mean f64, broadcast against `x`
 [[nodiscard]] torch::Tensor deviations(torch::Tensor const& x, torch::Tensor const& mean);
 
-/// f32 for 16-bit types, else the type itself.
-[[nodiscard]] torch::ScalarType sum_type(torch::ScalarType type);
-
 }  // namespace graticule::nn::detail

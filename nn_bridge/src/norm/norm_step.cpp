@@ -143,7 +143,7 @@ NormGradients plain_gradients(NormCallPointer const& call, Saved const& saved, t
 /// The gradients as functions of x, weight and g that can be differentiated again: statistics are made anew from x.
 NormGradients graph_gradients(NormCallPointer const& call, Saved const& saved, torch::Tensor const& grad) {
   auto const& s = call->norm.shape;
-  auto const type = sum_type(saved.x.scalar_type());
+  auto const type = type_of_sums(saved.x.scalar_type());
   std::vector<std::int64_t> const sizes{s.outer, s.groups, s.inner, s.cells};
   auto const mean_of = [&](torch::Tensor const& t) {
     return all_sum(t.sum(at::IntArrayRef{0, 2, 3}, true), call) / std::max(call->count, 1.0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/detail/norm_step.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/norm/norms.hpp>
 
 #include "call/spatial.hpp"
@@ -53,8 +54,7 @@ void check_types(std::string const& layer, torch::Tensor const& x, torch::Tensor
                                          ": dense tensors of a real floating-point dtype are required");
   if (!parameter.defined()) return;
   auto const type = parameter.scalar_type();
-  bool const narrow = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
-  if (type != x.scalar_type() && !(narrow && type == torch::kFloat))
+  if (type != x.scalar_type() && !(detail::is_narrow(x.scalar_type()) && type == torch::kFloat))
     throw Error("ShapeMismatch",
                 layer + " with weights of " + c10::toString(type) + " given " + c10::toString(x.scalar_type()));
 }
@@ -332,7 +332,7 @@ namespace {
 /// at least.
 torch::Tensor local_layer_norm(torch::Tensor const& x, std::vector<std::int64_t> const& shape,
                                torch::Tensor const& weight, torch::Tensor const& bias, double eps) {
-  auto const type = detail::sum_type(x.scalar_type());
+  auto const type = detail::type_of_sums(x.scalar_type());
   std::vector<std::int64_t> axes;
   for (std::size_t a = 1; a <= shape.size(); ++a) axes.push_back(-std::int64_t(a));
   auto const widened = [&](torch::Tensor const& t) { return t.defined() ? t.to(type) : t; };

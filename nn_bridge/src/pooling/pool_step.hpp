@@ -4,7 +4,7 @@
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/partition/layout.hpp>
 
-#include "call/tensor_pull.hpp"
+#include "move/tensor_pull.hpp"
 #include "pool_geometry.hpp"
 #include "pool_kernel.hpp"
 #include "stencil/needed_inputs.hpp"

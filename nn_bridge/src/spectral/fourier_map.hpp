@@ -4,7 +4,7 @@
 #include <graticule/nn_bridge/spectral/fourier.hpp>
 #include <graticule/partition/comm.hpp>
 
-#include "call/whole_columns.hpp"
+#include "move/whole_columns.hpp"
 
 #include <torch/torch.h>
 

@@ -3,7 +3,7 @@
 
 #include <graticule/nn_bridge/spectral/latitude_rule.hpp>
 
-#include "call/linear_operator.hpp"
+#include "move/linear_operator.hpp"
 
 #include <torch/torch.h>
 

@@ -3,7 +3,7 @@
 
 #include <graticule/partition/cuts.hpp>
 
-#include "call/linear_operator.hpp"
+#include "move/linear_operator.hpp"
 
 #include <torch/torch.h>
 

@@ -4,8 +4,8 @@
 #include <graticule/nn_bridge/spectral/latitude_rule.hpp>
 #include <graticule/partition/comm.hpp>
 
-#include "call/whole_columns.hpp"
 #include "legendre.hpp"
+#include "move/whole_columns.hpp"
 #include "row_waves.hpp"
 
 #include <torch/torch.h>

@@ -4,7 +4,7 @@
 #include <graticule/nn_bridge/call/field_cuts.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 
-#include "call/whole_columns.hpp"
+#include "move/whole_columns.hpp"
 
 #include <functional>
 #include <memory>

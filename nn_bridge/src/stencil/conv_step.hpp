@@ -3,9 +3,9 @@
 
 #include <graticule/halo/boundary.hpp>
 
-#include "call/tensor_pull.hpp"
 #include "conv_geometry.hpp"
 #include "convolution.hpp"
+#include "move/tensor_pull.hpp"
 
 #include <torch/torch.h>
 

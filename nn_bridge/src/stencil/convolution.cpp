@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "convolution.hpp"
 
+#include <graticule/nn_bridge/detail/types.hpp>
+
 #include "conv_geometry.hpp"
 #include "pointwise.hpp"
 
@@ -13,8 +15,6 @@ namespace {
 
 /// All shapes seen to be wrong have at most so many output columns.
 constexpr Index few_outputs = 4;
-
-bool is_16_bit(torch::ScalarType type) { return type == torch::kBFloat16 || type == torch::kHalf; }
 
 bool has_amx() {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -64,7 +64,7 @@ bool is_unsafe(at::IntArrayRef x, at::IntArrayRef weight, Windows const& w) {
 }  // namespace
 
 bool needs_f32(torch::Tensor const& x, torch::Tensor const& weight, Windows const& windows) {
-  return x.is_cpu() && is_16_bit(x.scalar_type()) && is_unsafe(x.sizes(), weight.sizes(), windows);
+  return x.is_cpu() && is_narrow(x.scalar_type()) && is_unsafe(x.sizes(), weight.sizes(), windows);
 }
 
 torch::Tensor convolution(torch::Tensor const& x, torch::Tensor const& weight, torch::Tensor const& bias,

@@ -5,8 +5,8 @@
 #include <graticule/partition/hash.hpp>
 
 #include "call/resolved.hpp"
-#include "call/tensor_pull.hpp"
 #include "field_axes.hpp"
+#include "move/tensor_pull.hpp"
 
 #include <array>
 #include <exception>

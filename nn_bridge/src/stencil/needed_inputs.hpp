@@ -5,8 +5,8 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/partition/layout.hpp>
 
-#include "call/tensor_pull.hpp"
 #include "conv_geometry.hpp"
+#include "move/tensor_pull.hpp"
 
 #include <torch/torch.h>
 

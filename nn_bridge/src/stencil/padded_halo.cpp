@@ -7,11 +7,11 @@
 
 #include "call/call_stream.hpp"
 #include "call/kept.hpp"
-#include "call/parity_runs.hpp"
 #include "call/recorded_calls.hpp"
-#include "call/tensor_pull.hpp"
 #include "call/traffic.hpp"
 #include "field_axes.hpp"
+#include "move/parity_runs.hpp"
+#include "move/tensor_pull.hpp"
 
 #include <array>
 #include <span>

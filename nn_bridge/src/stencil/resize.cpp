@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/stencil/resize.hpp>
 
 #include "call/other_layout.hpp"
@@ -183,8 +184,7 @@ std::shared_ptr<ResizeSetUp const> make_set_up(Domain const& domain, Wanted cons
 }
 
 torch::Tensor apply_maps(ResizeSetUp const& s, torch::Tensor const& x) {
-  bool const narrow = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
-  auto y = narrow ? x.to(torch::kFloat) : x;
+  auto y = x.to(detail::type_of_sums(x.scalar_type()));
   auto const first = s.rows_grow ? -1 : -2;
   for (std::int64_t const axis : {std::int64_t(-3), std::int64_t(first), std::int64_t(-3 - first)})
     if (auto const& map = s.maps[std::size_t(-1 - axis)]) y = detail::apply_taps(map, y, axis);

@@ -559,7 +559,7 @@ case_errors() {
         [ $code -eq "$status" ] || fail "exit $code of $arguments"
         grep -qF -- "$text" err || fail "$arguments does not say '$text'"
     done <<'END'
-2|--start 2001-01-01|is no time of the input
+2|--start 2001-01-01|is not a time of the input
 2|--start soon|is no date
 2|--start 2000-01-01|with 1 earlier states
 2|--start 2000-01-01T12 --teams 2|--teams 2 exceeds --members 1

@@ -185,7 +185,7 @@ TEST_F(LoadedNetwork, refuses_what_does_not_fit) {
   writer.add_value("training/settings", "none");
   auto const other = writer.commit();
   EXPECT_EQ(rule_of([&] { static_cast<void>(load(other, comm_)); }),
-            (ErrorWith{"BadInput", "is no network that forecasts"}));
+            (ErrorWith{"BadInput", "is not a network that forecasts"}));
   if (comm_.rank() == 0) std::ofstream(folder_ / "text.h5") << "no network";
   comm_.barrier();
   EXPECT_EQ(rule_of([&] { static_cast<void>(load(folder_ / "text.h5", comm_)); }),

@@ -65,7 +65,7 @@ case_restarts() {
     mv parts/series.nc .
     # shellcheck disable=SC2086
     run 2 $options --output parts
-    refuses 3 "parts/series.nc has 0 records; the checkpoint goes on after 9"
+    refuses 3 "parts/series.nc has 0 records; the checkpoint resumes after 9"
     mv series.nc parts
     run 1 --case 6 --days 1 --output parts
     [ $code -eq 3 ] && grep -qF 'is of another run' err || fail "exit $code for the checkpoint of another case"
@@ -80,6 +80,9 @@ refuses() {
     grep -qF -- "$2" err || fail "stderr lacks '$2'"
 }
 case_errors() {
+    SLURM_JOB_END_TIME=soon run 2 --case 2 --time-limit auto --output none
+    refuses 2 "SLURM_JOB_END_TIME is 'soon', not a number of seconds since 1970"
+    [ ! -e none ] || fail "an output of a run without a time limit that can be read"
     run 2 --case 3
     refuses 2 "--case"
     run 2 --every 6x

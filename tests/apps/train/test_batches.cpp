@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Samples that are read by a thread, ahead of time and within a budget.
-#include "data/batches.hpp"
-#include "data/memory.hpp"
-#include "data/partition.hpp"
-#include "data/survey.hpp"
+#include "batches.hpp"
 #include "expect_error.hpp"
+#include "memory.hpp"
+#include "partition.hpp"
+#include "survey.hpp"
 #include "train_fields.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "data/channels.hpp"
+#include "channels.hpp"
 
 #include <gtest/gtest.h>
 

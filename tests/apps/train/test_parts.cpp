@@ -2,13 +2,13 @@
 #include <graticule/models/grid.hpp>
 
 #include "colours.hpp"
-#include "data/partition.hpp"
-#include "data/samples.hpp"
 #include "expect_error.hpp"
 #include "map_picture.hpp"
 #include "network/settings_text.hpp"
 #include "output/outputs.hpp"
 #include "output/verify.hpp"
+#include "partition.hpp"
+#include "samples.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,10 +3,10 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/hash.hpp>
 
-#include "data/samples.hpp"
 #include "expect_error.hpp"
 #include "output/prediction_file.hpp"
 #include "output/verify.hpp"
+#include "samples.hpp"
 #include "train_fields.hpp"
 
 #include <gtest/gtest.h>

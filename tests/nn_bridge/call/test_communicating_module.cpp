@@ -18,10 +18,7 @@ namespace test_communicating_module {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-nn::Domain bands() {
-  auto const comm = Comm::world();
-  return {comm, ProcessGrid{comm.num_ranks(), 1}};
-}
+using test::bands;
 
 struct FirstRow {
   Index first;

@@ -7,11 +7,11 @@
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 
-#include "call/tensor_pull.hpp"
 #include "expect_error.hpp"
 #include "faulty_device.hpp"
 #include "guarded_torch.hpp"
 #include "layer_table.hpp"
+#include "move/tensor_pull.hpp"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -26,10 +26,7 @@ using test::Part;
 using test::random_tensor;
 using test::rule_of;
 
-nn::Domain bands() {
-  auto const comm = Comm::world();
-  return {comm, ProcessGrid{comm.num_ranks(), 1}};
-}
+using test::bands;
 
 nn::Conv2d convolution(nn::Domain const& domain) {
   nn::Conv2d layer(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1)), domain);

@@ -269,10 +269,7 @@ TEST(Collectives, broadcast_and_scatter_need_no_tensor_beside_the_root) {
   }
 }
 
-nn::Domain bands() {
-  auto const comm = Comm::world();
-  return {comm, ProcessGrid{comm.num_ranks(), 1}};
-}
+using test::bands;
 
 TEST(CollectiveModules, equal_the_functions_with_one_set_up_and_reach_the_loss) {
   auto const domain = bands();

@@ -18,10 +18,7 @@ using test::difference;
 using test::Part;
 using test::random_tensor;
 
-nn::Domain bands() {
-  auto const comm = Comm::world();
-  return {comm, ProcessGrid{comm.num_ranks(), 1}};
-}
+using test::bands;
 
 nn::Verdict verdict_of(nn::ShardReport const& report, std::string const& path) {
   for (auto const& module : report.modules)

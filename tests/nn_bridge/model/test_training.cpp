@@ -13,10 +13,7 @@ namespace test_training {
 using test::Part;
 using test::random_tensor;
 
-nn::Domain bands() {
-  auto const comm = Comm::world();
-  return {comm, ProcessGrid{comm.num_ranks(), 1}};
-}
+using test::bands;
 
 std::vector<double> some_weights() { return {0.1, 0.5, 0.9, 1.0, 0.8, 0.4, 0.05}; }
 

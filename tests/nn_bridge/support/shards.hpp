@@ -29,6 +29,12 @@ inline Cuts random_cuts(std::mt19937& random, Index extent, int parts) {
   return Cuts(sizes);
 }
 
+/// All ranks, one band of rows each, on a communicator of its own. Collective.
+inline nn::Domain bands() {
+  auto const comm = Comm::world();
+  return {comm, ProcessGrid{comm.num_ranks(), 1}};
+}
+
 /// A number in `[low, high]`, both included.
 inline std::int64_t draw(std::mt19937& random, std::int64_t low, std::int64_t high) {
   return low + std::int64_t(random() % std::uint32_t(high - low + 1));

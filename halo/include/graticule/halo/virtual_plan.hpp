@@ -41,8 +41,7 @@ struct VirtualHaloPlan {
 class VirtualHalo {
  public:
   /// One kind of fields. @throws `BadHaloWidth` (for `WidthsOf::this_rank` too: the widths of other ranks are not
-  /// known),
-  ///         `AxesMismatch`, what `boundary_map` throws
+  /// known), `AxesMismatch`, what `boundary_map` throws
   VirtualHalo(Layout layout, HaloKind kind);
 
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }

@@ -226,7 +226,7 @@ Seconds parse_duration(std::string const& option, std::string const& text) {
   double const factor = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : 0;
   double const seconds = value * factor;
   if (error != std::errc() || factor == 0 || !(seconds >= 1) || seconds > 1e12 || seconds != std::floor(seconds))
-    throw Error(Fault::usage, "BadOption", option + " " + text + " is no duration such as 6h, 30m or 1d");
+    throw Error(Fault::usage, "BadOption", option + " " + text + " is not a duration such as 6h, 30m or 1d");
   return Seconds(seconds);
 }
 

@@ -270,7 +270,7 @@ Description description_of(Checkpoint const& checkpoint) {
   if (!checkpoint.has_value("forecast/description"))
     throw Error(Fault::input, "BadInput",
                 checkpoint.path().string() +
-                    " is no network that forecasts; graticule-train --lead makes them in "
+                    " is not a network that forecasts; graticule-train --lead makes them in "
                     "OUTPUT/best and OUTPUT/last");
   return description_of(checkpoint.value<std::string>("forecast/description"), checkpoint.path().string());
 }

@@ -2,6 +2,8 @@
 #include <graticule/models/forcing.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "radians.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,7 +13,6 @@ namespace graticule::models {
 namespace {
 
 constexpr double turn = 2 * std::numbers::pi;
-constexpr double radians = std::numbers::pi / 180;
 
 /// Position of the sun at a time.
 struct Sun {

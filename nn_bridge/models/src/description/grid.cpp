@@ -2,6 +2,8 @@
 #include <graticule/models/fields.hpp>
 #include <graticule/models/grid.hpp>
 
+#include "radians.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -15,7 +17,6 @@ constexpr double spacing_tolerance = 1e-3;
 constexpr double on_pole_degrees = 1e-6;
 constexpr double earth_radius_m = 6.371e6;
 constexpr double earth_rotation_per_s = 7.292e-5;
-constexpr double radians = std::numbers::pi / 180;
 
 std::string degrees(double value) {
   std::string text = std::to_string(value);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "polar_filter.hpp"
 
+#include "description/radians.hpp"
+
 #include <cmath>
-#include <numbers>
 
 namespace graticule::models {
 
 torch::Tensor polar_factors(Grid const& grid, double latitude) {
-  constexpr double radians = std::numbers::pi / 180;
   constexpr double most_at_pole = 2;
   Index const num_waves = grid.num_columns() / 2 + 1;
   torch::Tensor factors = torch::ones({grid.num_rows(), num_waves}, torch::kFloat64);

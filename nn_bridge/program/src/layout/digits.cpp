@@ -2,6 +2,7 @@
 #include <graticule/program/layout/digits.hpp>
 
 #include "cut_moves.hpp"
+#include "index.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -10,8 +11,6 @@
 namespace graticule::program {
 
 namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Elements between neighbours along an axis of a contiguous tensor.
 std::int64_t stride_of(Shape const& shape, std::int64_t axis) {

@@ -5,6 +5,7 @@
 #include "blocks.hpp"
 #include "constants.hpp"
 #include "cut_moves.hpp"
+#include "index.hpp"
 #include "overwritten.hpp"
 #include "shuffles.hpp"
 #include "strategy.hpp"
@@ -18,8 +19,6 @@
 namespace graticule::program {
 
 namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Decisions of a plan, newest first; plans share their pasts.
 struct Decision {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "strategy.hpp"
 
+#include "index.hpp"
+
 #include <algorithm>
 #include <set>
 
 namespace graticule::program::detail {
 
 namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::int64_t owner(Cut const& cut, std::int64_t row) {
   return std::upper_bound(cut.bounds.begin(), cut.bounds.end() - 1, row % cut.period) - cut.bounds.begin() - 1;

@@ -2,10 +2,9 @@
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/partition/error.hpp>
+#include <graticule/program/detail/conversion.hpp>
 #include <graticule/program/golden.hpp>
 #include <graticule/program/sizes.hpp>
-
-#include "run/conversion.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -63,7 +62,7 @@ torch::Tensor read_tensor(std::filesystem::path const& folder, GoldenJson const&
   std::int64_t needed = item;
   for (std::int64_t const size : sizes) {
     if (size < 0 || __builtin_mul_overflow(needed, size, &needed)) {
-      bad_golden(path, "its shape is no shape");
+      bad_golden(path, "its shape is not valid");
     }
   }
   if (needed != static_cast<std::int64_t>(bytes.size())) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
+#include <graticule/program/detail/program_access.hpp>
 #include <graticule/program/operators.hpp>
 #include <graticule/program/program.hpp>
 #include <graticule/program/sizes.hpp>
 
 #include "archive/archive.hpp"
-#include "module/program_access.hpp"
 #include "module/weights.hpp"
 #include "run/compiled_graph.hpp"
 

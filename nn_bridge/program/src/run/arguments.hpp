@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "run/conversion.hpp"
+#include <graticule/program/detail/conversion.hpp>
+
 #include "run/frame.hpp"
 
 #include <ATen/core/function_schema.h>

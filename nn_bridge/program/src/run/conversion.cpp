@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "run/conversion.hpp"
+
+#include <graticule/program/detail/conversion.hpp>
 
 #include "archive/archive.hpp"
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/program/detail/conversion.hpp>
 #include <graticule/program/layout/plan.hpp>
 #include <graticule/program/sizes.hpp>
-
-#include "run/conversion.hpp"
 
 #include <torch/torch.h>
 

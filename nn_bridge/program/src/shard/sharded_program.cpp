@@ -2,10 +2,10 @@
 #include <graticule/nn_bridge/model/dropout.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/program/detail/program_access.hpp>
 #include <graticule/program/operators.hpp>
 #include <graticule/program/sharded_program.hpp>
 
-#include "module/program_access.hpp"
 #include "run/compiled_graph.hpp"
 #include "shard/local_graph.hpp"
 #include "shard/tasks.hpp"

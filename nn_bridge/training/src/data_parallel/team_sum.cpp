@@ -48,7 +48,7 @@ struct Adder {
   }
 
   void operator()(messages::SumPart const& part) const {
-    auto const sums = torch::empty({std::min(part.count, block_numel)}, is_narrow(type) ? torch::kFloat : type);
+    auto const sums = torch::empty({std::min(part.count, block_numel)}, nn::detail::type_of_sums(type));
     for (Index begin = 0; begin < part.count; begin += block_numel) {
       auto const count = std::min(block_numel, part.count - begin);
       auto const sum = sums.narrow(0, 0, count);
@@ -122,7 +122,7 @@ TeamSum::TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order, t
       before_(wire_ == torch::kHalf && type != torch::kHalf ? divisor_before(team_.num_ranks()) : 1),
       stream_(std::make_unique<nn::detail::MessageStream>(device)) {
   bool const on_host = device.is_cpu();
-  bool const by_library = on_host && order == SumOrder::any && wire_ == type && !is_narrow(type);
+  bool const by_library = on_host && order == SumOrder::any && wire_ == type && !nn::detail::is_narrow(type);
   if (!by_library) sum_.emplace(team_, Index(c10::elementSize(wire_)));
   if (on_host || team_.num_ranks() == 1) return;
   mpi_reads_device_ = graticule::detail::mpi_moves_device_memory(team_);

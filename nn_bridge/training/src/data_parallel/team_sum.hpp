@@ -3,6 +3,7 @@
 
 #include <graticule/messages/detail/ordered_sum.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/data_parallel/gradient_wire.hpp>
 
@@ -14,11 +15,6 @@
 #include <vector>
 
 namespace graticule::training::detail {
-
-/// Types of 16 bits, which are added in f32.
-[[nodiscard]] constexpr bool is_narrow(torch::ScalarType type) noexcept {
-  return type == torch::kHalf || type == torch::kBFloat16;
-}
 
 /// As what MPI sends elements; those of 16 bits as plain bits. @throws `UnsupportedTensor`
 [[nodiscard]] MPI_Datatype mpi_type(torch::ScalarType type);

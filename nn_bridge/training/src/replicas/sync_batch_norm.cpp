@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/norm_step.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 
@@ -29,9 +30,8 @@ void check_input(torch::Tensor const& x, BatchNormParts const& parts, int least_
   bool const fits =
       x.dim() >= 2 + least_cell_axes && x.dim() <= 2 + most_cell_axes && x.size(1) == parts.options.num_features();
   auto const type = x.scalar_type();
-  bool const narrow = type == torch::kHalf || type == torch::kBFloat16;
   bool const typed = !parts.weight.defined() || parts.weight.scalar_type() == type ||
-                     (narrow && parts.weight.scalar_type() == torch::kFloat);
+                     (nn::detail::is_narrow(type) && parts.weight.scalar_type() == torch::kFloat);
   if (!fits || !typed) throw Error("ShapeMismatch", text.str());
 }
 

@@ -20,8 +20,6 @@ bool is_small(ShardedParameter const& parameter, Comm const& team, Index element
 
 std::byte* data_of(torch::Tensor const& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
 
-torch::Tensor elements(torch::Tensor const& flat, ShardRows range) { return flat.narrow(0, range.lo, range.size()); }
-
 void copy_bytes(std::byte* to, std::byte const* from, std::size_t size) {
   if (size > 0) std::memcpy(to, from, size);
 }

@@ -36,6 +36,11 @@ struct ShardedParameter {
   }
 };
 
+/// A range of the elements of a tensor in one dimension.
+[[nodiscard]] inline torch::Tensor elements(torch::Tensor const& flat, ShardRows range) {
+  return flat.narrow(0, range.lo, range.size());
+}
+
 /// The team over which parameters are cut, and how its messages go.
 struct ShardTeam {
   Comm comm;

@@ -11,8 +11,6 @@ namespace graticule::training::detail {
 
 namespace {
 
-torch::Tensor elements(torch::Tensor const& flat, ShardRows range) { return flat.narrow(0, range.lo, range.size()); }
-
 ShardedParameter cut(Comm const& team, std::string const& name, torch::Tensor const& whole,
                      std::optional<torch::ScalarType> gathered_dtype) {
   ShardedParameter result;

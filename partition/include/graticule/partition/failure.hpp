@@ -36,8 +36,8 @@ void end_before_others();
 /// Ends all ranks by `MPI_Abort` with `code` as the exit code, a little later than now, so that the launcher can read
 /// what this rank printed: Hydra (MPICH 4.0.2) drops what it has not read when a job is aborted.
 [[noreturn]] void abort_all_ranks(int code);
-/// Ends this process after its output, without the destructors of static objects, of which LibTorch has so many that
-/// they take a third of a short run; with them in a build for a sanitizer, which reports then.
+/// Ends this process after its output, without the destructors of static objects. LibTorch's destructors take a third
+/// of a short run; sanitizer builds still run them, because sanitizers report at that point.
 [[noreturn]] void end_process(int code);
 
 }  // namespace detail

@@ -38,10 +38,11 @@ class DeviceOption {
 
   void declare(CLI::App& app);
 
-  /// Chooses, and tells Kokkos, which is to start afterwards. Collective.
+  /// Selects the device and configures Kokkos; call it before Kokkos starts. Collective.
   ///
   /// `auto` takes a device where Kokkos and the library both have one on every rank, else the host.
-  /// @throws `BadOption` (usage), on all ranks, for a device that is missing: says what lacks it
+  /// @throws `BadOption` (usage), on all ranks, for a missing device; the message names the library without it, or
+  /// reports how many devices are visible
   void choose(Comm const& comm, Library const& library = {});
 
   /// As it was given.

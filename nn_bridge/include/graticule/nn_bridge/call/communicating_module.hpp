@@ -159,8 +159,7 @@ class CommunicatingModule : public detail::StatefulModule<Derived, detail::Layer
   /// @param parameter_grad whether a parameter of the layer requires a gradient
   /// @param more a fingerprint of everything else that the set-up depends on
   /// @pre `parameter_grad` and `more` are the same on all ranks
-  /// @throws `StructureDisagreement`, `CallDisagreement`, `BadLayout`, on all ranks
-  ///        alike
+  /// @throws `StructureDisagreement`, `CallDisagreement`, `BadLayout`, on all ranks alike
   /// Cost: one all-reduce of ten integers; a set-up also gathers the shards' extents
   [[nodiscard]] Call enter(torch::Tensor const& x, std::function<void()> const& check,
                            std::function<std::shared_ptr<SetUp const>(Layout const&)> const& set_up,

@@ -18,14 +18,13 @@ namespace graticule::nn {
 [[nodiscard]] torch::Tensor shard_of(torch::Tensor const& whole, Domain const& domain,
                                      std::optional<FieldCuts> const& cuts = {});
 
-/// Which rows and columns of the globe this rank's shard holds: what a layer has made of the cuts is not known
-/// otherwise.
+/// Which rows and columns of the globe this rank's shard holds: for most layers the only way to learn the cuts of the
+/// output.
 ///
 /// Example: on a rank of the second part with `x` [8, 30, 144] after 31 rows of the first, `part_of(x,
 /// domain).rows.lo()` is 31; the row weights of a loss are `weights.narrow(0, part.rows.lo(), part.rows.size())`.
 /// Collective. @throws `UnsupportedTensor` for fewer than two axes, `BadLayout` where shards do not fit together, on
-/// all
-///             ranks alike. Cost: one small all-reduce and one gather of extents
+/// all ranks alike. Cost: one small all-reduce and one gather of extents
 [[nodiscard]] FieldPart part_of(torch::Tensor const& shard, Domain const& domain);
 
 /// The whole field on every rank, from any cuts. Differentiable to any order: the backward adds what the ranks' results

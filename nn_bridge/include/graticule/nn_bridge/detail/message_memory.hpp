@@ -25,8 +25,8 @@ void await_messages(torch::Device const& device);
   return held.to(device, /*non_blocking=*/true);
 }
 
-/// A stream of a device for messages, beside those that compute: who waits for it waits for messages alone. On the host
-/// there is none, and nothing to wait for.
+/// A stream of a device for messages, separate from those that compute: waiting for it does not wait for computation,
+/// except for what `follow_current` has put before it. On the host there is none, and nothing to wait for.
 class MessageStream {
  public:
   explicit MessageStream(torch::Device const& device);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <torch/torch.h>
@@ -10,11 +11,6 @@
 #include <vector>
 
 namespace graticule::nn::detail {
-
-/// The type in which values are added: f32 for types of 16 bits, else their own.
-[[nodiscard]] inline torch::ScalarType type_of_sums(torch::ScalarType type) noexcept {
-  return type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type;
-}
 
 /// A fresh sum of equally large tensors, added in the order given, in `type_of_sums`.
 [[nodiscard]] inline torch::Tensor sum_in_order(std::vector<torch::Tensor> const& terms) {

@@ -35,7 +35,7 @@ class PositionEmbeddingImpl : public CommunicatingModule<PositionEmbeddingImpl, 
   PositionEmbeddingImpl(PositionEmbeddingOptions options, Domain const& domain);
 
   /// Collective. @param x [batch, channels, ..., rows, columns] @throws `ShapeMismatch`, `StructureDisagreement`,
-  /// `StructureDisagreement`, `CallDisagreement`, on all ranks alike
+  /// `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;

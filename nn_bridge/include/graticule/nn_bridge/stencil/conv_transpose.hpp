@@ -51,7 +51,7 @@ class ConvTransposeImpl : public detail::StatefulModule<ConvTransposeImpl<D>, de
 
   /// Collective. @param x this rank's shard
   /// @throws `KernelTooLarge` if no output remains, `LongitudeIsCut`, `ShapeMismatch`, `StructureDisagreement`,
-  ///         `StructureDisagreement`, `CallDisagreement`, on all ranks alike
+  ///         `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   /// The same with the global sizes and cuts of `like` (see `Resize::forward_like`), which determine the output

@@ -24,7 +24,7 @@ class PixelShuffleImpl : public CommunicatingModule<PixelShuffleImpl, detail::No
   PixelShuffleImpl(torch::nn::PixelShuffleOptions const& options, Domain const& domain);
 
   /// Collective. @throws `ShapeMismatch` for channels that r^2 does not divide, `StructureDisagreement`,
-  ///         `StructureDisagreement`, `CallDisagreement`, on all ranks alike
+  ///         `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
  private:
@@ -43,7 +43,7 @@ class PixelUnshuffleImpl : public detail::StatefulModule<PixelUnshuffleImpl, det
   PixelUnshuffleImpl(torch::nn::PixelUnshuffleOptions const& options, Domain domain);
 
   /// Collective. @throws `ShapeMismatch` unless r divides all rows and all columns, `StructureDisagreement`,
-  ///         `StructureDisagreement`, `CallDisagreement`, on all ranks alike
+  ///         `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
  private:

@@ -15,8 +15,8 @@ namespace graticule::program {
 /// The largest relative difference of one kind, and where it is.
 ///
 /// Tensors: max |a - b| / max |b|. Norms: |a - b| / b, where norms below `small_norm` of the largest one of their kind
-/// count as that large: they are rounding errors of sums that vanish. For complex gradients the norm of the real parts
-/// is accepted as well, which is what Python's `grad.double().norm()` gives.
+/// count as that large: such norms are rounding errors of sums that are exactly zero. For complex gradients the norm of
+/// the real parts is accepted as well, which is what Python's `grad.double().norm()` gives.
 struct Difference {
   double largest = 0;
   std::string at;  ///< name of the output, parameter or input

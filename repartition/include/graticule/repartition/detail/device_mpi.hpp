@@ -11,7 +11,7 @@ namespace graticule::detail {
 /// What `GRATICULE_GPU_MPI` says: `auto` or nothing, `0`, `1`.
 enum class GpuMpi : std::uint8_t { automatic, never, tried };
 
-/// Also where there is no device, so that a wrong value is told everywhere. @throws `BadOption`
+/// Also where there is no device, so that an invalid value is reported on every machine. @throws `BadOption`
 [[nodiscard]] GpuMpi gpu_mpi_choice();
 
 /// What `GRATICULE_GPU_IPC` says: `auto` or nothing, `0`. Also where there is no device. @throws `BadOption`
@@ -19,9 +19,9 @@ enum class GpuMpi : std::uint8_t { automatic, never, tried };
 
 /// True when MPI was seen to move memory of devices between all ranks; collective.
 ///
-/// `GRATICULE_GPU_MPI=0` says no, `1` has it tried; by default it is tried where the MPI library says that it can,
-/// because one that cannot may end the program. What it says is not believed: each rank sends to the next, and compares
-/// what it receives.
+/// `GRATICULE_GPU_MPI=0` says no, `1` forces a test; by default it is tested where the MPI library claims support,
+/// because one without it may end the program. The claim is verified: each rank sends to the next, and compares what it
+/// receives.
 [[nodiscard]] bool mpi_moves_device_memory(Comm const& comm);
 
 /// True when each rank was seen to read device memory of all peers that `links` has, by kernels; collective.

@@ -111,15 +111,15 @@ void fence(DeviceQueue const& queue);
 /// Where device memory lies for other processes of the node; nothing where the back end, or the allocator that the
 /// memory is from, cannot share it (memory pools of CUDA). Takes microseconds.
 [[nodiscard]] std::optional<DeviceAddress> address_of_device_memory(void const* memory);
-/// Memory of another process, for kernels of this one; null where it cannot be mapped. Mappings are kept for later
-/// calls, those of the last allocations, and so is the memory, when its owner has freed it, until then.
+/// Memory of another process, for kernels of this one; null where it cannot be mapped. The most recent mappings are
+/// cached; memory that its owner has freed is returned only when its mapping is evicted.
 [[nodiscard]] std::byte* map_device_memory(DeviceAddress const& address);
 
 /// A point in a queue of this process that queues of others on the node wait for.
 ///
-/// Events go from one owner to the next, and none is ever destroyed, so that an address stays that of one event. Who
-/// waits late, for a point of a later owner, waits longer, but not for ever: all that a point comes after is in queues
-/// when it is recorded.
+/// Events go from one owner to the next, and none is ever destroyed, so that an address stays that of one event. A late
+/// waiter may wait for the event's next owner; this delays it but cannot deadlock, because the work before a point is
+/// in queues when the point is recorded.
 class SharedEvent {
  public:
   /// Nothing where the back end, or the device, has none that other processes can use.

@@ -82,7 +82,7 @@ struct Plan {
 struct PlanCosts {
   double message = 1024;  ///< of a message
   double work = 0.25;     ///< of a byte that an operator reads or writes, and of four operations
-  double replicated = 4;  ///< factor of work that every rank repeats, beyond that it takes as long as on one
+  double replicated = 4;  ///< extra cost factor of work repeated on every rank
 };
 
 /// Where the blocks of a caller who cuts rows and columns begin and end, in row-major order of ranks.

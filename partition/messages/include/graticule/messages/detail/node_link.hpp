@@ -114,7 +114,7 @@ class NodeLinks {
   NodeLinks& operator=(NodeLinks const&) = delete;
 
   /// Waits until the peers have read all that was posted; false when one does not in `longest_wait` seconds, or has
-  /// given up. What it would read must then stay where it is.
+  /// given up. The memory that it would read must then remain valid.
   [[nodiscard]] bool settle(double longest_wait) noexcept;
   /// Frees the rings. @pre `settle()` was true
   void free_rings() noexcept;

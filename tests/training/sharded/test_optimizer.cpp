@@ -17,7 +17,7 @@
 #include <vector>
 
 namespace graticule {
-namespace test_sharded_optimizer {
+namespace test_optimizer {
 
 using test::Folder;
 using test::ShardedNet;
@@ -127,5 +127,5 @@ TEST(SavedOptimizerOfRows, refuses_another_kind_and_tensors_that_are_not_cut) {
   EXPECT_EQ(without_state, names);
 }
 
-}  // namespace test_sharded_optimizer
+}  // namespace test_optimizer
 }  // namespace graticule

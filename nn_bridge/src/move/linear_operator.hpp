@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "traffic.hpp"
+#include "call/traffic.hpp"
 
 #include <torch/torch.h>
 

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "partition.hpp"
 
-#include <charconv>
+#include <graticule/app/numbers.hpp>
+
 #include <numeric>
 #include <string_view>
 
 namespace graticule::train {
 namespace {
-
-/// Parses a whole number that fills all of `text`; -1 when it does not.
-Index whole_number(std::string_view text) {
-  Index value = -1;
-  auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return status == std::errc{} && end == text.data() + text.size() && value >= 0 ? value : -1;
-}
 
 ProcessGrid choose_grid(std::string const& partition, int num_ranks, Index num_rows) {
   if (partition == "auto") {
@@ -23,29 +17,19 @@ ProcessGrid choose_grid(std::string const& partition, int num_ranks, Index num_r
     if (num_rows / (num_ranks / columns) < min_band_rows) columns = 1;
     return ProcessGrid{num_ranks / columns, columns};
   }
-  std::size_t const x = partition.find('x');
-  Index const rows = x == std::string::npos ? -1 : whole_number(std::string_view(partition).substr(0, x));
-  Index const columns = x == std::string::npos ? -1 : whole_number(std::string_view(partition).substr(x + 1));
-  if (rows < 1 || columns < 1)
-    throw Error(Fault::usage, "BadOption",
-                "--partition " + partition + " is neither 'auto' nor a process grid LATITUDExLONGITUDE such as 4x1");
-  if (rows > num_ranks || columns > num_ranks || rows * columns != num_ranks)
-    throw Error(Fault::usage, "BadOption",
-                "--partition " + partition + " does not match the " + std::to_string(num_ranks) +
-                    (num_ranks == 1 ? " rank" : " ranks") + " that the program runs on");
-  return ProcessGrid{rows, columns};
+  return app::parse_partition(partition, num_ranks);
 }
 
 Cuts listed_cuts(std::string_view list, int num_parts, Index extent, char const* what) {
   std::vector<Index> sizes;
   while (true) {
     std::size_t const comma = list.find(',');
-    Index const size = whole_number(list.substr(0, comma));
-    if (size < 0)
+    auto const size = app::count_from(list.substr(0, comma));
+    if (!size)
       throw Error(Fault::usage, "BadCuts",
                   "--cuts: '" + std::string(list.substr(0, comma)) + "' is not a number of " + what +
                       "; give 'balanced', 'area' or a list such as 61,60,60,60");
-    sizes.push_back(size);
+    sizes.push_back(*size);
     if (comma == std::string_view::npos) break;
     list.remove_prefix(comma + 1);
   }

@@ -13,7 +13,7 @@
 #include <limits>
 
 namespace graticule {
-namespace test_sharded_parameters {
+namespace test_parameters {
 
 using test::Batch;
 using test::ShardedNet;
@@ -311,5 +311,5 @@ TEST(ShardedParameters, give_the_model_back_whole) {
   EXPECT_TRUE(net->gain.grad().defined());
 }
 
-}  // namespace test_sharded_parameters
+}  // namespace test_parameters
 }  // namespace graticule

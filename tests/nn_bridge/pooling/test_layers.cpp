@@ -19,7 +19,7 @@
 #include <type_traits>
 
 namespace graticule {
-namespace test_pooling {
+namespace test_layers {
 
 using test::difference;
 using test::domains;
@@ -572,5 +572,5 @@ TEST(Pooling2d, refuses_by_name_on_all_ranks) {
             "nothing was thrown");
 }
 
-}  // namespace test_pooling
+}  // namespace test_layers
 }  // namespace graticule

@@ -14,7 +14,7 @@
 #include <limits>
 
 namespace graticule {
-namespace test_data_parallel {
+namespace test_wrapper {
 
 using nn::Reduction;
 using test::copy_of;
@@ -416,5 +416,5 @@ TEST(DataParallel, names_parameters_that_it_has_lost) {
   EXPECT_EQ(rule_of([&] { without.step(); }), "WrongState");
 }
 
-}  // namespace test_data_parallel
+}  // namespace test_wrapper
 }  // namespace graticule

@@ -14,7 +14,7 @@
 #include <sstream>
 
 namespace graticule {
-namespace test_attention {
+namespace test_self_attention {
 
 using nn::AttentionKernel;
 using nn::WindowKind;
@@ -385,5 +385,5 @@ TEST(Attention, options_that_are_not_offered_are_refused_by_name) {
   EXPECT_EQ(global(Options(4, 2))(x).sizes(), x.sizes());
 }
 
-}  // namespace test_attention
+}  // namespace test_self_attention
 }  // namespace graticule

@@ -5,7 +5,7 @@
 #include <graticule/models/fields.hpp>
 #include <graticule/partition/indices.hpp>
 
-#include "data/names.hpp"
+#include "names.hpp"
 
 #include <cstdint>
 #include <string>

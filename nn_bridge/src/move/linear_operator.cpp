@@ -4,9 +4,9 @@
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/linear_call.hpp>
 
-#include "kept.hpp"
-#include "recorded_calls.hpp"
-#include "resolved.hpp"
+#include "call/kept.hpp"
+#include "call/recorded_calls.hpp"
+#include "call/resolved.hpp"
 
 #include <utility>
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace graticule {
-namespace test_daso_schedule {
+namespace test_schedule {
 
 using test::rule_of;
 using training::DasoAction;
@@ -306,5 +306,5 @@ TEST(DasoSchedule, refuses_calls_out_of_order_and_broken_states) {
   EXPECT_EQ(schedule.batch(), 1);
 }
 
-}  // namespace test_daso_schedule
+}  // namespace test_schedule
 }  // namespace graticule

@@ -8,7 +8,7 @@
 #include <limits>
 
 namespace graticule {
-namespace test_schedules {
+namespace test_learning_rate {
 
 using training::Schedule;
 using training::ScheduleKind;
@@ -59,5 +59,5 @@ TEST(ScheduleKinds, are_known_by_their_names) {
   EXPECT_EQ(training::schedule_kinds().at("cosine"), ScheduleKind::cosine);
 }
 
-}  // namespace test_schedules
+}  // namespace test_learning_rate
 }  // namespace graticule

@@ -12,7 +12,7 @@
 #include <string>
 
 namespace graticule {
-namespace test_sharded_state {
+namespace test_checkpoint_state {
 
 using test::Folder;
 using test::ShardedNet;
@@ -225,5 +225,5 @@ TEST(ShardedState, keeps_the_models_dtype_of_buffers_held_in_another) {
   EXPECT_TRUE((model->mean == 0.75).all().item<bool>());
 }
 
-}  // namespace test_sharded_state
+}  // namespace test_checkpoint_state
 }  // namespace graticule

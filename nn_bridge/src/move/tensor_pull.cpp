@@ -5,10 +5,10 @@
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "call/recorded_calls.hpp"
+#include "call/resolved.hpp"
+#include "call/traffic.hpp"
 #include "parity_runs.hpp"
-#include "recorded_calls.hpp"
-#include "resolved.hpp"
-#include "traffic.hpp"
 
 #include <algorithm>
 #include <utility>

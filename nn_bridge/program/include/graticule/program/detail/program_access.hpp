@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/program/detail/conversion.hpp>
 #include <graticule/program/program.hpp>
-
-#include "run/conversion.hpp"
 
 #include <torch/torch.h>
 

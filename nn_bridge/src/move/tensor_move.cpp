@@ -3,8 +3,8 @@
 
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 
-#include "call_stream.hpp"
-#include "traffic.hpp"
+#include "call/call_stream.hpp"
+#include "call/traffic.hpp"
 
 #include <algorithm>
 

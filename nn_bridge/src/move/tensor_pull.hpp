@@ -5,7 +5,7 @@
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/pull.hpp>
 
-#include "call_stream.hpp"
+#include "call/call_stream.hpp"
 #include "linear_operator.hpp"
 
 #include <torch/torch.h>

@@ -21,7 +21,7 @@
 #include <vector>
 
 namespace graticule {
-namespace test_daso {
+namespace test_averaging {
 
 using test::rule_of;
 using test::thrown_by;
@@ -771,5 +771,5 @@ TEST(Daso, may_end_with_messages_on_their_way) {
   EXPECT_FALSE(daso.schedule().drained());
 }
 
-}  // namespace test_daso
+}  // namespace test_averaging
 }  // namespace graticule

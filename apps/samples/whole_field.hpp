@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include <vector>
+
+namespace graticule::train {
+
+/// One sample of a field in the layout's boxes, whole on rank 0 and empty elsewhere. Collective.
+/// @param values this rank's [row][column]
+[[nodiscard]] std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector<double> const& values);
+
+}  // namespace graticule::train
