@@ -20,7 +20,8 @@ namespace {
 /// How long a rank that ends waits for the others before it says so: all may end alike. One that fails is faster.
 constexpr double seconds_before_notice = 1;
 constexpr double seconds_before_failure = 0.2;
-/// How long a rank that leaves by `std::exit` waits until the others have its notice.
+/// How long a rank that leaves by `std::exit` waits for the others, so that they have its notice and show their errors
+/// before the launcher ends them.
 constexpr double seconds_to_leave = 1;
 
 std::string& noted_end() {
@@ -75,16 +76,17 @@ void Channel::leave() noexcept {
     channel->tell_end(Fault::program, "it has called exit while others wait for it");
   }
   auto const begin = std::chrono::steady_clock::now();
-  auto const is_told = [](Channel* channel) {
+  auto const all_end = [](Channel* channel) {
     channel->poll();
-    return channel->all_received();
+    auto const& received = channel->received_;
+    auto const num_ended = std::count_if(received.begin(), received.end(),
+                                         [](Received const& one) { return one.notice.kind == Notice::Kind::ended; });
+    return channel->all_received() && num_ended == channel->size_ - 1;
   };
-  while (!std::all_of(channels().begin(), channels().end(), is_told)) {
+  while (!std::all_of(channels().begin(), channels().end(), all_end)) {
     if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > seconds_to_leave) return;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  // The launcher ends the others when it misses this rank.
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
 }
 
 Channel::Channel(MPI_Comm parent) {
@@ -218,6 +220,20 @@ void Channel::advance_end(bool late) noexcept {
   }
 }
 
+void Channel::show_who_left(int rank) noexcept {
+  for (auto* channel : channels()) {
+    channel->poll();
+    auto const& received = channel->received_;
+    auto const left = std::find_if(received.begin(), received.end(), [](Received const& one) {
+      return one.notice.kind == Notice::Kind::ended && one.notice.number != 0;
+    });
+    if (left == received.end()) continue;
+    std::fprintf(stderr, "graticule: rank %d ends with %s, because rank %d has called exit\n", rank,
+                 noted_end().c_str(), left->from);
+    return;
+  }
+}
+
 int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
   if (std::uncaught_exceptions() > 0) note_unwinding();
   double const late = noted_end().empty() ? seconds_before_notice : seconds_before_failure;
@@ -230,14 +246,7 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
   // The exception itself is caught after this, if ever.
   auto const why = noted_end().empty() ? std::string() : ", after " + noted_end();
   // A rank that has left does not come to the end, and the launcher ends this one before it can show its exception.
-  bool const is_left = std::any_of(channels().begin(), channels().end(), [](Channel* channel) {
-    channel->poll();
-    return std::any_of(channel->received_.begin(), channel->received_.end(), [](Received const& received) {
-      return received.notice.kind == Notice::Kind::ended && received.notice.number != 0;
-    });
-  });
-  if (is_left && !noted_end().empty())
-    std::fprintf(stderr, "graticule: rank %d ends with %s\n", rank, noted_end().c_str());
+  if (!noted_end().empty()) show_who_left(rank);
   for (auto* channel : channels()) channel->begin_to_end();
   while (!std::all_of(channels().begin(), channels().end(), ended)) {
     double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -90,10 +90,11 @@ class Channel {
   enum class Phase : std::uint8_t { meeting, listening, ended };
 
   friend void end_before_others();
-  /// For `std::exit` before MPI has ended: the other ranks learn why this one is gone, unless they take no notice for
-  /// a second.
+  /// For `std::exit` before MPI has ended: the other ranks learn why this one is gone, and have a second to say so.
   static void leave() noexcept;
   static int end_all(MPI_Comm, int, void*, void*) noexcept;
+  /// For an exception that unwinds `rank`'s stack.
+  static void show_who_left(int rank) noexcept;
   void tell_end(Fault fault, std::string const& text) noexcept;
   [[nodiscard]] bool all_received() noexcept;
   void begin_to_end() noexcept;

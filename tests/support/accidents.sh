@@ -62,7 +62,7 @@ check() {
         # By std::exit, which unwinds nothing. HDF5's own exit handler comes first, and waits where a file is open.
         leaves)
             [ $code -ne 0 ] || fail "exit 0"
-            grep -qE "PeerFailed: rank $((ranks - 1)): it has called exit while others wait|StalledExchange: rank 0 waits .*for rank $((ranks - 1)) " "$out" ||
+            grep -qE "because rank $((ranks - 1)) has called exit|StalledExchange: rank 0 waits .*for rank $((ranks - 1)) " "$out" ||
                 fail "the rank is not named"
             ;;
         killed | exits) [ $code -ne 0 ] || fail "exit 0" ;;
