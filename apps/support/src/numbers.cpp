@@ -2,6 +2,8 @@
 #include <graticule/app/numbers.hpp>
 #include <graticule/partition/error.hpp>
 
+#include <utility>
+
 namespace graticule::app {
 
 std::optional<Index> count_from(std::string_view text) {
