@@ -3,6 +3,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include <algorithm>
+#include <memory>
 
 namespace graticule {
 
@@ -151,21 +152,33 @@ PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vec
   return result;
 }
 
-/// Fields as both sources and targets. Calls of few fields allocate nothing.
+/// Fields as both sources and targets. Calls of few fields allocate nothing, and only the fields given are initialized.
 class InPlace {
  public:
   explicit InPlace(std::span<HaloField const> fields) : size_(fields.size()) {
-    if (size_ > few_.size()) many_.resize(size_);
-    auto* to = size_ > few_.size() ? many_.data() : few_.data();
-    for (auto const& field : fields) *to++ = {field.view, std::span(&field.view, 1), field.parity, field.kind};
+    if (size_ > most_) many_.resize(size_);
+    for (std::size_t i = 0; i < size_; ++i) {
+      auto const& field = fields[i];
+      PullField const pulled{field.view, std::span(&field.view, 1), field.parity, field.kind};
+      if (size_ > most_)
+        many_[i] = pulled;
+      else
+        std::construct_at(&few_[i], pulled);
+    }
   }
-  [[nodiscard]] std::span<PullField const> fields() const {
-    return {size_ > few_.size() ? many_.data() : few_.data(), size_};
+  InPlace(InPlace const&) = delete;
+  InPlace& operator=(InPlace const&) = delete;
+  ~InPlace() {
+    if (size_ <= most_) std::destroy_n(few_, size_);
   }
+  [[nodiscard]] std::span<PullField const> fields() const { return {size_ > most_ ? many_.data() : few_, size_}; }
 
  private:
+  static constexpr std::size_t most_ = 16;
   std::size_t size_;
-  std::array<PullField, 16> few_{};
+  union {
+    PullField few_[most_];
+  };
   std::vector<PullField> many_;
 };
 

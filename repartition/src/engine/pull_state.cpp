@@ -226,6 +226,9 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
                            std::all_of(keyed.begin(), keyed.end(), [](Keyed const& entry) {
                              return entry.transfer->to.num_cells() == entry.transfer->from.num_cells();
                            });
+  local_cells_.resize(kinds_.size());
+  for (auto const& transfer : table_.local) local_cells_[std::size_t(transfer.kind)] += transfer.to.num_cells();
+  for (auto const& kind : kinds_) in_place_.emplace_back(kind.targets.size());
   if (d.messages == Messages::segments) stream_plan_.emplace(make_stream_plan(d));
   std::vector<std::pair<int, Box>> read;
   for (std::size_t k = 0; k < kinds_.size(); ++k)
@@ -318,9 +321,8 @@ void PullState::count(Workspace const& w) const {
     ++sent.num_messages;
     sent.bytes += Index(message.bytes);
   }
-  for (auto const& transfer : table_.local)
-    for (std::size_t f = 0; f < w.shape.kinds.size(); ++f)
-      if (transfer.kind == w.shape.kinds[f]) stats_.local_bytes += transfer.to.num_cells() * w.shape.cell_bytes[f];
+  for (std::size_t f = 0; f < w.shape.kinds.size(); ++f)
+    stats_.local_bytes += local_cells_[std::size_t(w.shape.kinds[f])] * w.shape.cell_bytes[f];
 }
 
 PullStats PullState::stats() const {
@@ -463,20 +465,20 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
   // Peers may not have read what was sent last. They are given a moment, so that a rank that only sends does not run
   // far ahead; then the call gets a workspace of its own, because they may be waiting for just this call.
   constexpr double longest_wait = 1e-3;
-  double begin = -1;
   Workspace* workspace = nullptr;
-  bool has_match = true;
-  while (workspace == nullptr && has_match && (begin < 0 || MPI_Wtime() - begin < longest_wait)) {
-    if (begin < 0) begin = MPI_Wtime();
-    has_match = false;
+  auto const must_wait = [&] {
+    bool has_match = false;
     for (auto const& candidate : workspaces_) {
       if (!matches(*candidate)) continue;
       has_match = true;
       if (candidate->has_free_places() && (!candidate->stream || candidate->stream->has_free_buffers()))
         workspace = candidate.get();
     }
-    if (workspace == nullptr && has_match) std::this_thread::yield();
-  }
+    return workspace == nullptr && has_match;
+  };
+  if (must_wait())
+    for (double const begin = MPI_Wtime(); must_wait() && MPI_Wtime() - begin < longest_wait;)
+      std::this_thread::yield();
   if (workspace == nullptr) {
     CallShape shape{
         .direction = direction, .device = device, .node_shared = node_shared, .streamed = stream_plan_.has_value()};

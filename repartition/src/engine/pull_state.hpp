@@ -66,6 +66,13 @@ class PullState : public std::enable_shared_from_this<PullState> {
     int transfer;
   };
 
+  /// What a target does with the owned cells where its memory is that of the source.
+  struct InPlace {
+    bool stays = false;             ///< some are copied to themselves
+    bool copies_to_owned = false;   ///< some are copied over; none in most halos
+    bool copies_to_images = false;  ///< some of these are images of other cells
+  };
+
   /// Writes the file that `GRATICULE_DUMP` asks for; its path on rank 0. Collective.
   [[nodiscard]] std::string dump_where_asked() const;
   /// Adds the first call to that file.
@@ -80,6 +87,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   bool check_apart(std::span<PullField const> fields, Direction direction) const;
   /// The same for an adjoint whose sources are given at its end.
   void require_apart(Workspace const& workspace, std::span<FieldView const> sources) const;
+  [[nodiscard]] InPlace const& in_place(int kind, int target) const;
   /// The same memory is source and target, cell by cell, and no cell is read after it was written.
   [[nodiscard]] bool works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const;
   /// Checks and leases; tells the peers when this rank refuses the call.
@@ -173,6 +181,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   AfterAdjoint after_adjoint_;
   std::uint64_t fingerprint_;
   PullTable table_;
+  std::vector<Index> local_cells_;                                     ///< per kind, copied within this rank
+  mutable std::vector<std::vector<std::optional<InPlace>>> in_place_;  ///< per kind and target, where it was asked for
   std::vector<Addition> additions_;
   bool additions_are_independent_ = false;
   bool clears_while_reading_ = false;

@@ -58,15 +58,12 @@ constexpr int most_comparisons = 1 << 18;
 
 }  // namespace
 
-bool PullState::works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const {
-  auto const& kind = kinds_[std::size_t(field.kind)];
-  auto const& cover = kind.targets[std::size_t(target)].box;
-  if (!are_aligned(field.source, kind.source_box, field.targets[std::size_t(target)], cover)) return false;
-  auto const takes_part = [&](Transfer const& t) { return t.kind == field.kind && t.target == target; };
-  // Owned cells that others are copied to; none in most halos. Cells that are copied to themselves are left as they are
-  // by a plain copy.
+PullState::InPlace const& PullState::in_place(int kind, int target) const {
+  auto& known = in_place_[std::size_t(kind)][std::size_t(target)];
+  if (known) return *known;
+  InPlace result;
+  auto const takes_part = [&](Transfer const& t) { return t.kind == kind && t.target == target; };
   std::vector<Box const*> copies;
-  bool stays = false;
   auto const add_copies = [&](Box const& to) {
     if (!intersection(to, owned_).empty()) copies.push_back(&to);
   };
@@ -74,30 +71,40 @@ bool PullState::works_in_place(PullField const& field, int target, Direction dir
     for (auto const& transfer : peer.transfers)
       if (takes_part(transfer)) add_copies(transfer.to);
   for (auto const& filling : table_.fillings)
-    if (filling.kind == field.kind && filling.target == target) add_copies(filling.to);
+    if (filling.kind == kind && filling.target == target) add_copies(filling.to);
   for (auto const& transfer : table_.local) {
     if (!takes_part(transfer)) continue;
     if (is_identity(transfer))
-      stays = true;
+      result.stays = true;
     else
       add_copies(transfer.to);
   }
-  bool const plain = field.update == Update{} && !field.source_packing && !field.target_packing;
-  if (stays && (!plain || direction == Direction::adjoint)) return false;
-  // A factor of owned cells is applied to all of them, images or not.
-  if (stream_plan_ && direction == Direction::adjoint && !copies.empty()) return false;
-  // None of them is the image of another cell.
+  result.copies_to_owned = !copies.empty();
   int comparisons = 0;
   auto const is_copied_to = [&](Transfer const& t) {
-    return t.kind == field.kind && std::any_of(copies.begin(), copies.end(), [&](Box const* copy) {
+    return t.kind == kind && std::any_of(copies.begin(), copies.end(), [&](Box const* copy) {
              return ++comparisons > most_comparisons || !intersection(t.from, *copy).empty();
            });
   };
   for (auto const& peer : table_.sends)
-    if (std::any_of(peer.transfers.begin(), peer.transfers.end(), is_copied_to)) return false;
+    result.copies_to_images |= std::any_of(peer.transfers.begin(), peer.transfers.end(), is_copied_to);
   for (auto const& transfer : table_.local)
-    if (!(takes_part(transfer) && is_identity(transfer)) && is_copied_to(transfer)) return false;
-  as_it_is = as_it_is && !stays;
+    result.copies_to_images |= !(takes_part(transfer) && is_identity(transfer)) && is_copied_to(transfer);
+  return known.emplace(result);
+}
+
+bool PullState::works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const {
+  auto const& kind = kinds_[std::size_t(field.kind)];
+  auto const& cover = kind.targets[std::size_t(target)].box;
+  if (!are_aligned(field.source, kind.source_box, field.targets[std::size_t(target)], cover)) return false;
+  auto const& cells = in_place(field.kind, target);
+  if (cells.copies_to_images) return false;
+  // Cells that are copied to themselves are left as they are by a plain copy.
+  bool const plain = field.update == Update{} && !field.source_packing && !field.target_packing;
+  if (cells.stays && (!plain || direction == Direction::adjoint)) return false;
+  // A factor of owned cells is applied to all of them, images or not.
+  if (stream_plan_ && direction == Direction::adjoint && cells.copies_to_owned) return false;
+  as_it_is = as_it_is && !cells.stays;
   return true;
 }
 

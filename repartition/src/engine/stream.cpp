@@ -138,6 +138,7 @@ void Stream::open() {
   make_room();
   for (auto const& in : incoming_) written += in.bytes;
   large_ = Index(written) >= least_streamed_bytes;
+  if (large_) path_.begin_call();
 }
 
 void Stream::make_room() {
@@ -438,7 +439,7 @@ void Stream::pack(Outgoing& out, StreamSlot const& slot, std::size_t bytes) {
     tasks_.push_back(task(field, transfer, block, to, cells(read(field, transfer.target), transfer, forward()),
                           field.conversion.pack));
   }
-  run();
+  run_segment(out.link != nullptr, bytes);
   if (slot.packed == slot.wire || bytes == 0) return;
   copy_to_host(queue_, slot.wire, slot.packed, bytes);
   fence();
@@ -591,7 +592,7 @@ void Stream::take_posted(Incoming& in) {
     copy_to_device(queue_, slot.packed, in.content, expected);
     packed = slot.packed;
   }
-  unpack(in, packed);
+  unpack(in, packed, expected);
   in.content += in.bytes_posted;
 }
 
@@ -634,7 +635,14 @@ void Stream::fail_size(Incoming& in, std::size_t bytes, std::size_t expected) {
                std::to_string(in.segments_left) + ": their fields differ in number, type or batch axes");
 }
 
-void Stream::unpack(Incoming& in, std::byte const* packed) {
+void Stream::run_segment(bool linked, std::size_t bytes) {
+  if (!linked || !large_ || on_device()) return run();
+  double const begin = MPI_Wtime();
+  run();
+  path_.add(bytes, MPI_Wtime() - begin);
+}
+
+void Stream::unpack(Incoming& in, std::byte const* packed, std::size_t bytes) {
   tasks_.clear();
   for (auto const& block : blocks_) {
     auto const& field = fields_[std::size_t(block.field)];
@@ -642,7 +650,7 @@ void Stream::unpack(Incoming& in, std::byte const* packed) {
     Elements const from{const_cast<std::byte*>(packed) + block.offset, field.conversion.wire, {}};
     add_task(block, transfer, from, field.conversion.arrive, parts_of(&in, block.transfer));
   }
-  run();
+  run_segment(in.link != nullptr, bytes);
   // The memory that was read is given back next.
   if (space_ == MemorySpace::device) fence();
 }
@@ -705,7 +713,7 @@ bool Stream::pull_from_mpi(Incoming& in) {
       fail_size(in, bytes, expected);
     } else {
       if (slot.packed != slot.wire && bytes > 0) copy_to_device(queue_, slot.packed, slot.wire, bytes);
-      unpack(in, slot.packed);
+      unpack(in, slot.packed, bytes);
     }
   }
   in.segments_left = in.segments_after;
@@ -794,7 +802,8 @@ StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Blo
     negated.alpha[1] = -negated.alpha[1];
     return make_transform(negated, block.extents, to, from);
   }();
-  result.streams = large_ && &transform != &field.conversion.pack;
+  bool const into_segment = &transform == &field.conversion.pack;
+  result.streams = large_ && (!into_segment || path_.past_cache());
   result.independent = forward() || !plan_.ordered_sums;
   return result;
 }

@@ -6,6 +6,7 @@
 #include "kernels/blocks.hpp"
 #include "kernels/cells.hpp"
 #include "kernels/conversion.hpp"
+#include "segment_path.hpp"
 #include "table/last_images.hpp"
 #include "workspace.hpp"
 
@@ -190,7 +191,10 @@ class Stream {
   void match_messages(Incoming& in);
   void throw_away(Incoming& in, MPI_Message& message, int bytes);
   void take_posted(Incoming& in);
-  void unpack(Incoming& in, std::byte const* packed);
+  /// @param bytes of the segment
+  void unpack(Incoming& in, std::byte const* packed, std::size_t bytes);
+  /// `run`, timed where the cells go to or come from a segment of a peer on the node.
+  void run_segment(bool linked, std::size_t bytes);
   void fail_size(Incoming& in, std::size_t bytes, std::size_t expected);
   void take_in_place(Incoming& in);
   bool matches(Incoming& in, std::uint32_t fields, std::uint32_t call);
@@ -227,6 +231,7 @@ class Stream {
   Posting posting_ = Posting::window;
   bool opened_ = false;
   bool large_ = false;  ///< what the call writes on this rank goes past the caches
+  SegmentPath path_;
   bool scaled_ = false;
   double idle_since_ = -1;    ///< nothing is left to do but to let peers read
   bool gate_open_ = false;    ///< memory may be written
