@@ -2,19 +2,18 @@
 #include "sequences.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <utility>
 
 namespace graticule::forecast {
 
 SequenceSource::SequenceSource(Comm const& world, TimeSteps const& steps, train::SampleStore& store, Options options)
-    : world_(world),
-      steps_(steps),
+    : steps_(steps),
       store_(store),
       options_(std::move(options)),
       mirrored_(options_.places),
-      field_(num_cells()) {
+      field_(num_cells()),
+      ahead_(world, [this](Slot& slot) { gather(slot); }) {
   for (double& latitude : mirrored_.latitudes) latitude = -latitude;
 }
 
@@ -28,57 +27,38 @@ Index SequenceSource::working_bytes(train::SampleReader const& reader, Options c
 
 SequenceBatch SequenceSource::take(std::span<Index const> samples, SequenceShape const& shape,
                                    std::span<Index const> upcoming) {
-  auto const begin_of_wait = std::chrono::steady_clock::now();
-  Slot const& expected = slots_[reading_];
-  bool const is_expected = has_begun_ && expected.shape == shape &&
-                           std::equal(samples.begin(), samples.end(), expected.samples.begin(), expected.samples.end());
-  if (!is_expected) {
-    static_cast<void>(thread_.wait());  // nobody needs what it reads, nor its failure
-    begin(samples, shape);
-  }
-  auto const failure = thread_.wait();
-  seconds_waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_of_wait).count();
-  has_begun_ = false;
-  agree(world_, failure);
-  Slot const& slot = slots_[std::exchange(reading_, 1 - reading_)];
-  if (!upcoming.empty()) begin(upcoming, shape);
+  Slot const& slot = ahead_.take({{samples.begin(), samples.end()}, shape});
+  if (!upcoming.empty()) ahead_.begin({{upcoming.begin(), upcoming.end()}, shape});
   return {Index(samples.size()), options_.dtype, slot.states.data(), slot.forcings.data()};
 }
 
 train::StoreCounts SequenceSource::counts() {
-  static_cast<void>(thread_.wait());
+  ahead_.wait();
   return store_.counts();
 }
 
-void SequenceSource::begin(std::span<Index const> samples, SequenceShape const& shape) {
-  Slot& slot = slots_[reading_];
-  slot.samples.assign(samples.begin(), samples.end());
-  slot.shape = shape;
-  has_begun_ = true;
-  thread_.start([this, &slot] { gather(slot); });
-}
-
 void SequenceSource::gather(Slot& slot) {
-  auto const numbers = slot.samples.size() * num_cells() * std::size_t(size_of(options_.dtype));
+  auto const& [samples, shape] = slot.request;
+  auto const numbers = samples.size() * num_cells() * std::size_t(size_of(options_.dtype));
   slot.states.reserve(
-      std::max<std::size_t>(numbers * std::size_t(slot.shape.history + slot.shape.steps) * options_.scales.size(), 1));
-  slot.forcings.reserve(std::max<std::size_t>(numbers * std::size_t(slot.shape.steps) * num_forcings(), 1));
-  for (std::size_t place = 0; place < slot.samples.size(); ++place) {
+      std::max<std::size_t>(numbers * std::size_t(shape.history + shape.steps) * options_.scales.size(), 1));
+  slot.forcings.reserve(std::max<std::size_t>(numbers * std::size_t(shape.steps) * num_forcings(), 1));
+  for (std::size_t place = 0; place < samples.size(); ++place) {
     gather_states(slot, place);
     gather_forcings(slot, place);
   }
 }
 
 void SequenceSource::gather_states(Slot& slot, std::size_t place) {
+  auto const& [samples, shape] = slot.request;
   Index const num_states = store_.reader().num_in_file();
-  Index const state = slot.samples[place] % num_states;
-  Index const image = slot.samples[place] - state;
-  Index const num_times = slot.shape.history + slot.shape.steps;
+  Index const state = samples[place] % num_states;
+  Index const image = samples[place] - state;
+  Index const num_times = shape.history + shape.steps;
   for (Index t = 0; t < num_times; ++t) {
-    Index const leads = t < slot.shape.history ? -t : t - slot.shape.history + 1;
+    Index const leads = t < shape.history ? -t : t - shape.history + 1;
     auto const position = steps_.at(state / options_.num_members, leads);
-    bool const is_known =
-        position && (leads <= 0 || slot.shape.targets.contains(steps_.times()[std::size_t(*position)]));
+    bool const is_known = position && (leads <= 0 || shape.targets.contains(steps_.times()[std::size_t(*position)]));
     for (std::size_t c = 0; c < options_.scales.size(); ++c) {
       if (leads <= 0 && c >= options_.num_prognostic)
         std::fill(field_.begin(), field_.end(), options_.scales[c].mean);
@@ -94,12 +74,13 @@ void SequenceSource::gather_states(Slot& slot, std::size_t place) {
 
 void SequenceSource::gather_forcings(Slot& slot, std::size_t place) {
   if (options_.forcings.empty()) return;
+  auto const& [samples, shape] = slot.request;
   Index const num_states = store_.reader().num_in_file();
-  Index const time = slot.samples[place] % num_states / options_.num_members;
-  Places const& places = slot.samples[place] < num_states ? options_.places : mirrored_;
-  for (Index k = 0; k < slot.shape.steps; ++k) {
+  Index const time = samples[place] % num_states / options_.num_members;
+  Places const& places = samples[place] < num_states ? options_.places : mirrored_;
+  for (Index k = 0; k < shape.steps; ++k) {
     Seconds const begin = steps_.times()[std::size_t(time)] + k * steps_.lead_seconds();
-    auto const cell = (place * std::size_t(slot.shape.steps) + std::size_t(k)) * num_forcings() * num_cells();
+    auto const cell = (place * std::size_t(shape.steps) + std::size_t(k)) * num_forcings() * num_cells();
     if (options_.dtype == DType::f64)
       fill_forcing(options_.forcings, places, begin, steps_.lead_seconds(),
                    static_cast<double*>(slot.forcings.data()) + cell);

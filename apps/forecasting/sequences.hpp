@@ -3,12 +3,11 @@
 
 #include <graticule/models/forcing.hpp>
 
-#include "background.hpp"
 #include "batches.hpp"
+#include "read_ahead.hpp"
 #include "sample_store.hpp"
 #include "states.hpp"
 
-#include <array>
 #include <span>
 #include <vector>
 
@@ -58,7 +57,7 @@ class SequenceSource {
   [[nodiscard]] SequenceBatch take(std::span<Index const> samples, SequenceShape const& shape,
                                    std::span<Index const> upcoming = {});
 
-  [[nodiscard]] double seconds_waited() const noexcept { return seconds_waited_; }
+  [[nodiscard]] double seconds_waited() const noexcept { return ahead_.seconds_waited(); }
   /// Waits for the running read.
   [[nodiscard]] train::StoreCounts counts();
   /// Bytes of two batches of so many samples, one that is used and one that is read.
@@ -66,13 +65,17 @@ class SequenceSource {
                                            SequenceShape const& longest, Index most_samples);
 
  private:
-  struct Slot {
+  struct Request {
     std::vector<Index> samples;
     SequenceShape shape;
+
+    friend bool operator==(Request const&, Request const&) = default;
+  };
+  struct Slot {
+    Request request;
     train::NumberBuffer states;
     train::NumberBuffer forcings;
   };
-  void begin(std::span<Index const> samples, SequenceShape const& shape);
   void gather(Slot& slot);
   void gather_states(Slot& slot, std::size_t place);
   void gather_forcings(Slot& slot, std::size_t place);
@@ -80,17 +83,12 @@ class SequenceSource {
   [[nodiscard]] std::size_t num_cells() const { return std::size_t(store_.reader().num_cells()); }
   [[nodiscard]] std::size_t num_forcings() const { return forcing_channels(options_.forcings).size(); }
 
-  Comm const& world_;
   TimeSteps const& steps_;
   train::SampleStore& store_;
   Options options_;
   Places mirrored_;
-  std::array<Slot, 2> slots_;
-  std::size_t reading_ = 0;
-  bool has_begun_ = false;
   std::vector<double> field_;
-  double seconds_waited_ = 0;
-  train::Background thread_;
+  train::ReadAhead<Slot> ahead_;
 };
 
 }  // namespace graticule::forecast

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "states.hpp"
 
+#include "samples.hpp"
+
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <cstdio>
 
 namespace graticule::forecast {
 namespace {
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  return text;
-}
 
 bool is_time(FileContents const& contents, std::string const& dimension) {
   Variable const* const coordinate = contents.coordinate(dimension);
@@ -22,16 +17,10 @@ bool is_time(FileContents const& contents, std::string const& dimension) {
 bool is_member(FileContents const& contents, std::string const& dimension) {
   Variable const* const coordinate = contents.coordinate(dimension);
   if (coordinate != nullptr && coordinate->text("standard_name") == "realization") return true;
-  std::string const name = lower(dimension.substr(dimension.rfind('/') + 1));
+  std::string const name = train::short_name(dimension);
   for (char const* known : {"number", "member", "ensemble", "realization", "sample"})
     if (name == known) return true;
   return false;
-}
-
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.10g", value);
-  return text;
 }
 
 std::vector<Index> extents_of(Variable const& variable, std::vector<int> const& axes) {
@@ -111,7 +100,7 @@ void StateTable::add(std::string const& name, Role role) {
     for (Index const extent : member_extents_) num_members_ *= extent;
     grid_ = train::make_grid(file_->coordinate(latitude_name_), file_->coordinate(longitude_name_));
     Variable const& time = *file_->contents().coordinate(time_name_);
-    times_ = times_of(file_->coordinate(time_name_), time.text("units"), lower(time.text("calendar")));
+    times_ = times_of(file_->coordinate(time_name_), time.text("units"), train::lower_case(time.text("calendar")));
   } else {
     compare(axes);
   }
@@ -129,8 +118,8 @@ void StateTable::add(std::string const& name, Role role) {
       bool const known = coordinate != nullptr && coordinate->refusal.empty() && coordinate->type != ValueType::text;
       std::string const units = known ? coordinate->text("units") : std::string();
       std::string const value =
-          short_number(known ? file_->coordinate(axes.level_names[i])[std::size_t(fixed[axes.levels[i]])]
-                             : double(fixed[axes.levels[i]]));
+          train::short_number(known ? file_->coordinate(axes.level_names[i])[std::size_t(fixed[axes.levels[i]])]
+                                    : double(fixed[axes.levels[i]]));
       label = " " + value + (units.empty() || units == "1" ? "" : " " + units) + label;
     }
     StateChannel channel{.label = name + label, .variable = name, .level = level, .role = role};

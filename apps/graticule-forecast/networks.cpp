@@ -4,8 +4,9 @@
 #include <graticule/models/calendar.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "whole_field.hpp"
+
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -115,14 +116,8 @@ Networks::Own* Networks::find(Index network) {
 Layout Networks::layout_of(Index network) const {
   Index const per = members_per_network();
   auto const place = [&](Index member) { return std::clamp<Index>(member - network * per, 0, per); };
-  std::array<Index, 6> const mine{place(members_.first), box_.lo(0), box_.lo(1),
-                                  place(members_.last),  box_.hi(0), box_.hi(1)};
-  std::vector<Index> all(std::size_t(world_.num_ranks()) * mine.size());
-  world_.gather_to_all(mine.data(), Index(sizeof mine), all.data());
-  std::vector<Box> boxes;
-  for (std::size_t r = 0; r < all.size(); r += mine.size())
-    boxes.emplace_back(Indices{all[r], all[r + 1], all[r + 2]}, Indices{all[r + 3], all[r + 4], all[r + 5]});
-  return Layout::from_boxes({per, layout_.global().extent(0), layout_.global().extent(1)}, boxes);
+  Box const mine({place(members_.first), box_.lo(0), box_.lo(1)}, {place(members_.last), box_.hi(0), box_.hi(1)});
+  return train::layout_of_boxes(world_, {per, layout_.global().extent(0), layout_.global().extent(1)}, mine);
 }
 
 FieldView Networks::states_of(Index network) {

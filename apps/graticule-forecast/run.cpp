@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.hpp"
 
+#include <graticule/app/output_folder.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/complete_file.hpp>
@@ -545,15 +546,8 @@ class Run {
 
   /// The boxes of the first team, which keeps what is pictured.
   [[nodiscard]] Layout picture_layout() const {
-    Comm const& world = context_.comm;
-    std::array<Index, 4> own{};
-    if (teams_.team() == 0) own = {cells_.box.lo(0), cells_.box.lo(1), cells_.box.hi(0), cells_.box.hi(1)};
-    std::vector<Index> all(std::size_t(world.num_ranks()) * own.size());
-    world.gather_to_all(own.data(), Index(sizeof own), all.data());
-    std::vector<Box> boxes;
-    for (std::size_t r = 0; r < all.size(); r += own.size())
-      boxes.emplace_back(Indices{all[r], all[r + 1]}, Indices{all[r + 2], all[r + 3]});
-    return Layout::from_boxes({cells_.grid.num_rows(), cells_.grid.num_columns()}, boxes);
+    Box const none({0, 0}, {0, 0});
+    return train::layout_of_boxes(context_.comm, layout_.global().extents(), teams_.team() == 0 ? cells_.box : none);
   }
 
   /// [channel][row][column] on this rank's part of `picture_layout`.
@@ -631,14 +625,8 @@ class Run {
   }
 
   int stop(std::string const& reason) {
-    context_.report.data()["stopped_by"] = reason;
-    run_agreed(context_.comm, [&] {
-      if (context_.comm.rank() == 0)
-        write_complete_file(options_.output / "stopped", fmt::format("{} after step {} of {} from {}\n", reason, step_,
-                                                                     options_.steps, time_text(start())));
-    });
-    spdlog::info("stopped by {}, with a checkpoint; run the same command to resume", reason);
-    return app::run_again;
+    return app::end_early(context_, options_.output, reason,
+                          fmt::format("step {} of {} from {}", step_, options_.steps, time_text(start())));
   }
 
   /// Seconds of a lead of the score table.
@@ -965,15 +953,7 @@ int run_forecast(app::Context& context, Options const& options) {
                 fmt::format("--members {} is no multiple of the {} networks of --checkpoint, which forecast as many "
                             "members each",
                             members, networks));
-  run_agreed(context.comm, [&] {
-    if (context.comm.rank() != 0) return;
-    std::error_code error;
-    fs::create_directories(options.output, error);
-    if (error || !fs::is_directory(options.output))
-      throw Error(Fault::usage, "BadOption",
-                  "--output " + options.output.string() + " cannot be created: " + error.message());
-    fs::remove(options.output / "stopped", error);
-  });
+  app::make_output_folder(context.comm, options.output);
   return Run(context, options)();
 }
 

@@ -2,9 +2,9 @@
 // The shallow-water equations on the sphere, on the engine's halos.
 #include <graticule/app/driver.hpp>
 #include <graticule/app/numbers.hpp>
+#include <graticule/app/output_folder.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/field_io/complete_file.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/error.hpp>
 
@@ -270,15 +270,7 @@ class Run {
   }
 
   int stop(std::string const& reason) {
-    context_.report.data()["stopped_by"] = reason;
-    run_agreed(context_.comm, [&] {
-      if (context_.comm.rank() == 0)
-        write_complete_file(fs::path(o_.output) / "stopped",
-                            fmt::format("{} after step {} of {}\n", reason, done_, schedule_.num_steps));
-    });
-    spdlog::info("stopped by {} after step {} of {}, with a checkpoint; run the same command to resume", reason, done_,
-                 schedule_.num_steps);
-    return app::run_again;
+    return app::end_early(context_, o_.output, reason, fmt::format("step {} of {}", done_, schedule_.num_steps));
   }
 
   void draw() {
@@ -354,14 +346,7 @@ int run(app::Context& context, Options& o) {
                 fmt::format("--angle is for cases 1 and 2; --case {} has no axis to tilt", o.experiment.name));
   if (o.num_columns % 2 != 0) throw Error(Fault::usage, "BadOption", fmt::format("--nlon {} is odd", o.num_columns));
   app::TimeLimit const limit(o.time_limit);
-  run_agreed(context.comm, [&] {
-    if (context.comm.rank() != 0) return;
-    std::error_code error;
-    fs::create_directories(o.output, error);
-    if (error || !fs::is_directory(o.output))
-      throw Error(Fault::usage, "BadOption", "--output " + o.output + " cannot be created: " + error.message());
-    fs::remove(fs::path(o.output) / "stopped", error);
-  });
+  app::make_output_folder(context.comm, o.output);
   spdlog::info("{}", swe::describe(o.experiment.name));
   return Run(context, o).run(limit);
 }

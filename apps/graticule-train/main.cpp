@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/driver.hpp>
+#include <graticule/app/output_folder.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/complete_file.hpp>
 #include <graticule/halo/plan.hpp>
@@ -87,24 +88,15 @@ class TrainingDisplay {
   std::optional<StepDisplay> display_;
 };
 
-/// Tells scripts that a run stopped early: launchers lose exit codes.
-std::filesystem::path stopped_file(std::filesystem::path const& folder) { return folder / "stopped"; }
-
 void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
-  run_agreed(comm, [&] {
-    if (comm.rank() != 0) return;
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error || !std::filesystem::is_directory(folder))
-      throw Error(Fault::usage, "BadOption", "--output " + folder.string() + " cannot be created: " + error.message());
+  app::make_output_folder(comm, folder, [&] {
     require_writable(folder / "report.json");
     // Else found at the first checkpoint, maybe hours later.
     auto const checkpoints = folder / "checkpoints";
+    std::error_code error;
     if (std::filesystem::exists(checkpoints, error) && !std::filesystem::is_directory(checkpoints))
       throw Error(Fault::usage, "BadOption",
                   checkpoints.string() + " is a file; the checkpoints need a folder of this name");
-    // Of the run before.
-    std::filesystem::remove(stopped_file(folder), error);
   });
 }
 
@@ -276,16 +268,10 @@ Comparison verify(app::Context& context, Options const& options, RunResult const
 /// asked for.
 int end_early(app::Context& context, Options const& options, RunResult const& result) {
   TrainedNetwork const& network = result.network;
-  context.report.data()["stopped_by"] = *network.stopped_by;
+  auto const code = app::end_early(context, options.output, *network.stopped_by,
+                                   fmt::format("step {} of {}", network.losses.size(), network.num_steps));
   context.report.data()["steps"] = network.losses.size();
-  run_agreed(context.comm, [&] {
-    if (context.comm.rank() == 0)
-      write_complete_file(stopped_file(options.output), fmt::format("{} after step {} of {}\n", *network.stopped_by,
-                                                                    network.losses.size(), network.num_steps));
-  });
-  spdlog::info("stopped by {} after step {} of {}, with a checkpoint; run the same command to resume",
-               *network.stopped_by, network.losses.size(), network.num_steps);
-  return app::run_again;
+  return code;
 }
 
 int run(app::Context& context, Options& options) {

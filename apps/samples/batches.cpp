@@ -27,15 +27,15 @@ void NumberBuffer::reserve(std::size_t bytes) {
 
 BatchSource::BatchSource(Comm const& world, Derivatives const& derivatives, SampleStore& store, ChannelPlan plan,
                          DType dtype)
-    : world_(world),
-      derivatives_(derivatives),
+    : derivatives_(derivatives),
       store_(store),
       plan_(std::move(plan)),
       dtype_(dtype),
       derived_(plan_.derived_fields()),
       field_(num_cells()),
-      derivative_(num_cells()) {
-  for (Slot& slot : slots_)
+      derivative_(num_cells()),
+      ahead_(world, [this](Slot& slot) { gather(slot); }) {
+  for (Slot& slot : ahead_.slots())
     for (std::size_t const field : derived_) slot.padded.push_back({store.reader().info(field).parity, 0, {}});
 }
 
@@ -53,50 +53,30 @@ Index BatchSource::working_bytes(Derivatives const& derivatives, SampleReader co
 }
 
 Batch BatchSource::take(std::span<Index const> samples, std::span<Index const> upcoming, Truth truth) {
-  auto const begin_of_wait = std::chrono::steady_clock::now();
-  Slot const& expected = slots_[reading_];
-  bool const is_expected = has_begun_ && expected.truth == truth &&
-                           std::equal(samples.begin(), samples.end(), expected.samples.begin(), expected.samples.end());
-  if (!is_expected) {
-    static_cast<void>(thread_.wait());  // nobody needs what it reads, nor its failure
-    begin(samples, truth);
-  }
-  auto const failure = thread_.wait();
-  seconds_waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_of_wait).count();
-  has_begun_ = false;
-  agree(world_, failure);
-  Slot& slot = slots_[std::exchange(reading_, 1 - reading_)];
-  if (!upcoming.empty()) begin(upcoming, truth);
+  Slot& slot = ahead_.take({{samples.begin(), samples.end()}, truth});
+  if (!upcoming.empty()) ahead_.begin({{upcoming.begin(), upcoming.end()}, truth});
   derive(slot);
   return {Index(samples.size()), dtype_, slot.inputs.data(), slot.targets.data(), slot.truth_values};
 }
 
 StoreCounts BatchSource::counts() {
-  static_cast<void>(thread_.wait());
+  ahead_.wait();
   return store_.counts();
 }
 
-void BatchSource::begin(std::span<Index const> samples, Truth truth) {
-  Slot& slot = slots_[reading_];
-  slot.samples.assign(samples.begin(), samples.end());
-  slot.truth = truth;
-  has_begun_ = true;
-  thread_.start([this, &slot] { gather(slot); });
-}
-
 void BatchSource::gather(Slot& slot) {
-  auto const count = slot.samples.size();
+  auto const count = slot.request.samples.size();
   auto const channel_bytes = count * num_cells() * std::size_t(size_of(dtype_));
   slot.inputs.reserve(plan_.inputs.size() * channel_bytes);
   slot.targets.reserve(plan_.targets.size() * channel_bytes);
-  slot.truth_values.resize(slot.truth == Truth::with ? count * plan_.targets.size() * num_cells() : 0);
+  slot.truth_values.resize(slot.request.truth == Truth::with ? count * plan_.targets.size() * num_cells() : 0);
   for (PaddedField& field : slot.padded) derivatives_.resize(field, Index(count));
   for (std::size_t place = 0; place < count; ++place)
     for (std::size_t field = 0; field < store_.reader().num_fields(); ++field) gather(slot, place, field);
 }
 
 void BatchSource::gather(Slot& slot, std::size_t place, std::size_t field) {
-  Index const sample = slot.samples[place];
+  Index const sample = slot.request.samples[place];
   store_.fetch(sample, field, field_);
   for (std::size_t c = 0; c < plan_.inputs.size(); ++c) {
     auto const& input = plan_.inputs[c];
@@ -110,21 +90,21 @@ void BatchSource::gather(Slot& slot, std::size_t place, std::size_t field) {
     if (target.field != field) continue;
     auto const cell = (place * plan_.targets.size() + t) * num_cells();
     write(field_, target.scaling, sample, Missing::keep, slot.targets, cell);
-    if (slot.truth == Truth::with)
+    if (slot.request.truth == Truth::with)
       std::copy(field_.begin(), field_.end(), slot.truth_values.begin() + std::ptrdiff_t(cell));
   }
 }
 
 void BatchSource::derive(Slot& slot) {
-  if (derived_.empty() || slot.samples.empty()) return;
+  if (derived_.empty() || slot.request.samples.empty()) return;
   derivatives_.exchange(slot.padded);
   for (std::size_t c = 0; c < plan_.inputs.size(); ++c) {
     auto const& input = plan_.inputs[c];
     if (input.feature == Feature::value) continue;
     auto const d = std::size_t(std::find(derived_.begin(), derived_.end(), input.field) - derived_.begin());
-    for (std::size_t place = 0; place < slot.samples.size(); ++place) {
+    for (std::size_t place = 0; place < slot.request.samples.size(); ++place) {
       derivatives_.get(slot.padded[d], Index(place), input.feature, derivative_);
-      write(derivative_, input.scaling, slot.samples[place], Missing::mean, slot.inputs,
+      write(derivative_, input.scaling, slot.request.samples[place], Missing::mean, slot.inputs,
             (place * plan_.inputs.size() + c) * num_cells());
     }
   }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "background.hpp"
 #include "channels.hpp"
+#include "read_ahead.hpp"
 #include "sample_store.hpp"
 
-#include <array>
-#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <span>
@@ -84,7 +83,7 @@ class BatchSource {
                            Truth truth = Truth::without);
 
   /// Seconds that `take` has waited for the thread.
-  [[nodiscard]] double seconds_waited() const noexcept { return seconds_waited_; }
+  [[nodiscard]] double seconds_waited() const noexcept { return ahead_.seconds_waited(); }
   /// Waits for the running read.
   [[nodiscard]] StoreCounts counts();
 
@@ -93,16 +92,20 @@ class BatchSource {
                                            ChannelPlan const& plan, DType dtype, Index most_samples);
 
  private:
-  struct Slot {
+  struct Request {
     std::vector<Index> samples;
     Truth truth = Truth::without;
+
+    friend bool operator==(Request const&, Request const&) = default;
+  };
+  struct Slot {
+    Request request;
     NumberBuffer inputs;
     NumberBuffer targets;
     std::vector<double> truth_values;
     std::vector<PaddedField> padded;  ///< of each derived field
   };
 
-  void begin(std::span<Index const> samples, Truth truth);
   void gather(Slot& slot);
   void gather(Slot& slot, std::size_t place, std::size_t field);
   void derive(Slot& slot);
@@ -110,19 +113,14 @@ class BatchSource {
              NumberBuffer const& to, std::size_t cell) const;
   [[nodiscard]] std::size_t num_cells() const { return std::size_t(store_.reader().num_cells()); }
 
-  Comm const& world_;
   Derivatives const& derivatives_;
   SampleStore& store_;
   ChannelPlan plan_;
   DType dtype_;
   std::vector<std::size_t> derived_;  ///< fields, in the order of `Slot::padded`
-  std::array<Slot, 2> slots_;         ///< the one that trains and the one that is read
-  std::size_t reading_ = 0;           ///< the latter
-  bool has_begun_ = false;            ///< the thread has, or had, something to do
   std::vector<double> field_;         ///< the thread's: one field of one sample
   std::vector<double> derivative_;    ///< the caller's
-  double seconds_waited_ = 0;
-  Background thread_;
+  ReadAhead<Slot> ahead_;             ///< the batch that trains and the one that is read
 };
 
 }  // namespace graticule::train

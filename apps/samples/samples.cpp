@@ -13,29 +13,26 @@
 namespace graticule::train {
 namespace {
 
-std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  return text;
-}
-
 bool contains(std::string const& text, char const* part) { return text.find(part) != std::string::npos; }
-
-/// The name in small letters, without the groups before it.
-std::string short_name(Variable const& variable) {
-  return lower_case(variable.name.substr(variable.name.rfind('/') + 1));
-}
 
 bool is_one_of(std::string const& name, std::initializer_list<char const*> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string number(double value) {
+}  // namespace
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return text;
+}
+
+std::string short_name(std::string const& name) { return lower_case(name.substr(name.rfind('/') + 1)); }
+
+std::string short_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.10g", value);
   return text;
 }
-
-}  // namespace
 
 Index SampleAxes::num_levels() const noexcept {
   if (extents.empty()) return 1;
@@ -51,7 +48,8 @@ std::string SampleAxes::describe(Index sample) const {
     if (coordinates[a].empty()) {
       part = dimensions[a] + " index " + std::to_string(index);
     } else {
-      part += number(coordinates[a][std::size_t(index)]) + (units[a].empty() || units[a] == "1" ? "" : " " + units[a]);
+      part += short_number(coordinates[a][std::size_t(index)]) +
+              (units[a].empty() || units[a] == "1" ? "" : " " + units[a]);
     }
     text = part + (text.empty() ? "" : ", " + text);
   }
@@ -74,7 +72,7 @@ std::vector<Index> shuffled(std::vector<Index> samples, std::uint64_t seed, Inde
 Component component_of(Variable const& variable) {
   std::string const standard_name = variable.text("standard_name");
   std::string const long_name = lower_case(variable.text("long_name"));
-  std::string const name = short_name(variable);
+  std::string const name = short_name(variable.name);
   if (!standard_name.empty()) {
     if (contains(standard_name, "eastward")) return Component::eastward;
     return contains(standard_name, "northward") ? Component::northward : Component::scalar;
@@ -87,13 +85,13 @@ Component component_of(Variable const& variable) {
 bool mirror_negates(Variable const& variable) {
   if (component_of(variable) == Component::northward) return true;
   std::string const standard_name = variable.text("standard_name");
-  if (standard_name.empty()) return is_one_of(short_name(variable), {"vorticity", "vo", "pv", "psi"});
+  if (standard_name.empty()) return is_one_of(short_name(variable.name), {"vorticity", "vo", "pv", "psi"});
   return contains(standard_name, "vorticity") || contains(standard_name, "horizontal_streamfunction");
 }
 
 bool is_potential(Variable const& variable) {
   std::string const standard_name = variable.text("standard_name");
-  if (standard_name.empty()) return is_one_of(short_name(variable), {"z", "gh", "zg", "psi", "chi"});
+  if (standard_name.empty()) return is_one_of(short_name(variable.name), {"z", "gh", "zg", "psi", "chi"});
   return contains(standard_name, "geopotential") || contains(standard_name, "streamfunction") ||
          contains(standard_name, "velocity_potential");
 }

@@ -40,6 +40,13 @@ struct SampleAxes {
 /// agree without a message. Fisher and Yates, drawn from SplitMix64.
 [[nodiscard]] std::vector<Index> shuffled(std::vector<Index> samples, std::uint64_t seed, Index epoch);
 
+/// `text` in small letters.
+[[nodiscard]] std::string lower_case(std::string text);
+/// The name of a variable or dimension in small letters, without the groups before it.
+[[nodiscard]] std::string short_name(std::string const& name);
+/// With up to ten digits: `0.25`, `850`.
+[[nodiscard]] std::string short_number(double value);
+
 /// By the words eastward or northward in the standard_name; without one by "U component" or "V component" in the
 /// long_name or by a wind's usual name (u, u10, ua, uas; v, v10, va, vas).
 [[nodiscard]] Component component_of(Variable const& variable);

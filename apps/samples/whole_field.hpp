@@ -12,4 +12,7 @@ namespace graticule::train {
 /// @param values this rank's [row][column]
 [[nodiscard]] std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector<double> const& values);
 
+/// The layout in which each rank owns the box that it gives; empty boxes too. Collective. Cost: one all-gather.
+[[nodiscard]] Layout layout_of_boxes(Comm const& comm, Indices const& extents, Box const& own);
+
 }  // namespace graticule::train

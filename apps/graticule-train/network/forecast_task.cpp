@@ -6,9 +6,9 @@
 
 #include "smooth_noise.hpp"
 #include "tensors.hpp"
+#include "whole_field.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <sstream>
 
@@ -26,8 +26,9 @@ torch::Tensor states_of(forecast::SequenceBatch const& batch, SequenceShape cons
       batch.dtype == DType::f64 ? torch::kFloat64 : torch::kFloat32);
 }
 
-torch::Tensor forcings_of(forecast::SequenceBatch const& batch, SequenceShape const& shape, std::size_t num_forcings,
-                          Box const& box) {
+torch::Tensor forcings_of(forecast::SequenceBatch const& batch, SequenceShape const& shape,
+                          std::vector<std::string> const& forcings, Box const& box) {
+  auto const num_forcings = forecast::forcing_channels(forecast::forcings_of(forcings)).size();
   return torch::from_blob(const_cast<void*>(batch.forcings),  // only read
                           {batch.num_samples, shape.steps, std::int64_t(num_forcings), box.extent(0), box.extent(1)},
                           batch.dtype == DType::f64 ? torch::kFloat64 : torch::kFloat32);
@@ -218,10 +219,7 @@ torch::Tensor ForecastTask::share_of_loss(Forward const& forward, Share const& s
   auto const batch = source_.take(share.samples, shape, upcoming);
   auto const device = device_of(settings_);
   auto const states = states_of(batch, shape, description.channels.size(), cells_.box).to(device);
-  auto const forcings =
-      forcings_of(batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(),
-                  cells_.box)
-          .to(device);
+  auto const forcings = forcings_of(batch, shape, description.forcings, cells_.box).to(device);
   auto const start = ensemble_of(states, forcings, share.samples, "training epoch " + std::to_string(epoch_));
   if (data_.input_noise > 0) {
     auto const noise = input_noise_of(share.samples).to(device).repeat_interleave(data_.ensemble, 0);
@@ -308,10 +306,7 @@ void ForecastTask::score_batch(Forward const& forward, std::span<Index const> mi
   std::size_t const channels = description.channels.size();
   auto const states = states_of(batch, shape, channels, cells_.box);
   auto const device = device_of(settings_);
-  auto const forcings =
-      forcings_of(batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(),
-                  cells_.box)
-          .to(device);
+  auto const forcings = forcings_of(batch, shape, description.forcings, cells_.box).to(device);
   auto const start = ensemble_of(states.to(device), forcings, mine, "validation");
   auto state = start.state;
   for (Index lead = 0; lead < shape.steps; ++lead) {
@@ -353,17 +348,10 @@ std::vector<double> ForecastTask::score_members(torch::Tensor const& members, st
 }
 
 void ForecastTask::describe(CheckpointWriter& writer) const {
-  Comm const& world = teams_.world();
   // Each cell is written by the first team.
-  std::array<Index, 4> own{};
-  if (teams_.team() == 0) own = {cells_.box.lo(0), cells_.box.lo(1), cells_.box.hi(0), cells_.box.hi(1)};
-  std::vector<Index> corners(std::size_t(world.num_ranks()) * own.size());
-  world.gather_to_all(own.data(), Index(sizeof own), corners.data());
-  std::vector<Box> boxes;
-  for (std::size_t r = 0; r < corners.size(); r += own.size())
-    boxes.emplace_back(Indices{corners[r], corners[r + 1]}, Indices{corners[r + 2], corners[r + 3]});
-  auto const layout = Layout::from_boxes(cells_.layout.global().extents(), boxes);
-  Box const box = layout.owned(world.rank());
+  auto const layout = layout_of_boxes(teams_.world(), cells_.layout.global().extents(),
+                                      teams_.team() == 0 ? cells_.box : Box({0, 0}, {0, 0}));
+  Box const box = layout.owned(teams_.world().rank());
   forecast::save_description(writer, data_.description, layout, box, data_.statistics.climatology,
                              data_.statics.values);
 }

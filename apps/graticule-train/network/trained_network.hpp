@@ -56,7 +56,7 @@ struct NetworkSettings {
   double learning_rate = 2e-3;
   std::uint64_t seed = 1;
   Precision precision = Precision::f32;
-  std::string schedule = "cosine";  ///< one of `nn::schedule_kinds`
+  std::string schedule = "cosine";  ///< one of `training::schedule_kinds`
   Index warmup_steps = -1;          ///< over which the rate rises; -1: a twentieth of all
   Index validate_every = 0;         ///< epochs between two validations; 0: none
   Parallel parallel = Parallel::blocking;

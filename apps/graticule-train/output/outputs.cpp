@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "outputs.hpp"
 
+#include <graticule/app/report.hpp>
+
 #include "whole_field.hpp"
 
 #include <array>
@@ -13,14 +15,6 @@ std::string joined(std::vector<std::string> const& words) {
   std::string text;
   for (std::string const& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
-}
-
-nlohmann::ordered_json minimum_mean_maximum(Comm const& comm, double value) {
-  std::array<double, 2> extremes{-value, value};
-  comm.max(std::span<double>(extremes));
-  std::array<double, 1> sum{value};
-  comm.sum(std::span<double>(sum));
-  return {{"minimum", -extremes[0]}, {"mean", sum[0] / comm.num_ranks()}, {"maximum", extremes[1]}};
 }
 
 nlohmann::ordered_json to_json(Skill const& skill) {
@@ -89,8 +83,8 @@ nlohmann::ordered_json input_report(RunResult const& result) {
   std::array<Index, 2> sums{store.num_reads, store.num_hits};
   comm.sum(std::span<Index>(sums));
   return {{"memory_bytes", memory_bytes},
-          {"held_bytes", minimum_mean_maximum(comm, double(store.bytes_held))},
-          {"read_bytes", minimum_mean_maximum(comm, double(store.bytes_read))},
+          {"held_bytes", app::minimum_mean_maximum(comm, double(store.bytes_held))},
+          {"read_bytes", app::minimum_mean_maximum(comm, double(store.bytes_read))},
           {"reads", sums[0]},
           {"hits", sums[1]}};
 }
@@ -120,7 +114,7 @@ nlohmann::ordered_json parallel_report(RunResult const& result, NetworkSettings 
   nlohmann::ordered_json report{{"parallel", parallels.at(settings.parallel)},
                                 {"shard_parameters", shards.at(settings.shards)}};
   for (auto const& [name, value] : result.network.update_figures)
-    report[name] = minimum_mean_maximum(result.teams.world(), double(value));
+    report[name] = app::minimum_mean_maximum(result.teams.world(), double(value));
   return report;
 }
 

@@ -6,8 +6,6 @@
 
 namespace graticule::app {
 
-namespace {
-
 Report::Json minimum_mean_maximum(Comm const& comm, double value) {
   std::array<double, 2> extremes{-value, value};
   comm.max(std::span<double>(extremes));
@@ -15,8 +13,6 @@ Report::Json minimum_mean_maximum(Comm const& comm, double value) {
   comm.sum(std::span<double>(sum));
   return {{"minimum", -extremes[0]}, {"mean", sum[0] / comm.num_ranks()}, {"maximum", extremes[1]}};
 }
-
-}  // namespace
 
 void Report::set_partition(Layout const& layout, std::vector<std::string> const& axes) {
   auto& partition = data_["partition"];

@@ -62,4 +62,7 @@ class Report {
   Json data_ = Json::object();
 };
 
+/// `value` over all ranks: {`minimum`, `mean`, `maximum`}. Collective. Cost: two all-reduces.
+[[nodiscard]] Report::Json minimum_mean_maximum(Comm const& comm, double value);
+
 }  // namespace graticule::app
