@@ -208,7 +208,7 @@ Indices extents_of(program::ExportedGraph const& network, program::Sizes const& 
 /// Those of `--cuts` along one axis, or balanced ones.
 std::vector<std::int64_t> bounds_of(std::optional<Cuts> const& given, int axis, Index extent, Index num_parts,
                                     Options const& options) {
-  if (!given) return program::balanced_cut(axis, extent, num_parts).bounds;
+  if (!given) return program::Cut::balanced(axis, extent, num_parts).bounds;
   if (given->num_parts() != num_parts)
     throw Error(Fault::usage, "BadCuts",
                 "--cuts " + options.cuts + " has " + std::to_string(given->num_parts()) + " parts of " +

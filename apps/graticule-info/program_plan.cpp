@@ -48,7 +48,7 @@ void append(PlanStage& stage, PlanNode const& node) {
 std::string share_list(program::Cut const& cut, std::int64_t extent) {
   constexpr std::int64_t most_listed = 8;
   std::vector<std::int64_t> shares;
-  for (std::int64_t rank = 0; rank < cut.num_ranks(); ++rank) shares.push_back(owned_extent(cut, extent, rank));
+  for (std::int64_t rank = 0; rank < cut.num_ranks(); ++rank) shares.push_back(cut.owned_extent(extent, rank));
   if (cut.num_ranks() > most_listed) {
     auto const [least, most] = std::minmax_element(shares.begin(), shares.end());
     return *least == *most ? std::to_string(*most) : std::to_string(*least) + "-" + std::to_string(*most);

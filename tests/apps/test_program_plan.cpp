@@ -148,9 +148,9 @@ TEST(ProgramPlanText, states_the_share_of_every_rank) {
   EXPECT_EQ(info::shares_text(stage), "6,18");
   stage.cuts = {Cut{2, 24, {0, 12, 24}}, Cut{3, 48, {0, 16, 48}}};
   EXPECT_EQ(info::shares_text(stage), "12,12 x 16,32");
-  stage.cuts = {program::balanced_cut(2, 24, 10)};
+  stage.cuts = {Cut::balanced(2, 24, 10)};
   EXPECT_EQ(info::shares_text(stage), "2-3");
-  stage.cuts = {program::balanced_cut(2, 24, 12)};
+  stage.cuts = {Cut::balanced(2, 24, 12)};
   EXPECT_EQ(info::shares_text(stage), "2");
 }
 
@@ -184,7 +184,7 @@ TEST(ProgramPlanPicture, says_what_it_leaves_out) {
   auto plan = plan_of("large", 4096);
   plan.stages = {stage_of("places in windows", {721 * 7}, {Cut{0, 7, {0, 3, 7}}})};
   auto const periods = info::to_svg(plan);
-  plan.stages = {stage_of("latitude", {4096}, {program::balanced_cut(0, 4096, 4096)})};
+  plan.stages = {stage_of("latitude", {4096}, {Cut::balanced(0, 4096, 4096)})};
   auto const ranks = info::to_svg(plan);
 
   EXPECT_NE(periods.find("6 of 721 periods"), std::string::npos);

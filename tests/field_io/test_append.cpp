@@ -77,14 +77,6 @@ void expect_records(Comm const& comm, std::filesystem::path const& path, Index n
   EXPECT_EQ(file.variable("time").text("units"), "hours since 2000-01-01");
 }
 
-std::string header_of(Folder const& folder, std::filesystem::path const& file) {
-  static int number = 0;
-  auto const text = folder.make("header" + std::to_string(number++), [&](auto const& p) {
-    test::run_tool("ncdump '" + file.string() + "' > '" + p.string() + "'");
-  });
-  return test::read_bytes(text);
-}
-
 struct AppendCase {
   Index first;
   AppendTo to;
@@ -111,7 +103,7 @@ TEST(FieldWriter, appends_records_to_what_is_there) {
       expect_records(comm, path, lo + more);
     }
     if (!test::has_tool("ncdump")) continue;
-    auto const text = header_of(folder, path);
+    auto const text = test::ncdump(folder, path);
     auto const count = std::to_string(one.first + 3);
     EXPECT_NE(text.find("time = UNLIMITED ; // (" + count + " currently)"), std::string::npos) << text;
     EXPECT_EQ(text.find('_', text.find("data:")), std::string::npos) << text;
@@ -221,7 +213,7 @@ TEST(FieldWriter, appends_to_what_netcdf_wrote) {
     writer.commit();
   }
 
-  auto const text = header_of(folder, path);
+  auto const text = test::ncdump(folder, path);
 
   for (auto const* line : {"time = 1, 2, 5, 5, 5, 5 ;", "3, 4,\n  5, _,\n  5, _,\n  5, _,\n  5, _ ;",
                            "5, 6,\n  5, 6,\n  5, 6,\n  5, 6 ;", "name = \"ab\" ;"})
@@ -246,7 +238,7 @@ TEST(FieldWriter, appends_to_what_netcdf_wrote_without_a_coordinate) {
     writer.commit();
   }
 
-  auto const text = header_of(folder, path);
+  auto const text = test::ncdump(folder, path);
 
   EXPECT_NE(text.find("(4 currently)"), std::string::npos) << text;
   EXPECT_NE(text.find("1, 2,\n  3, 4,\n  7, 8,\n  7, 8 ;"), std::string::npos) << text;
@@ -347,7 +339,7 @@ TEST(FieldWriter, what_was_missing_before_an_append_stays_missing) {
       EXPECT_EQ(found[7], 20) << name;
       EXPECT_NE(file.variable(name).attribute("_FillValue"), nullptr) << name;
     }
-    auto const text = header_of(folder, path);
+    auto const text = test::ncdump(folder, path);
     for (auto const* line : {"1, 2,\n  _, _,\n  _, _,\n  10, 20 ;", "3, 4,\n  _, _,\n  _, _,\n  10, 20 ;",
                              "5, 6,\n  _, _,\n  _, _,\n  10, 20 ;", "7, 8,\n  _, _,\n  _, _,\n  10, 20 ;"})
       EXPECT_NE(text.find(line), std::string::npos) << line << text;

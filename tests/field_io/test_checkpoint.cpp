@@ -18,6 +18,7 @@ namespace {
 
 using test::Folder;
 using test::MemoryShape;
+using test::names_in;
 using test::Random;
 using test::TestField;
 
@@ -29,14 +30,6 @@ Random seeded(Comm const& comm) {
 
 /// A communicator of the first `num_ranks` ranks; the others get one of their own.
 Comm first_ranks(Comm const& comm, int num_ranks) { return comm.split(comm.rank() < num_ranks ? 0 : 1, comm.rank()); }
-
-std::vector<std::string> names_in(std::filesystem::path const& folder) {
-  std::vector<std::string> names;
-  for (auto const& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 /// Two fields and two values that depend on the step.
 std::filesystem::path write_sample(CheckpointStore& store, Comm const& comm, Index step) {

@@ -2,15 +2,14 @@
 #include <graticule/field_io/complete_file.hpp>
 
 #include "expect_error.hpp"
+#include "files.hpp"
 #include "full_disks.hpp"
 #include "shared_folder.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,19 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::Folder;
+using test::names_in;
+using test::read_bytes;
 using test::rule_of;
-
-std::vector<std::string> names_in(fs::path const& folder) {
-  std::vector<std::string> names;
-  for (auto const& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string text_of(fs::path const& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 TEST(WriteCompleteFile, gives_the_name_when_the_file_is_complete) {
   Folder const folder(Comm::world());
@@ -44,11 +33,11 @@ TEST(WriteCompleteFile, gives_the_name_when_the_file_is_complete) {
   write_complete_file(path, [&](fs::path const& given) {
     temporary = given;
     std::ofstream(given) << "new\n";
-    during = text_of(path);
+    during = read_bytes(path);
   });
 
   EXPECT_EQ(during, "old");
-  EXPECT_EQ(text_of(path), "new\n");
+  EXPECT_EQ(read_bytes(path), "new\n");
   EXPECT_EQ(temporary.parent_path(), path.parent_path());
   EXPECT_NE(temporary, path);
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"report.txt"});
@@ -66,7 +55,7 @@ TEST(WriteCompleteFile, leaves_an_older_file_when_the_writer_throws) {
                                    }),
                std::runtime_error);
 
-  EXPECT_EQ(text_of(path), "old");
+  EXPECT_EQ(read_bytes(path), "old");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"report.txt"});
 }
 
@@ -78,7 +67,7 @@ TEST(WriteCompleteFile, replaces_the_target_of_a_symbolic_link) {
   write_complete_file(folder / "link.txt", std::string("new"));
 
   EXPECT_TRUE(fs::is_symlink(folder / "link.txt"));
-  EXPECT_EQ(text_of(folder / "target.txt"), "new");
+  EXPECT_EQ(read_bytes(folder / "target.txt"), "new");
 }
 
 TEST(WriteCompleteFile, writes_a_text_byte_for_byte) {
@@ -87,7 +76,7 @@ TEST(WriteCompleteFile, writes_a_text_byte_for_byte) {
 
   write_complete_file(folder / "bytes", text);
 
-  EXPECT_EQ(text_of(folder / "bytes"), text);
+  EXPECT_EQ(read_bytes(folder / "bytes"), text);
 }
 
 TEST(WriteCompleteFile, refuses_folders_that_are_missing_and_full_disks) {
@@ -118,7 +107,7 @@ TEST(RequireWritable, leaves_no_file_and_none_changed) {
   require_writable("/dev/stdout");
 
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"old.txt"});
-  EXPECT_EQ(text_of(folder / "old.txt"), "old");
+  EXPECT_EQ(read_bytes(folder / "old.txt"), "old");
   EXPECT_EQ(rule_of([&] { require_writable(folder / "none/report.txt"); }), "OutputError");
   EXPECT_EQ(rule_of([&] { require_writable(folder.path()); }), "OutputError");
 }

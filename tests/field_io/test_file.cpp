@@ -20,17 +20,12 @@ namespace {
 using test::DatasetSpec;
 using test::Folder;
 using test::NewFile;
+using test::row_major;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// Value of cell `i`, small enough for every integer type.
 double formula(Index i) { return double(i * 37 % 101); }
-
-Index row_major(Indices const& extents, Indices const& cell) {
-  Index result = 0;
-  for (int axis = 0; axis < extents.size(); ++axis) result = result * extents[axis] + cell[axis];
-  return result;
-}
 
 Box random_box(Indices const& extents, std::mt19937& random) {
   Box box = Box::from_extents(extents);

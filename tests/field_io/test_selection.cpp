@@ -18,15 +18,10 @@ namespace graticule {
 namespace {
 
 using test::Folder;
+using test::row_major;
 using test::rule_of;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-Index row_major(Indices const& extents, Indices const& cell) {
-  Index result = 0;
-  for (int axis = 0; axis < extents.size(); ++axis) result = result * extents[axis] + cell[axis];
-  return result;
-}
 
 template <class Visit>
 void for_each_cell(Indices const& extents, Visit const& visit) {

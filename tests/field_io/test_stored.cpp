@@ -50,11 +50,7 @@ void copy_file(Comm const& comm, std::filesystem::path const& from, std::filesys
 }
 
 std::string dumped(Folder const& folder, std::filesystem::path const& file, std::string const& options) {
-  static int number = 0;  // no name twice: other ranks may still read the last one
-  auto const text = folder.make(std::to_string(number++) + ".txt", [&](auto const& p) {
-    test::run_tool("ncdump -n name -p 9,17 " + options + " '" + file.string() + "' > '" + p.string() + "'");
-  });
-  return test::read_bytes(text);
+  return test::ncdump(folder, file, "-n name -p 9,17 " + options);
 }
 
 char const* const everything = R"(netcdf all {

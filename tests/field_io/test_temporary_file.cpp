@@ -17,13 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::Folder;
-
-std::vector<std::string> names_in(fs::path const& folder) {
-  std::vector<std::string> names;
-  for (auto const& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
+using test::names_in;
 
 void write_and_publish(fs::path const& path, std::string const& bytes) {
   TemporaryFile file(path);

@@ -16,6 +16,7 @@ namespace graticule {
 namespace {
 
 using test::Folder;
+using test::names_in;
 using test::rule_of;
 
 double formula(Index i) { return double(i * 37 % 1009) / 8; }
@@ -94,13 +95,6 @@ std::vector<double> dumped(Folder const& folder, std::filesystem::path const& fi
   return values;
 }
 
-std::string dumped_header(Folder const& folder, std::filesystem::path const& file) {
-  auto const text = folder.make("header.txt", [&](auto const& p) {
-    test::run_tool("ncdump -hs '" + file.string() + "' > '" + p.string() + "'");
-  });
-  return test::read_bytes(text);
-}
-
 TEST(FieldWriter, writes_what_ncdump_reads) {
   auto const comm = Comm::world();
   if (!test::has_tool("ncdump")) GTEST_SKIP() << "ncdump (netcdf-bin) is not installed";
@@ -126,7 +120,7 @@ TEST(FieldWriter, writes_what_ncdump_reads) {
   }
   EXPECT_EQ(dumped(folder, path, "latitude"), latitudes(num_latitudes));
   EXPECT_EQ(dumped(folder, path, "longitude"), longitudes(num_longitudes));
-  auto const header = dumped_header(folder, path);
+  auto const header = test::ncdump(folder, path, "-hs");
   for (auto const* line : {"level = 2 ;", "latitude = 7 ;", "longitude = 8 ;", "double latitude(latitude) ;",
                            "float longitude(longitude) ;", "latitude:units = \"degrees_north\" ;",
                            "float whole(level, latitude, longitude) ;", "double chunked(level, latitude, longitude) ;",
@@ -180,15 +174,7 @@ TEST(FieldWriter, deflates_to_the_same_values) {
   auto const read = dumped(folder, path, "x");
   ASSERT_EQ(Index(read.size()), num_levels * num_latitudes * num_longitudes);
   for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(float(read[i]), float(formula(Index(i)))) << i;
-  EXPECT_NE(dumped_header(folder, path).find("x:_DeflateLevel = 4 ;"), std::string::npos);
-}
-
-std::vector<std::string> names_in(std::filesystem::path const& folder) {
-  std::vector<std::string> names;
-  for (auto const& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
+  EXPECT_NE(test::ncdump(folder, path, "-hs").find("x:_DeflateLevel = 4 ;"), std::string::npos);
 }
 
 TEST(FieldWriter, leaves_nothing_and_keeps_the_old_file_without_commit) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Files that find no room: one error that names the file, nothing is left over, and the program goes on.
 #include <graticule/field_io/file.hpp>
-#include <graticule/field_io/scratch_file.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/cuts.hpp>
 
@@ -10,13 +9,14 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
+#include <string>
+#include <vector>
 
 namespace graticule {
 namespace {
 
 using test::Folder;
+using test::names_in;
 
 constexpr Index num_rows = 64;
 
@@ -61,14 +61,6 @@ void expect_file(Comm const& comm, std::filesystem::path const& path, Index num_
   std::vector<double> cells(std::size_t(box.num_cells()));
   file.read("v", box, std::span(cells));
   EXPECT_TRUE(cells == cells_of(comm, num_columns));
-}
-
-std::vector<std::string> names_in(std::filesystem::path const& folder) {
-  std::vector<std::string> names;
-  for (auto const& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 void expect_full(test::Thrown const& thrown, std::filesystem::path const& path, std::string const& why) {
@@ -178,52 +170,6 @@ TEST(WriterFailures, a_disk_that_fills_up_under_way_is_an_error) {
   EXPECT_TRUE(names_in(disk.path()).empty());
   write_file(comm, path, 2000, {{8, 100}, 1});
   expect_file(comm, path, 2000);
-}
-
-TEST(WriterFailures, a_scratch_file_is_shared_by_ranks_and_has_no_name) {
-  auto const comm = Comm::world();
-  Folder const folder(comm);
-  ScratchFile const scratch(comm, folder / "x.nc");
-
-  EXPECT_EQ(scratch.reserve(8 * comm.num_ranks(), 1), "");
-  std::array<std::byte, 8> own{};
-  own.fill(std::byte(comm.rank() + 1));
-  scratch.write(8 * comm.rank(), own);
-  comm.barrier();
-  int const next = (comm.rank() + 1) % comm.num_ranks();
-  scratch.read(8 * next, own);
-
-  EXPECT_EQ(own.front(), std::byte(next + 1));
-  EXPECT_EQ(own.back(), std::byte(next + 1));
-  EXPECT_TRUE(names_in(folder / ".").empty());
-  auto const early = test::thrown_by([&] { scratch.read(8 * comm.num_ranks() - 4, own); });
-  EXPECT_EQ(early.rule, "OutputError");
-  EXPECT_NE(early.text.find("x.nc cannot be written: the file ends early (scratch file"), std::string::npos)
-      << early.text;
-  comm.barrier();
-  test::fill_open_files(".part (deleted)");
-  auto const full = test::thrown_by([&] { scratch.write(0, own); });
-  EXPECT_NE(full.text.find("x.nc cannot be written: No space left on device (scratch file"), std::string::npos)
-      << full.text;
-}
-
-TEST(WriterFailures, a_scratch_file_leaves_room_for_other_files) {
-  auto const comm = Comm::world();
-  Folder const folder(comm);
-  test::SmallDisk const disk(folder, comm, 3);
-  if (!disk.is_mounted()) GTEST_SKIP() << "this user may not mount file systems";
-  ScratchFile const scratch(comm, disk.path() / "x.nc");
-  constexpr Index mib = Index(1) << 20;
-
-  EXPECT_EQ(scratch.reserve(4 * mib, 0), "No space left on device");
-  EXPECT_EQ(scratch.reserve(2 * mib, 3 * mib), "No space left on device");
-  EXPECT_EQ(scratch.reserve(2 * mib, mib / 2), "");
-  comm.barrier();
-  // Reserved once, the room is there for the next call as well, and for nobody else.
-  EXPECT_EQ(scratch.reserve(2 * mib, mib / 2), "");
-  EXPECT_EQ(scratch.reserve(2 * mib, 2 * mib), "No space left on device");
-  auto const lost = test::thrown_by([&] { ScratchFile const other(comm, disk.path() / "no" / "folder" / "x.nc"); });
-  EXPECT_EQ(lost.rule, "OutputError");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <graticule/repartition/collectives.hpp>
 #include <graticule/repartition/plan.hpp>
 
+#include "environment.hpp"
 #include "faulty_device.hpp"
 #include "guarded_device.hpp"
 
@@ -30,6 +31,8 @@ using test::DeviceFault;
 using test::FaultyDevice;
 using test::GuardedDevice;
 using test::Schedule;
+using test::Scheduled;
+using test::WithVariable;
 
 namespace {
 
@@ -124,18 +127,6 @@ Index sum_of(Comm const& comm, Index number) {
   comm.sum(sum);
   return sum.front();
 }
-
-/// Sets a schedule until its end.
-class Scheduled {
- public:
-  explicit Scheduled(Schedule schedule) : before_(device().schedule()) { device().set_schedule(schedule, 3); }
-  ~Scheduled() { device().set_schedule(before_); }
-  Scheduled(Scheduled const&) = delete;
-  Scheduled& operator=(Scheduled const&) = delete;
-
- private:
-  Schedule before_;
-};
 
 constexpr std::array schedules{Schedule::late, Schedule::at_random, Schedule::soon};
 constexpr std::array transports{Transport::automatic, Transport::point_to_point};
@@ -394,18 +385,6 @@ TEST(DeviceOrder, a_buffer_that_is_reused_while_it_is_read_is_found) {
   // Of a peer on the node it is the peer's buffer that is read, before the call ends.
   EXPECT_GT(exchange_with(DeviceFault::buffers_reused_too_early, Transport::point_to_point).wrong_cells, 0);
 }
-
-/// Sets a variable of the environment until its end.
-class WithVariable {
- public:
-  WithVariable(char const* name, char const* value) : name_(name) { setenv(name, value, 1); }
-  ~WithVariable() { unsetenv(name_); }
-  WithVariable(WithVariable const&) = delete;
-  WithVariable& operator=(WithVariable const&) = delete;
-
- private:
-  char const* name_;
-};
 
 TEST(DeviceOrder, cells_for_peers_of_the_node_stay_on_the_device) {
   auto const comm = Comm::world();

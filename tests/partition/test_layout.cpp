@@ -7,20 +7,16 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <random>
 #include <utility>
 #include <vector>
 
 using namespace graticule;
+using graticule::test::draw;
+using graticule::test::Random;
 using graticule::test::rule_of;
 using graticule::test::thrown_by;
 
 namespace {
-
-using Random = std::mt19937_64;
-
-Index draw(Random& random, Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); }
 
 Layout random_cuts(Random& random, int ndim) {
   auto extents = Indices::filled(ndim, 1);
@@ -34,30 +30,8 @@ Layout random_cuts(Random& random, int ndim) {
   return {test::random_rank_order(random, extents, ProcessGrid(extents).num_ranks() + 2), cuts};
 }
 
-/// Cuts `box` in two at random until `num_parts` parts are made; some of them stay empty.
-void bisect(Random& random, Box const& box, int num_parts, std::vector<Box>& parts) {
-  if (num_parts == 1) {
-    parts.push_back(box);
-    return;
-  }
-  int const axis = int(draw(random, 0, box.ndim() - 1));
-  Index const at = draw(random, box.lo(axis), std::max(box.lo(axis), box.hi(axis)));
-  Box low = box;
-  Box high = box;
-  low.set(axis, box.lo(axis), at);
-  high.set(axis, at, box.hi(axis));
-  int const num_low = int(draw(random, 1, num_parts - 1));
-  bisect(random, low, num_low, parts);
-  bisect(random, high, num_parts - num_low, parts);
-}
-
 Layout random_boxes(Random& random, int ndim) {
-  auto extents = Indices::filled(ndim, 0);
-  for (auto& e : extents) e = draw(random, 1, 8);
-  std::vector<Box> boxes;
-  bisect(random, Box::from_extents(extents), int(draw(random, 1, 7)), boxes);
-  std::shuffle(boxes.begin(), boxes.end(), random);
-  return Layout::from_boxes(extents, boxes);
+  return test::random_box_layout(random, 7, test::random_extents(random, ndim, 8));
 }
 
 Box random_query(Random& random, Layout const& layout) {
@@ -202,7 +176,7 @@ TEST(Layout, refuses_a_random_tiling_with_one_box_moved) {
   for (int trial = 0; trial < 200; ++trial) {
     Indices const extents{draw(random, 2, 6), draw(random, 2, 6)};
     std::vector<Box> boxes;
-    bisect(random, Box::from_extents(extents), 5, boxes);
+    test::bisect(random, Box::from_extents(extents), 5, boxes);
     auto& box = boxes[std::size_t(draw(random, 0, 4))];
     int const axis = int(draw(random, 0, 1));
     if (box.empty()) continue;

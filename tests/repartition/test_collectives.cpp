@@ -18,6 +18,7 @@ using test::bits_of;
 using test::draw;
 using test::MemoryShape;
 using test::Random;
+using test::random_batch;
 using test::rule_of;
 using test::TestField;
 
@@ -49,8 +50,6 @@ T rough_sum(int num_ranks, Indices const& batch, Indices const& cell) {
   for (int rank = 1; rank < num_ranks; ++rank) sum += rough<T>(rank, batch, cell);
   return sum;
 }
-
-Indices random_batch(Random& random) { return test::random_extents(random, int(draw(random, 0, 2)), 3); }
 
 /// Calls `visit(T{})` for every type that fields have sums of here.
 template <class Visit>

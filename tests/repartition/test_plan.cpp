@@ -2,6 +2,7 @@
 #include <graticule/repartition/plan.hpp>
 
 #include "expect_error.hpp"
+#include "moves/moves_support.hpp"
 #include "test_field.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,9 @@ using namespace graticule;
 using test::bits_of;
 using test::draw;
 using test::MemoryShape;
+using test::numbered;
 using test::Random;
+using test::random_batch;
 using test::rule_of;
 using test::TestField;
 using test::thrown_by;
@@ -49,32 +52,10 @@ Indices before_permutation(Indices const& cell, Indices const& permutation) {
   return result;
 }
 
-Indices random_batch(Random& random) { return test::random_extents(random, int(draw(random, 0, 2)), 3); }
-
-/// A field whose cells of `owned` hold bits made from their place.
-template <class T>
-TestField<T> numbered(Box const& owned, Indices const& batch, MemoryShape const& shape) {
-  TestField<T> field(owned, batch, shape, bits_of<T>({}, {}, 1));
-  field.set(owned, [](auto const& b, auto const& cell) { return bits_of<T>(b, cell); });
-  return field;
-}
-
 template <class T>
 void expect_every_cell_moved(Random& random, RepartitionPlan const& plan, Indices const& permutation, DType dtype) {
-  auto const batch = random_batch(random);
-  int const ndim = permutation.size();
-  auto from = numbered<T>(plan.source_box(), batch,
-                          MemoryShape::random(random, ndim, batch.size()).run_backwards_at_random(random));
-  TestField<T> to(plan.target_box(), batch, MemoryShape::random(random, ndim, batch.size()), bits_of<T>({}, {}, 2));
-  auto const source_before = from;
-  auto expected = to;
-  expected.set(plan.target_box(),
-               [&](auto const& b, auto const& cell) { return bits_of<T>(b, before_permutation(cell, permutation)); });
-
-  plan.apply(from.view(dtype), to.view(dtype));
-
-  EXPECT_TRUE(to.holds(expected)) << to_string(dtype);
-  EXPECT_TRUE(from.holds(source_before)) << to_string(dtype);
+  test::expect_moved<T>(
+      random, plan, [&](Indices const& cell) { return before_permutation(cell, permutation); }, dtype);
 }
 
 int num_trials(Comm const& comm) { return comm.num_ranks() == 1 ? 50 : comm.num_ranks() == 2 ? 20 : 10; }

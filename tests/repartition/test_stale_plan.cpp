@@ -6,6 +6,7 @@
 
 #include "expect_error.hpp"
 #include "pmpi_shim.hpp"
+#include "transposition.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,24 +16,7 @@
 namespace graticule {
 namespace {
 
-/// Rows to columns of a grid, with fields.
-struct Transposition {
-  RepartitionPlan plan;
-  std::vector<double> from;
-  std::vector<double> to;
-
-  explicit Transposition(Comm const& comm)
-      : plan(comm, Layout(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 8}),
-             Layout(ProcessGrid{1, comm.num_ranks()}, Indices{8, 8})),
-        from(std::size_t(plan.source_box().num_cells()), 3.0),
-        to(std::size_t(plan.target_box().num_cells()), 4.0) {}
-  [[nodiscard]] FieldView source() { return field_view(from.data(), plan.source_box().extents(), 2); }
-  [[nodiscard]] FieldView target() { return field_view(to.data(), plan.target_box().extents(), 2); }
-  void expect_right() {
-    plan.apply(source(), target());
-    for (double const value : to) EXPECT_EQ(value, 3.0);
-  }
-};
+using test::Transposition;
 
 bool fails(Comm const& comm) { return comm.rank() == comm.num_ranks() - 1; }
 

@@ -2,12 +2,12 @@
 #include <graticule/repartition/plan.hpp>
 #include <graticule/repartition/tuning.hpp>
 
+#include "environment.hpp"
 #include "expect_error.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
@@ -111,28 +111,27 @@ TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {
   table.add({before.fingerprint(), Transport::point_to_point, 1, 2});
   std::string const path = std::filesystem::temp_directory_path() / "graticule_test_tuning.txt";
   if (comm.rank() == 0) table.save(path);
-  setenv("GRATICULE_TUNING", path.c_str(), 1);
+  {
+    test::WithVariable const tuning("GRATICULE_TUNING", path);
 
-  auto const after = transposition(comm);
+    auto const after = transposition(comm);
 
-  EXPECT_EQ(after.fingerprint(), before.fingerprint());
-  EXPECT_EQ(after.paths().front().path, Transport::point_to_point);
-  EXPECT_EQ(after.paths().front().reason, "the faster one by the file of GRATICULE_TUNING");
-  setenv("GRATICULE_TRANSPORT", "node", 1);
-  EXPECT_EQ(transposition(comm).paths().front().path, Transport::node_shared) << "what is asked for by name wins";
-  if (comm.rank() == 0) setenv("GRATICULE_TRANSPORT", "pigeon", 1);
-  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), (test::ErrorWith{"BadOption", "pigeon"}))
-      << "on all ranks";
-  unsetenv("GRATICULE_TRANSPORT");
-  setenv("GRATICULE_TUNING", "no_such_file", 1);
-  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadInput");
-  unsetenv("GRATICULE_TUNING");
-  setenv("GRATICULE_GPU_MPI", "7", 1);
-  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), (test::ErrorWith{"BadOption", "GRATICULE_GPU_MPI"}));
-  unsetenv("GRATICULE_GPU_MPI");
-  setenv("GRATICULE_GPU_IPC", "yes", 1);
-  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), (test::ErrorWith{"BadOption", "GRATICULE_GPU_IPC"}));
-  unsetenv("GRATICULE_GPU_IPC");
+    EXPECT_EQ(after.fingerprint(), before.fingerprint());
+    EXPECT_EQ(after.paths().front().path, Transport::point_to_point);
+    EXPECT_EQ(after.paths().front().reason, "the faster one by the file of GRATICULE_TUNING");
+    test::WithVariable const transport("GRATICULE_TRANSPORT", "node");
+    EXPECT_EQ(transposition(comm).paths().front().path, Transport::node_shared) << "what is asked for by name wins";
+    test::WithVariable const unknown("GRATICULE_TRANSPORT", comm.rank() == 0 ? "pigeon" : "node");
+    EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), (test::ErrorWith{"BadOption", "pigeon"}))
+        << "on all ranks";
+  }
+  auto const rule_with = [&](char const* name, char const* value) {
+    test::WithVariable const variable(name, value);
+    return test::rule_of([&] { (void)transposition(comm); });
+  };
+  EXPECT_EQ(rule_with("GRATICULE_TUNING", "no_such_file"), "BadInput");
+  EXPECT_EQ(rule_with("GRATICULE_GPU_MPI", "7"), (test::ErrorWith{"BadOption", "GRATICULE_GPU_MPI"}));
+  EXPECT_EQ(rule_with("GRATICULE_GPU_IPC", "yes"), (test::ErrorWith{"BadOption", "GRATICULE_GPU_IPC"}));
   comm.barrier();
   if (comm.rank() == 0) std::filesystem::remove(path);
 }

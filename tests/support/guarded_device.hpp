@@ -4,6 +4,8 @@
 
 #include <graticule/repartition/detail/device_runtime.hpp>
 
+#include "gpu_memory.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -98,6 +100,24 @@ class GuardedDevice : public detail::DeviceRuntime {
   GuardedDevice();
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// Sets a schedule of the guarded device until the end of the scope. A GPU has its own.
+class Scheduled {
+ public:
+  explicit Scheduled(Schedule schedule) {
+    if (gpu_is_wanted()) return;
+    before_ = GuardedDevice::instance().schedule();
+    GuardedDevice::instance().set_schedule(schedule, 3);
+  }
+  Scheduled(Scheduled const&) = delete;
+  Scheduled& operator=(Scheduled const&) = delete;
+  ~Scheduled() {
+    if (!gpu_is_wanted()) GuardedDevice::instance().set_schedule(before_);
+  }
+
+ private:
+  Schedule before_ = Schedule::late;
 };
 
 }  // namespace graticule::test

@@ -4,7 +4,8 @@
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/layout.hpp>
 
-#include <algorithm>
+#include "random.hpp"
+
 #include <random>
 #include <utility>
 #include <vector>
@@ -13,11 +14,6 @@ namespace graticule::test {
 
 /// The same on every rank when seeded alike.
 using Random = std::mt19937_64;
-
-/// A number in `[low, high]`, both included.
-inline Index draw(Random& random, Index low, Index high) {
-  return low + Index(random() % std::uint64_t(high - low + 1));
-}
 
 inline Indices random_extents(Random& random, int ndim, Index high) {
   auto extents = Indices::filled(ndim, 1);
@@ -30,16 +26,6 @@ inline Indices random_permutation(Random& random, int size) {
   for (int a = 0; a < size; ++a) result.push_back(a);
   for (int a = size - 1; a > 0; --a) std::swap(result[a], result[int(draw(random, 0, a))]);
   return result;
-}
-
-/// Cuts at random places; parts may be empty.
-inline Cuts random_cuts(Random& random, Index extent, Index num_parts) {
-  std::vector<Index> ends{0, extent};
-  for (Index p = 1; p < num_parts; ++p) ends.push_back(draw(random, 0, extent));
-  std::sort(ends.begin(), ends.end());
-  std::vector<Index> sizes;
-  for (std::size_t p = 1; p < ends.size(); ++p) sizes.push_back(ends[p] - ends[p - 1]);
-  return Cuts(sizes);
 }
 
 /// Ranks in order, in blocks, or anywhere among `num_ranks`.

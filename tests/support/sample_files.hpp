@@ -2,13 +2,15 @@
 // Files for the tests, written with plain HDF5 or netCDF's own tools, never with the code under test.
 #pragma once
 
+#include <graticule/partition/indices.hpp>
+
+#include "files.hpp"
 #include "shared_folder.hpp"
 
 #include <hdf5.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -24,13 +26,20 @@ inline void run_tool(std::string const& command) {
   if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
 }
 
-inline void write_bytes(std::filesystem::path const& path, std::string const& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
+/// The number of a cell where the last axis varies fastest.
+inline Index row_major(Indices const& extents, Indices const& cell) {
+  Index result = 0;
+  for (int axis = 0; axis < extents.size(); ++axis) result = result * extents[axis] + cell[axis];
+  return result;
 }
 
-inline std::string read_bytes(std::filesystem::path const& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+/// What ncdump prints of a file. Collective over the folder's ranks.
+inline std::string ncdump(Folder const& folder, std::filesystem::path const& file, std::string const& options = "") {
+  static int number = 0;  // no name twice: other ranks may still read the last one
+  auto const text = folder.make("ncdump" + std::to_string(number++) + ".txt", [&](auto const& p) {
+    run_tool("ncdump " + options + " '" + file.string() + "' > '" + p.string() + "'");
+  });
+  return read_bytes(text);
 }
 
 /// netCDF-4 from its text form, by ncgen.

@@ -235,4 +235,17 @@ template <class T>
   return value;
 }
 
+/// Up to two batch axes.
+inline Indices random_batch(Random& random, Index longest = 3) {
+  return random_extents(random, int(draw(random, 0, 2)), longest);
+}
+
+/// A field whose cells in `box` hold bits made from their place.
+template <class T>
+TestField<T> numbered(Box const& box, Indices const& batch, MemoryShape const& shape, std::uint64_t salt = 0) {
+  TestField<T> field(box, batch, shape, bits_of<T>({}, {}, 1));
+  field.set(box, [&](auto const& b, auto const& cell) { return bits_of<T>(b, cell, salt); });
+  return field;
+}
+
 }  // namespace graticule::test

@@ -4,8 +4,8 @@
 
 #include <graticule/nn_bridge/call/layer.hpp>
 #include <graticule/nn_bridge/call/unit.hpp>
+#include <graticule/training/detail/shard_rule.hpp>
 #include <graticule/training/sharded/parameters.hpp>
-#include <graticule/training/sharded/rule.hpp>
 
 #include "larger.hpp"
 
@@ -117,7 +117,8 @@ inline nn::NamedTensors whole_parameters(training::ShardedParameters& sharded, t
 inline nn::NamedTensors rows_of(nn::NamedTensors const& whole, Comm const& comm) {
   nn::NamedTensors result;
   for (auto const& [name, tensor] : whole) {
-    auto const rows = training::shard_rows(training::num_rows_of(tensor), comm.num_ranks(), comm.rank());
+    auto const rows =
+        training::detail::shard_rows(training::detail::num_rows_of(tensor), comm.num_ranks(), comm.rank());
     if (tensor.dim() > 0)
       result.emplace_back(name, tensor.narrow(0, rows.lo, rows.size()));
     else

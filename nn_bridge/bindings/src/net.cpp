@@ -2,7 +2,7 @@
 // Loading, naming, saving and describing networks.
 #include "net.hpp"
 
-#include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/process_grid.hpp>
 #include <graticule/program/layout/plan.hpp>
 
@@ -124,7 +124,7 @@ std::string Net::text() const {
     ++num_parameters;
     num_values += parameter.numel();
   }
-  std::string result = "network in " + to_string(nn::dtype_of(program->dtype())) + " on " +
+  std::string result = "network in " + to_string(nn::detail::dtype_of(program->dtype())) + " on " +
                        std::to_string(comm.num_ranks()) + " ranks, " + std::to_string(num_parameters) +
                        " parameters with " + std::to_string(num_values) + " values\n";
   auto const describe = [&](char const* kind, Port const& port, Arrays const& of) {

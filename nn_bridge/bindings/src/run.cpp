@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs of a network on the caller's arrays.
-#include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 
 #include "net.hpp"
@@ -16,7 +16,7 @@ namespace {
 /// Channels of a tensor of the network, from `offset` on, as many as the caller's array has.
 FieldView channels(torch::Tensor const& tensor, Index offset, FieldView const& array, Box const& box) {
   FieldView view;
-  view.dtype = nn::dtype_of(tensor.scalar_type());
+  view.dtype = nn::detail::dtype_of(tensor.scalar_type());
   view.extents = array.batch_extents();
   for (int a = 0; a < 2; ++a) {
     view.grid_axes.push_back(view.extents.size());

@@ -2,7 +2,6 @@
 // Domains, and fields cut over them.
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/collective/fields.hpp>
-#include <graticule/nn_bridge/model/dropout.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "module.hpp"
@@ -109,10 +108,8 @@ void define_fields(py::module_& m) {
             self.set_call_checks(every_call ? nn::CallChecks::every_call : nn::CallChecks::new_structures);
           },
           py::arg("every_call"))
-      .def("num_draws", [](nn::Domain const& self) { return nn::num_draws(self); })
-      .def(
-          "set_num_draws", [](nn::Domain const& self, std::int64_t n) { nn::set_num_draws(self, n); },
-          py::arg("number"))
+      .def("num_draws", &nn::Domain::num_draws)
+      .def("set_num_draws", &nn::Domain::set_num_draws, py::arg("number"))
       .def(
           "barrier", [](nn::Domain const& self) { self.comm().barrier(); }, ReleaseGil())
       .def(

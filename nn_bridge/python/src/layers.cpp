@@ -82,6 +82,7 @@ nn::Tensors checkpoint(nn::Domain const& domain, std::function<nn::Tensors(nn::T
   return nn::checkpoint(domain, segment, inputs);
 }
 
+using Forward = std::function<torch::Tensor(torch::Tensor const&)>;
 using Step = std::function<torch::Tensor(torch::Tensor const&, std::int64_t)>;
 
 torch::Tensor rollout(nn::Domain const& domain, torch::Tensor const& state, Step const& step, Step const& on_state,
@@ -89,7 +90,7 @@ torch::Tensor rollout(nn::Domain const& domain, torch::Tensor const& state, Step
   return nn::rollout(domain, state, {num_steps, checkpoint_steps, gradient_steps}, step, on_state);
 }
 
-std::tuple<double, double, std::string> try_sharded(nn::Forward const& reference, nn::Forward const& sharded,
+std::tuple<double, double, std::string> try_sharded(Forward const& reference, Forward const& sharded,
                                                     torch::Tensor const& x, nn::Domain const& domain,
                                                     std::optional<std::pair<Integers, Integers>> const& sizes,
                                                     double tolerance) {

@@ -119,7 +119,7 @@ Layer max_pool(Reader const& r) {
                            .padding(r.array<D>("padding"))
                            .dilation(r.array<D>("dilation"))
                            .ceil_mode(r.truth("ceil_mode"));
-  return serial<nn::MaxPoolImpl<D>>(by_domain(nn::MaxPoolOptions<D>(options), r), r.domain());
+  return serial<nn::MaxPoolImpl<D>>(by_domain(nn::PoolOptions(options), r), r.domain());
 }
 
 template <std::size_t D>
@@ -129,19 +129,19 @@ Layer avg_pool(Reader const& r) {
   options.ceil_mode(r.truth("ceil_mode")).count_include_pad(r.truth("count_include_pad"));
   if constexpr (D > 1)
     if (r.has("divisor_override")) options.divisor_override(r.integer("divisor_override"));
-  return serial<nn::AvgPoolImpl<D>>(by_domain(nn::AvgPoolOptions<D>(options), r), r.domain());
+  return serial<nn::AvgPoolImpl<D>>(by_domain(nn::PoolOptions(options), r), r.domain());
 }
 
 template <std::size_t D>
 Layer lp_pool(Reader const& r) {
   auto options = tn::LPPoolOptions<D>(r.number("norm_type"), r.array<D>("kernel_size")).ceil_mode(r.truth("ceil_mode"));
   if (r.has("stride")) options.stride(r.array<D>("stride"));
-  return serial<nn::LPPoolImpl<D>>(by_domain(nn::LPPoolOptions<D>(options), r), r.domain());
+  return serial<nn::LPPoolImpl<D>>(by_domain(nn::PoolOptions(options), r), r.domain());
 }
 
 /// None keeps the input's extent.
 template <std::size_t D>
-nn::AdaptiveSizes<D> output_size(Reader const& r) {
+nn::detail::AdaptiveSizes<D> output_size(Reader const& r) {
   auto const sizes = r.list<std::optional<std::int64_t>>("output_size");
   if constexpr (D == 1) {
     return {sizes.at(0).value_or(0)};
@@ -156,11 +156,11 @@ nn::AdaptiveSizes<D> output_size(Reader const& r) {
 
 template <std::size_t D>
 Layer adaptive_avg_pool(Reader const& r) {
-  return serial<nn::AdaptiveAvgPoolImpl<D>>(nn::AdaptiveAvgPoolOptions<D>(output_size<D>(r)), r.domain());
+  return serial<nn::AdaptiveAvgPoolImpl<D>>(tn::AdaptiveAvgPoolOptions(output_size<D>(r)), r.domain());
 }
 template <std::size_t D>
 Layer adaptive_max_pool(Reader const& r) {
-  return serial<nn::AdaptiveMaxPoolImpl<D>>(nn::AdaptiveMaxPoolOptions<D>(output_size<D>(r)), r.domain());
+  return serial<nn::AdaptiveMaxPoolImpl<D>>(tn::AdaptiveMaxPoolOptions(output_size<D>(r)), r.domain());
 }
 
 template <std::size_t D>

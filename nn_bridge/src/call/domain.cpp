@@ -80,6 +80,8 @@ int Domain::longitude_part() const noexcept { return int(state_->coords[1]); }
 Sharding Domain::sharding() const { return {{-2, -1}, state_->grid}; }
 void Domain::set_call_checks(CallChecks checks) noexcept { state_->checks = checks; }
 CallChecks Domain::call_checks() const noexcept { return state_->checks; }
+std::int64_t Domain::num_draws() const noexcept { return recorded_calls().num_draws; }
+void Domain::set_num_draws(std::int64_t number) const noexcept { recorded_calls().num_draws = number; }
 detail::RecordedCalls& Domain::recorded_calls() const noexcept { return renewed().calls; }
 int Domain::next_ordinal() const noexcept { return ++state_->last_ordinal; }
 

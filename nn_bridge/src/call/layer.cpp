@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/call/layer.hpp>
+#include <graticule/nn_bridge/detail/shardable.hpp>
 
-namespace graticule::nn {
+namespace graticule::nn::detail {
 
 namespace {
 
@@ -78,4 +78,4 @@ void Shardable::make_sharded() {
   if (auto const maker = find_maker(module())) sharded_ = maker->make();
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::nn::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/layout.hpp>
 
@@ -17,7 +18,7 @@ class OtherLayout : public Agreement {
  public:
   /// @param whole the layer's state
   OtherLayout(Domain const& domain, std::string const& layer, LifeCycle* whole)
-      : Agreement(domain, layer + " like", whole) {}
+      : Agreement(domain, layer + " like", whole), layer_(layer) {}
 
   /// Collective. @param check throws when this rank's tensor is not acceptable
   Layout const& of(torch::Tensor const& other, std::function<void()> const& check) {
@@ -28,7 +29,19 @@ class OtherLayout : public Agreement {
     return *layout_;
   }
 
+  /// The same of a tensor with as many axes as the layer's input `x`. @param field `other` with rows and columns
+  /// @throws `ShapeMismatch`
+  Layout const& like(torch::Tensor const& x, torch::Tensor const& other, torch::Tensor const& field) {
+    return of(field, [&] {
+      (void)tensor_view(field);
+      if (x.defined() && other.dim() != x.dim())
+        throw Error("ShapeMismatch",
+                    layer_ + " of " + std::to_string(x.dim()) + " axes like " + std::to_string(other.dim()) + " axes");
+    });
+  }
+
  private:
+  std::string layer_;
   std::optional<Layout> layout_;
 };
 

@@ -14,8 +14,7 @@ void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor
   if (x.dim() != dim && x.dim() != dim + 1)
     throw Error("ShapeMismatch", layer + " takes " + axis_names(num_axes) + " or the same without batch, not " +
                                      std::to_string(x.dim()) + " axes");
-  if (num_axes == 1 && domain.grid().extent(1) > 1)
-    throw Error("LongitudeIsCut", layer + " in a domain of " + to_string(domain.grid().extents()) + " parts");
+  check_longitude(layer, num_axes, domain);
   check_odd_channels(odd_channels, x.size(-dim));
 }
 
@@ -37,6 +36,11 @@ void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int6
   for (auto const channel : odd_channels)
     if (channel < 0 || channel >= num_channels)
       throw Error("BadBoundary", "channel " + std::to_string(channel) + " of " + std::to_string(num_channels));
+}
+
+void check_longitude(std::string const& layer, std::size_t num_axes, Domain const& domain) {
+  if (num_axes == 1 && domain.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut", layer + " in a domain of " + to_string(domain.grid().extents()) + " parts");
 }
 
 std::string axis_names(std::size_t num_axes) {

@@ -24,11 +24,22 @@ void check_convolution(std::string const& layer, std::size_t num_axes, torch::Te
 /// @throws `BadBoundary` for channels that a tensor of `num_channels` does not have
 void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int64_t num_channels);
 
+/// @throws `LongitudeIsCut` for a layer of lengths, one axis, in a domain with more than one part along longitude
+void check_longitude(std::string const& layer, std::size_t num_axes, Domain const& domain);
+
 /// `[batch, channels, rows, columns]` for two axes, for messages.
 [[nodiscard]] std::string axis_names(std::size_t num_axes);
 
 /// @throws `BadHaloWidth` where an axis of `extent` cells has no image for so much padding
 void check_width(Edge edge, Width const& padding, Index extent);
+
+/// An option of all spatial axes; `of_column` is that of the column of a length.
+template <std::size_t D>
+[[nodiscard]] std::vector<std::int64_t> along_axes(torch::ExpandingArray<D> const& option, std::int64_t of_column) {
+  std::vector<std::int64_t> values(option->begin(), option->end());
+  if (D == 1) values.push_back(of_column);
+  return values;
+}
 
 /// A length as a column of one cell; other tensors unchanged. `x` may be undefined.
 [[nodiscard]] torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 
 #include "call_stream.hpp"
 
@@ -9,7 +10,7 @@
 
 namespace graticule::nn {
 
-DType dtype_of(torch::ScalarType type) {
+DType detail::dtype_of(torch::ScalarType type) {
   switch (type) {
     case torch::kByte:
     case torch::kBool: return DType::u8;
@@ -49,7 +50,7 @@ FieldView tensor_view(torch::Tensor const& tensor, std::span<std::int64_t const>
   if (!tensor.is_cpu()) (void)detail::CallStream(tensor);
   FieldView view;
   view.data = const_cast<void*>(tensor.const_data_ptr());
-  view.dtype = dtype_of(tensor.scalar_type());
+  view.dtype = detail::dtype_of(tensor.scalar_type());
   view.extents = Indices(std::span(tensor.sizes().data(), tensor.sizes().size()));
   view.strides = Indices(std::span(tensor.strides().data(), tensor.strides().size()));
   view.grid_axes = Indices(axes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -52,8 +53,8 @@ void reduce_bucket(TeamRule const& rule, Bucket const& bucket) {
 GradientSync::GradientSync(torch::nn::Module const& module, std::vector<TeamRule> rules)
     : parameters_(parameters_of(module)), buffers_(buffers_of(module)), rules_(std::move(rules)) {
   for (auto const& rule : rules_) {
-    require_replicas(rule.team, parameters_);
-    require_replicas(rule.team, buffers_);
+    detail::require_replicas(rule.team, parameters_);
+    detail::require_replicas(rule.team, buffers_);
   }
 }
 
@@ -66,8 +67,8 @@ void GradientSync::set_rules(std::string const& parameter, std::vector<TeamRule>
 
 void GradientSync::broadcast() const {
   for (auto const& rule : rules_) {
-    broadcast_replicas(rule.team, parameters_);
-    broadcast_replicas(rule.team, buffers_);
+    detail::broadcast_replicas(rule.team, parameters_);
+    detail::broadcast_replicas(rule.team, buffers_);
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include <algorithm>
@@ -72,7 +73,7 @@ std::string in_hexadecimal(std::uint64_t value) {
 NamedTensors parameters_of(torch::nn::Module const& module) { return listed(module.named_parameters()); }
 NamedTensors buffers_of(torch::nn::Module const& module) { return listed(module.named_buffers()); }
 
-void require_replicas(Comm const& team, NamedTensors const& tensors) {
+void detail::require_replicas(Comm const& team, NamedTensors const& tensors) {
   require_alike(team, "ReplicaMismatch", tensors, [](std::string const& name, torch::Tensor const& tensor) {
     Description result;
     Hash hash;
@@ -88,7 +89,7 @@ void require_replicas(Comm const& team, NamedTensors const& tensors) {
   });
 }
 
-void broadcast_replicas(Comm const& team, NamedTensors const& tensors) {
+void detail::broadcast_replicas(Comm const& team, NamedTensors const& tensors) {
   if (team.num_ranks() == 1) return;
   torch::NoGradGuard const no_grad;
   for (auto const& [name, tensor] : tensors) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/nn_bridge/detail/philox.hpp>
 #include <graticule/nn_bridge/model/dropout.hpp>
-#include <graticule/nn_bridge/model/philox.hpp>
 
 #include "call/recorded_calls.hpp"
 
@@ -12,12 +12,6 @@
 #include <sstream>
 
 namespace graticule::nn {
-
-std::int64_t num_draws(Domain const& domain) noexcept { return domain.recorded_calls().num_draws; }
-
-void set_num_draws(Domain const& domain, std::int64_t num_draws) noexcept {
-  domain.recorded_calls().num_draws = num_draws;
-}
 
 namespace detail {
 

@@ -20,6 +20,8 @@ using detail::ChannelTypes;
 using detail::ElementwiseTypes;
 using detail::Impls;
 using detail::is_any;
+using detail::Shardable;
+using detail::ShardedForward;
 using detail::TypeList;
 using torch::nn::Module;
 using ModulePointer = std::shared_ptr<Module>;

@@ -16,6 +16,8 @@ namespace graticule::nn {
 
 namespace {
 
+using Forward = std::function<torch::Tensor(torch::Tensor const&)>;
+
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Compares shards with whole tensors, over all ranks.
@@ -155,7 +157,7 @@ Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tenso
   for (auto const& call : whole.calls) expected[call.path].push_back(call.output);
   std::map<std::string, std::size_t> num_seen;
   for (auto const& call : part.calls) {
-    TrialCall entry{call.path, call.output.sizes().vec(), {}, 0, 0, {}};
+    Trial::Call entry{call.path, call.output.sizes().vec(), {}, 0, 0, {}};
     if (auto const outputs = comparer.layout_of(call.output)) {
       entry.sizes[entry.sizes.size() - 2] = outputs->extent(0);
       entry.sizes.back() = outputs->extent(1);

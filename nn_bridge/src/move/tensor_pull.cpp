@@ -43,6 +43,14 @@ std::vector<Box> around(Box const& box, Box const& inner) {
   return parts;
 }
 
+torch::Tensor narrowed(torch::Tensor const& tensor, Box const& box, Box const& part) {
+  if (part.empty()) return tensor.narrow(-2, 0, 0).narrow(-1, 0, 0);
+  auto result = tensor;
+  for (int a = 0; a < 2; ++a)
+    if (part.extent(a) != box.extent(a)) result = result.narrow(a - 2, part.lo(a) - box.lo(a), part.extent(a));
+  return result;
+}
+
 void TensorPending::wait() {
   pending_.wait();
   stream_.precede_current();
@@ -86,23 +94,13 @@ torch::Tensor TensorPull::empty_target(torch::Tensor const& x, int t) const {
   return torch::empty(sizes_with(x, targets()[std::size_t(t)].box), x.options().requires_grad(false), memory);
 }
 
-torch::Tensor TensorPull::direct_part(torch::Tensor const& tensor, Box const& box) const {
-  auto const& part = description_.direct;
-  auto result = tensor;
-  for (int a = 0; a < 2; ++a) {
-    auto const axis = description_.axes[std::size_t(a)];
-    if (part.extent(a) != box.extent(a)) result = result.narrow(axis, part.lo(a) - box.lo(a), part.extent(a));
-  }
-  return result;
-}
-
 torch::Tensor TensorPull::source_of(torch::Tensor const& target) const {
   auto const& direct = description_.direct;
   bool const any = direct.ndim() > 0 && !direct.empty();
-  auto const part = any ? direct_part(target, targets()[0].box) : torch::Tensor();
+  auto const part = any ? narrowed(target, targets()[0].box, direct) : torch::Tensor();
   if (any && direct == owned_) return part.clone(torch::MemoryFormat::Contiguous);
   auto result = torch::zeros(sizes_with(target, owned_), target.options().requires_grad(false));
-  if (any) direct_part(result, owned_).copy_(part);
+  if (any) narrowed(result, owned_, direct).copy_(part);
   return result;
 }
 
@@ -146,8 +144,8 @@ TensorPending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor 
   count_traffic(counts_, Way::forward, cell_bytes(x));
   CallStream stream(x);
   auto pending = plan_.start(views.fields, stream.queue());
-  if (description_.direct.ndim() > 0 && !description_.direct.empty())
-    direct_part(targets[0], description_.targets[0].box).copy_(direct_part(x, owned_));
+  if (auto const& direct = description_.direct; direct.ndim() > 0 && !direct.empty())
+    narrowed(targets[0], description_.targets[0].box, direct).copy_(narrowed(x, owned_, direct));
   return {std::move(pending), std::move(stream)};
 }
 

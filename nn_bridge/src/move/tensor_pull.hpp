@@ -34,6 +34,9 @@ struct TensorPullDescription {
 /// The parts of `box` that lie outside of `inner`, which lies in it, of two axes.
 [[nodiscard]] std::vector<Box> around(Box const& box, Box const& inner);
 
+/// Rows and columns `part` of a tensor that holds those of `box`, which contains it: a view. Empty where `part` is.
+[[nodiscard]] torch::Tensor narrowed(torch::Tensor const& tensor, Box const& box, Box const& part);
+
 /// A call of a `TensorPull` in flight, in order of the stream that was current when it started.
 class TensorPending {
  public:
@@ -85,8 +88,6 @@ class TensorPull : public LinearOperator {
  private:
   [[nodiscard]] Index cell_bytes(torch::Tensor const& tensor) const;
   [[nodiscard]] std::vector<std::int64_t> sizes_with(torch::Tensor const& x, Box const& box) const;
-  /// The direct cells of a tensor that holds `box`.
-  [[nodiscard]] torch::Tensor direct_part(torch::Tensor const& tensor, Box const& box) const;
 
   Box owned_;
   TensorPullDescription description_;

@@ -41,12 +41,6 @@ char const* space_of(std::size_t num_axes) {
   return num_axes == 1 ? ", length]" : num_axes == 2 ? ", rows, columns]" : ", depth, rows, columns]";
 }
 
-/// Lengths are cut along latitude.
-void check_cuts(std::string const& layer, std::size_t num_axes, Domain const& domain) {
-  if (num_axes == 1 && domain.grid().extent(1) > 1)
-    throw Error("LongitudeIsCut", layer + " in a domain of " + to_string(domain.grid().extents()) + " parts");
-}
-
 /// Real floating-point input; parameters of its dtype, or f32 for 16-bit input.
 void check_types(std::string const& layer, torch::Tensor const& x, torch::Tensor const& parameter) {
   if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
@@ -90,8 +84,8 @@ torch::Tensor by_tracked(torch::Tensor const& x, torch::Tensor const& weight, to
 }  // namespace
 
 template <std::size_t D, class Derived>
-BatchNormBase<D, Derived>::BatchNormBase(torch::nn::BatchNormOptions const& given, Domain domain,
-                                         std::optional<Comm> data_team)
+detail::BatchNormBase<D, Derived>::BatchNormBase(torch::nn::BatchNormOptions const& given, Domain domain,
+                                                 std::optional<Comm> data_team)
     : detail::StatefulModule<Derived, detail::TrackingState, torch::nn::BatchNormImplBase<D, Derived>>(
           std::move(domain),
           [](Domain const& of) {
@@ -99,11 +93,11 @@ BatchNormBase<D, Derived>::BatchNormBase(torch::nn::BatchNormOptions const& give
           },
           given),
       data_team_(std::move(data_team)) {
-  check_cuts("BatchNorm" + std::to_string(D) + "d", D, this->domain());
+  detail::check_longitude("BatchNorm" + std::to_string(D) + "d", D, this->domain());
 }
 
 template <std::size_t D, class Derived>
-void BatchNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
+void detail::BatchNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
   auto const layer = "BatchNorm" + std::to_string(D) + "d";
   check_types(layer, x, this->weight);
   if (x.dim() != D + 2 || x.size(1) != this->options.num_features())
@@ -111,7 +105,7 @@ void BatchNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
 }
 
 template <std::size_t D, class Derived>
-torch::Tensor BatchNormBase<D, Derived>::forward(torch::Tensor const& x) {
+torch::Tensor detail::BatchNormBase<D, Derived>::forward(torch::Tensor const& x) {
   auto const check = [&] { _check_input_dim(x); };
   auto const& o = this->options;
   if (!this->is_training() && o.track_running_stats()) {
@@ -134,12 +128,12 @@ torch::Tensor BatchNormBase<D, Derived>::forward(torch::Tensor const& x) {
   return this->state().record(detail::normalize(norm, statistics, x, this->weight, this->bias));
 }
 
-template class BatchNormBase<1, BatchNorm1dImpl>;
-template class BatchNormBase<2, BatchNorm2dImpl>;
-template class BatchNormBase<3, BatchNorm3dImpl>;
+template class detail::BatchNormBase<1, BatchNorm1dImpl>;
+template class detail::BatchNormBase<2, BatchNorm2dImpl>;
+template class detail::BatchNormBase<3, BatchNorm3dImpl>;
 
 template <std::size_t D, class Derived>
-InstanceNormBase<D, Derived>::InstanceNormBase(torch::nn::InstanceNormOptions const& given, Domain domain)
+detail::InstanceNormBase<D, Derived>::InstanceNormBase(torch::nn::InstanceNormOptions const& given, Domain domain)
     : detail::StatefulModule<Derived, detail::TrackingState,
                              torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>>(
           std::move(domain),
@@ -147,11 +141,11 @@ InstanceNormBase<D, Derived>::InstanceNormBase(torch::nn::InstanceNormOptions co
             return std::make_shared<detail::TrackingState>(of, "InstanceNorm" + std::to_string(D) + "d");
           },
           given) {
-  check_cuts("InstanceNorm" + std::to_string(D) + "d", D, this->domain());
+  detail::check_longitude("InstanceNorm" + std::to_string(D) + "d", D, this->domain());
 }
 
 template <std::size_t D, class Derived>
-void InstanceNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
+void detail::InstanceNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
   auto const layer = "InstanceNorm" + std::to_string(D) + "d";
   check_types(layer, x, this->weight);
   if ((x.dim() != D + 1 && x.dim() != D + 2) || x.size(-std::int64_t(D) - 1) != this->options.num_features())
@@ -160,7 +154,7 @@ void InstanceNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
 }
 
 template <std::size_t D, class Derived>
-torch::Tensor InstanceNormBase<D, Derived>::forward(torch::Tensor const& given) {
+torch::Tensor detail::InstanceNormBase<D, Derived>::forward(torch::Tensor const& given) {
   auto const check = [&] { _check_input_dim(given); };
   auto const& o = this->options;
   bool const tracked = !this->is_training() && o.track_running_stats();
@@ -188,9 +182,9 @@ torch::Tensor InstanceNormBase<D, Derived>::forward(torch::Tensor const& given) 
   return batched ? y : y.squeeze(0);
 }
 
-template class InstanceNormBase<1, InstanceNorm1dImpl>;
-template class InstanceNormBase<2, InstanceNorm2dImpl>;
-template class InstanceNormBase<3, InstanceNorm3dImpl>;
+template class detail::InstanceNormBase<1, InstanceNorm1dImpl>;
+template class detail::InstanceNormBase<2, InstanceNorm2dImpl>;
+template class detail::InstanceNormBase<3, InstanceNorm3dImpl>;
 
 GroupNormImpl::GroupNormImpl(torch::nn::GroupNormOptions const& given, Domain const& domain)
     : CommunicatingModule(domain, "GroupNorm"), options(given) {

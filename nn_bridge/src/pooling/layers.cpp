@@ -41,7 +41,7 @@ WindowPoolDescription described(std::string layer, Options const& options) {
 }
 
 template <std::size_t D>
-std::shared_ptr<WindowPool> make_core(MaxPoolOptions<D> const& options, Domain const& domain) {
+std::shared_ptr<WindowPool> make_core(PoolOptions<torch::nn::MaxPoolOptions<D>> const& options, Domain const& domain) {
   auto d = described(name_of<D>("MaxPool"), options);
   d.windows.padding = values(options.pool.padding());
   d.windows.dilation = values(options.pool.dilation());
@@ -49,7 +49,7 @@ std::shared_ptr<WindowPool> make_core(MaxPoolOptions<D> const& options, Domain c
 }
 
 template <std::size_t D>
-std::shared_ptr<WindowPool> make_core(AvgPoolOptions<D> const& options, Domain const& domain) {
+std::shared_ptr<WindowPool> make_core(PoolOptions<torch::nn::AvgPoolOptions<D>> const& options, Domain const& domain) {
   auto d = described(name_of<D>("AvgPool"), options);
   d.windows.padding = values(options.pool.padding());
   d.needs_whole_kernel = D == 3;
@@ -61,7 +61,7 @@ std::shared_ptr<WindowPool> make_core(AvgPoolOptions<D> const& options, Domain c
 }
 
 template <std::size_t D>
-std::shared_ptr<WindowPool> make_core(LPPoolOptions<D> const& options, Domain const& domain) {
+std::shared_ptr<WindowPool> make_core(PoolOptions<torch::nn::LPPoolOptions<D>> const& options, Domain const& domain) {
   auto d = described(name_of<D>("LPPool"), options);
   d.needs_whole_kernel = D == 3;
   d.rule.kind = PoolKind::means;
@@ -131,7 +131,8 @@ torch::Tensor LPPoolImpl<D>::forward(torch::Tensor const& x) {
 }
 
 template <std::size_t D>
-AdaptiveAvgPoolImpl<D>::AdaptiveAvgPoolImpl(AdaptiveAvgPoolOptions<D> const& options, Domain domain)
+AdaptiveAvgPoolImpl<D>::AdaptiveAvgPoolImpl(torch::nn::AdaptiveAvgPoolOptions<detail::AdaptiveSizes<D>> const& options,
+                                            Domain domain)
     : detail::StatefulModule<AdaptiveAvgPoolImpl<D>, detail::AreaResize>(
           std::move(domain), [given = sizes_of(options.output_size())](Domain const& of) {
             std::vector<std::int64_t> sizes;
@@ -156,15 +157,16 @@ std::tuple<torch::Tensor, torch::Tensor> AdaptiveMaxPoolImpl<D>::forward_with_in
   return this->state().forward(x);
 }
 
-#define GRATICULE_INSTANTIATE_POOLING(D)                                                                     \
-  template class detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>, WindowPool>;                          \
-  template class detail::PoolModule<AvgPoolImpl<D>, AvgPoolOptions<D>, WindowPool>;                          \
-  template class detail::PoolModule<LPPoolImpl<D>, LPPoolOptions<D>, WindowPool>;                            \
-  template class detail::PoolModule<AdaptiveMaxPoolImpl<D>, AdaptiveMaxPoolOptions<D>, detail::AdaptiveMax>; \
-  template class MaxPoolImpl<D>;                                                                             \
-  template class AvgPoolImpl<D>;                                                                             \
-  template class LPPoolImpl<D>;                                                                              \
-  template class AdaptiveAvgPoolImpl<D>;                                                                     \
+#define GRATICULE_INSTANTIATE_POOLING(D)                                                                               \
+  template class detail::PoolModule<MaxPoolImpl<D>, PoolOptions<torch::nn::MaxPoolOptions<D>>, WindowPool>;            \
+  template class detail::PoolModule<AvgPoolImpl<D>, PoolOptions<torch::nn::AvgPoolOptions<D>>, WindowPool>;            \
+  template class detail::PoolModule<LPPoolImpl<D>, PoolOptions<torch::nn::LPPoolOptions<D>>, WindowPool>;              \
+  template class detail::PoolModule<AdaptiveMaxPoolImpl<D>,                                                            \
+                                    torch::nn::AdaptiveMaxPoolOptions<detail::AdaptiveSizes<D>>, detail::AdaptiveMax>; \
+  template class MaxPoolImpl<D>;                                                                                       \
+  template class AvgPoolImpl<D>;                                                                                       \
+  template class LPPoolImpl<D>;                                                                                        \
+  template class AdaptiveAvgPoolImpl<D>;                                                                               \
   template class AdaptiveMaxPoolImpl<D>;
 GRATICULE_INSTANTIATE_POOLING(1)
 GRATICULE_INSTANTIATE_POOLING(2)

@@ -129,11 +129,10 @@ std::shared_ptr<PoolSplits const> make_splits(Comm const& comm, Layout const& la
   Index cannot = result->outputs.empty() || split_rank(*result, globe, rows, columns) ? 0 : 1;
   comm.max(std::span(&cannot, 1));
   if (cannot != 0) return nullptr;
-  Box const none(Indices{0, 0}, Indices{0, 0});
   std::vector<Target> targets;
   for (auto const& strip : result->strips)
     targets.push_back(strip ? Target{strip->box, around(strip->box, intersection(strip->box, result->owned))}
-                            : Target{none, {}});
+                            : Target{box_of({}, {}), {}});
   result->pull = std::make_shared<TensorPull const>(comm, layout, globe.boundary, std::move(targets),
                                                     globe.odd_channels, globe.fingerprint);
   return result;
@@ -163,18 +162,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using PoolSetUpPointer = std::shared_ptr<PoolSetUp const>;
 
-/// Rows and columns `part` of a tensor that holds those of `box`.
-torch::Tensor part_of(torch::Tensor const& tensor, Box const& box, Box const& part) {
-  if (part.empty()) return tensor.narrow(-2, 0, 0).narrow(-1, 0, 0);
-  auto result = tensor;
-  for (int a = 0; a < 2; ++a)
-    if (part.extent(a) != box.extent(a)) result = result.narrow(a - 2, part.lo(a) - box.lo(a), part.extent(a));
-  return result;
-}
-
 /// Zeros all of `tensor`, which holds `box`, but `kept`.
 void clear_around(torch::Tensor const& tensor, Box const& box, Box const& kept) {
-  for (auto const& part : around(box, kept)) part_of(tensor, box, part).zero_();
+  for (auto const& part : around(box, kept)) narrowed(tensor, box, part).zero_();
 }
 
 std::vector<torch::Tensor> engine_views(NeededInputs const& inputs, std::vector<torch::Tensor> const& tensors) {
@@ -200,7 +190,7 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
     for (std::size_t t = 0; t < targets.size(); ++t)
       if (auto const& strip = splits.strips[t]) {
         auto const own = intersection(strip->box, splits.owned);
-        part_of(targets[t], strip->box, own).copy_(part_of(x, splits.owned, own));
+        narrowed(targets[t], strip->box, own).copy_(narrowed(x, splits.owned, own));
       }
     variable_list saved{x, {}};
     torch::Tensor y;
@@ -219,8 +209,8 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
       if (auto const& strip = splits.strips[t]) {
         auto const pooled = pool(rule, targets[t], strip->call.windows());
         indices = pooled.indices;
-        part_of(y, splits.outputs, strip->outputs)
-            .copy_(part_of(strip->call.outputs_of(pooled.values), strip->results, strip->outputs));
+        narrowed(y, splits.outputs, strip->outputs)
+            .copy_(narrowed(strip->call.outputs_of(pooled.values), strip->results, strip->outputs));
       }
       saved.insert(saved.end(), {targets[t], indices});
     }
@@ -245,7 +235,7 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
       auto const* of_strip = &saved[(t + 1) * num_saved];
       cotangents.push_back(of_strip[saved_inputs]);
       if (auto const& strip = splits.strips[t]) {
-        auto const results = strip->call.results_of(part_of(g, splits.outputs, strip->results));
+        auto const results = strip->call.results_of(narrowed(g, splits.outputs, strip->results));
         cotangents[t] =
             pool_backward(rule, results, of_strip[saved_inputs], of_strip[saved_indices], strip->call.windows());
         clear_around(cotangents[t], strip->box, strip->region);
@@ -259,7 +249,7 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
     for (std::size_t t = 0; t < cotangents.size(); ++t)
       if (auto const& strip = splits.strips[t]) {
         auto const own = intersection(strip->region, splits.owned);
-        part_of(gradient, splits.owned, own).copy_(part_of(cotangents[t], strip->box, own));
+        narrowed(gradient, splits.owned, own).copy_(narrowed(cotangents[t], strip->box, own));
       }
     splits.pull->finish_adjoint(pending, s.inputs.engine_view(gradient));
     return gradient;

@@ -59,7 +59,8 @@ struct PoolStrip {
 ///
 /// Strips 0 and 1 are those of the lower and upper rows with all their columns, 2 and 3 those of the columns beside.
 /// The local pooling runs over all own cells, and the rims' outputs replace its outputs there; in the backward, the
-/// gradients of the strips' regions replace its gradients there.
+/// gradients of the strips' regions replace its gradients there. A strip therefore holds own cells too; that of a
+/// convolution (`ConvStrip`) holds halo alone, because outputs of a convolution are sums.
 struct PoolSplits {
   static constexpr int num_strips = 4;
 

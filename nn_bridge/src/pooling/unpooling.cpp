@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/pooling/unpooling.hpp>
 
 #include "call/other_layout.hpp"
@@ -141,13 +140,8 @@ torch::Tensor placed(UnpoolSetUp const& s, torch::Tensor const& maxima, torch::T
 
 template <std::size_t D>
 UnpoolDescription described(torch::nn::MaxUnpoolOptions<D> const& o) {
-  auto const values = [](torch::ExpandingArray<D> const& array, Index of_column) {
-    std::vector<Index> result(array->begin(), array->end());
-    if (D == 1) result.push_back(of_column);
-    return result;
-  };
-  UnpoolDescription d{"MaxUnpool" + std::to_string(D) + "d", values(o.kernel_size(), 1), values(o.stride(), 1),
-                      values(o.padding(), 0)};
+  UnpoolDescription d{"MaxUnpool" + std::to_string(D) + "d", detail::along_axes(o.kernel_size(), 1),
+                      detail::along_axes(o.stride(), 1), detail::along_axes(o.padding(), 0)};
   for (std::size_t i = 0; i < d.kernel.size(); ++i)
     if (d.kernel[i] < 1 || d.stride[i] < 1 || d.padding[i] < 0)
       throw Error("BadOption", d.layer + " of kernel " + std::to_string(d.kernel[i]) + ", stride " +
@@ -160,7 +154,7 @@ UnpoolDescription described(torch::nn::MaxUnpoolOptions<D> const& o) {
 class detail::UnpoolState : public NeedState<UnpoolSetUp> {
  public:
   UnpoolState(Domain const& domain, UnpoolDescription d)
-      : NeedState(domain, d.layer), like(domain, d.layer, this), description(std::move(d)) {}
+      : NeedState(domain, d.layer), other(domain, d.layer, this), description(std::move(d)) {}
 
   /// The needed box of the indices, which need no gradient.
   [[nodiscard]] torch::Tensor fetch_indices(UnpoolSetUp const& s, torch::Tensor const& indices) const {
@@ -169,7 +163,7 @@ class detail::UnpoolState : public NeedState<UnpoolSetUp> {
     return apply_linear(s.inputs.pull(), Way::forward, indices, detail::anchor(false, indices.options()));
   }
 
-  OtherLayout like;
+  OtherLayout other;
   UnpoolDescription description;
 };
 
@@ -207,13 +201,7 @@ torch::Tensor MaxUnpoolImpl<D>::forward(torch::Tensor const& x, torch::Tensor co
 template <std::size_t D>
 torch::Tensor MaxUnpoolImpl<D>::forward_like(torch::Tensor const& x, torch::Tensor const& indices,
                                              torch::Tensor const& like) {
-  auto const given = detail::with_columns(like, D);
-  auto const& layout = this->state().like.of(given, [&] {
-    (void)tensor_view(given);
-    if (x.defined() && like.dim() != x.dim())
-      throw Error("ShapeMismatch", this->state().description.layer + " of " + std::to_string(x.dim()) + " axes like " +
-                                       std::to_string(like.dim()) + " axes");
-  });
+  auto const& layout = this->state().other.like(x, like, detail::with_columns(like, D));
   return unpooled(x, indices, &layout, D == 3 && like.dim() >= 3 ? like.size(-3) : 0);
 }
 

@@ -15,18 +15,12 @@ template <std::size_t D>
 detail::ConvDescription describe(detail::ConvNdOptions<D> const& options, Boundary const& boundary,
                                  std::vector<std::int64_t> const& odd_channels) {
   detail::ConvDescription d;
+  d.kernel = detail::along_axes(options.kernel_size(), 1);
+  d.stride = detail::along_axes(options.stride(), 1);
+  d.dilation = detail::along_axes(options.dilation(), 1);
   std::vector<Width> padding;
-  for (std::size_t a = 0; a < D; ++a) {
-    d.kernel.push_back((*options.kernel_size())[a]);
-    d.stride.push_back((*options.stride())[a]);
-    d.dilation.push_back((*options.dilation())[a]);
-    padding.push_back(detail::padding_of(options, a));
-  }
-  if (D == 1) {
-    // One column of one cell: [batch, channels, length, 1].
-    for (auto* values : {&d.kernel, &d.stride, &d.dilation}) values->push_back(1);
-    padding.push_back({0, 0});
-  }
+  for (std::size_t a = 0; a < D; ++a) padding.push_back(detail::padding_of(options, a));
+  if (D == 1) padding.push_back({0, 0});
   if (D == 3) d.levels = detail::LevelPadding{detail::edge_of(options.padding_mode()), padding[0]};
   d.padding = {padding[padding.size() - 2], padding.back()};
   d.groups = options.groups();
@@ -67,8 +61,7 @@ ConvImpl<D>::ConvImpl(ConvOptions<D> const& given, Domain const& domain)
       padding_by_(given.padding),
       odd_channels_(given.odd_channels) {
   detail::check_odd_channels(odd_channels_, given.conv.in_channels());
-  if (D == 1 && domain.grid().extent(1) > 1)
-    throw Error("LongitudeIsCut", "Conv1d in a domain of " + to_string(domain.grid().extents()) + " parts");
+  detail::check_longitude("Conv1d", D, domain);
 }
 
 template <std::size_t D>

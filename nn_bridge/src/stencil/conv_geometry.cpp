@@ -40,17 +40,13 @@ ConvAxisShard::ConvAxisShard(ConvAxis const& axis, Range own_inputs, Range own_o
   padding = lower;
   splits = lower >= upper && lower - upper < axis.stride;
   if (!splits) return;
-  num_lower = std::min(ceil_div(lower, axis.stride), outputs.size());
-  if (num_lower > 0) {
-    lower_strip = {needed.lo, needed.lo + (num_lower - 1) * axis.stride + axis.reach()};
-    lower_halo = {needed.lo, std::min(used.lo, lower_strip.hi)};
-  }
   Index const first_upper = std::max<Index>(0, ceil_div(used.hi - needed.lo - axis.reach() + 1, axis.stride));
-  num_upper = upper > 0 ? outputs.size() - std::min(first_upper, outputs.size()) : 0;
-  if (num_upper > 0) {
-    upper_strip = {needed.lo + (outputs.size() - num_upper) * axis.stride, needed.hi};
-    upper_halo = {std::max(used.hi, upper_strip.lo), needed.hi};
-  }
+  lower_rim = {outputs.lo, outputs.lo + std::min(ceil_div(lower, axis.stride), outputs.size())};
+  upper_rim = {std::min(outputs.lo + first_upper, outputs.hi), outputs.hi};
+  lower_strip = axis.needed(lower_rim);
+  upper_strip = axis.needed(upper_rim);
+  lower_halo = {needed.lo, std::min(used.lo, lower_strip.hi)};
+  upper_halo = {std::max(used.hi, upper_strip.lo), needed.hi};
 }
 
 }  // namespace graticule::nn::detail

@@ -48,6 +48,8 @@ struct ConvAxis {
 /// The local convolution runs over `used` own inputs with zeros around; outputs of the lower rim also read
 /// `lower_halo`, those of the upper rim `upper_halo`. A strip holds all inputs that its rim reads, with zeros for own
 /// inputs, so its convolution completes the rim.
+/// Example: 3 cells wide, stride 1, padding 1, own cells [4, 8) of 12: local padding 1; the lower rim [4, 5) has the
+/// strip [3, 6) and the halo [3, 4), the upper rim [7, 8) the strip [6, 9) and the halo [8, 9).
 struct ConvAxisShard {
   ConvAxisShard(ConvAxis const& axis, Range own_inputs, Range own_outputs);
 
@@ -57,12 +59,9 @@ struct ConvAxisShard {
   Range used;           ///< own inputs that are needed
   Index padding = 0;    ///< zeros on either side of `used` in the local convolution
   bool splits = false;  ///< false: the local convolution cannot give exactly these outputs with symmetric padding
-  Range lower_strip;
-  Range lower_halo;
-  Index num_lower = 0;  ///< outputs of the lower rim
-  Range upper_strip;
-  Range upper_halo;
-  Index num_upper = 0;
+  Range lower_rim, upper_rim;  ///< outputs; empty where own inputs suffice
+  Range lower_strip, upper_strip;
+  Range lower_halo, upper_halo;
 };
 
 }  // namespace graticule::nn::detail

@@ -34,30 +34,26 @@ ConvNdOptions<D> checked(ConvNdOptions<D> const& o) {
   return o;
 }
 
+/// What options of convolutions and of transposed ones have in common.
+template <std::size_t D, class Options>
+ConvNdOptions<D> common_options(Options const& o) {
+  return ConvNdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
+      .stride(o.stride())
+      .padding(o.padding())
+      .dilation(o.dilation())
+      .groups(o.groups())
+      .bias(o.bias())
+      .padding_mode(o.padding_mode());
+}
+
 /// @throws `BadOption` for kernels, strides or dilations below 1, or padding below 0
 template <std::size_t D>
 ConvNdOptions<D> nd_options(torch::nn::ConvOptions<D> const& o) {
-  return checked(ConvNdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
-                     .stride(o.stride())
-                     .padding(o.padding())
-                     .dilation(o.dilation())
-                     .transposed(false)
-                     .output_padding(0)
-                     .groups(o.groups())
-                     .bias(o.bias())
-                     .padding_mode(o.padding_mode()));
+  return checked(common_options<D>(o).transposed(false).output_padding(0));
 }
 template <std::size_t D>
 ConvNdOptions<D> nd_options(torch::nn::ConvTransposeOptions<D> const& o) {
-  return checked(ConvNdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
-                     .stride(o.stride())
-                     .padding(o.padding())
-                     .dilation(o.dilation())
-                     .transposed(true)
-                     .output_padding(o.output_padding())
-                     .groups(o.groups())
-                     .bias(o.bias())
-                     .padding_mode(o.padding_mode()));
+  return checked(common_options<D>(o).transposed(true).output_padding(o.output_padding()));
 }
 
 /// Explicit padding, none, or `same`, which adds the odd cell on the upper side.

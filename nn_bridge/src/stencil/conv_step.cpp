@@ -8,6 +8,7 @@
 #include "call/local_map.hpp"
 #include "call/recorded_calls.hpp"
 #include "field_axes.hpp"
+#include "needed_inputs.hpp"
 
 #include <algorithm>
 
@@ -18,9 +19,7 @@ namespace {
 ConvAxisShard shard_of(Comm const& comm, Layout const& layout, ConvDescription const& d, std::size_t a) {
   auto const axis = d.axis(layout, a);
   auto const& cuts = *layout.cuts(int(a));
-  int const part = int(layout.grid()->coords(comm.rank())[int(a)]);
-  auto const outputs = axis.output_cuts(cuts);
-  return {axis, {cuts.lo(part), cuts.hi(part)}, {outputs.lo(part), outputs.hi(part)}};
+  return {axis, own_range(comm, layout, int(a), cuts), own_range(comm, layout, int(a), axis.output_cuts(cuts))};
 }
 
 std::uint64_t fingerprint(ConvDescription const& d) {
@@ -67,15 +66,14 @@ ConvSetUp::ConvSetUp(Comm const& comm, Layout const& layout, ConvDescription con
       description_(description),
       shards_{shard_of(comm, layout, description, 0), shard_of(comm, layout, description, 1)} {
   auto const map = boundary_map(layout.global().extents(), description.boundary);
-  outputs_ = {shards_[0].outputs.size(), shards_[1].outputs.size()};
-  Box const none(Indices{0, 0}, Indices{0, 0});
-  needed_ = has_outputs() ? box_of(shards_[0].needed, shards_[1].needed) : none;
+  outputs_ = box_of(shards_[0].outputs, shards_[1].outputs);
+  needed_ = has_outputs() ? box_of(shards_[0].needed, shards_[1].needed) : box_of({}, {});
   by_strips_ = has_outputs() && shards_[0].splits && shards_[1].splits;
-  std::vector<Target> targets(std::size_t(num_strips) + 1, Target{none, {}});
+  std::vector<Target> targets(std::size_t(num_strips) + 1, Target{box_of({}, {}), {}});
   if (by_strips_) {
     choose_strips(map);
-    for (std::size_t t = 0; t < std::size_t(num_strips); ++t)
-      if (auto const* s = strip(int(t))) targets[t] = {box_of(s->rows, s->columns), {s->halo}};
+    for (std::size_t t = 0; t < strips_.size(); ++t)
+      if (auto const& strip = strips_[t]) targets[t] = {strip->box, {strip->halo}};
   } else {
     targets[std::size_t(whole_target)] = {needed_, {needed_}};
   }
@@ -86,51 +84,19 @@ ConvSetUp::ConvSetUp(Comm const& comm, Layout const& layout, ConvDescription con
 void ConvSetUp::choose_strips(IndexMap const& map) {
   auto const& rows = shards_[0];
   auto const& columns = shards_[1];
-  auto const add = [&](int target, ConvStrip const& candidate) {
-    if (candidate.halo.empty() || candidate.num_rows == 0 || candidate.num_columns == 0 ||
-        only_zeros(map, candidate.halo))
-      return;
-    strip_of_target_[std::size_t(target)] = int(strips_.size());
-    strips_.push_back(candidate);
+  auto const add = [&](std::size_t t, ConvStrip const& strip) {
+    if (!strip.halo.empty() && !strip.outputs.empty() && !only_zeros(map, strip.halo)) strips_[t] = strip;
   };
-  // North and south strips hold the corners; west and east strips lie beside the own rows only.
-  add(0, {rows.lower_strip,
-          columns.needed,
-          box_of(rows.lower_halo, columns.needed),
-          {0, 0},
-          0,
-          rows.num_lower,
-          0,
-          outputs_[1]});
-  add(1, {rows.upper_strip,
-          columns.needed,
-          box_of(rows.upper_halo, columns.needed),
-          {0, 0},
-          outputs_[0] - rows.num_upper,
-          rows.num_upper,
-          0,
-          outputs_[1]});
-  add(2, {rows.used,
-          columns.lower_strip,
-          box_of(rows.used, columns.lower_halo),
-          {rows.padding, 0},
-          0,
-          outputs_[0],
-          0,
-          columns.num_lower});
-  add(3, {rows.used,
-          columns.upper_strip,
-          box_of(rows.used, columns.upper_halo),
-          {rows.padding, 0},
-          0,
-          outputs_[0],
-          outputs_[1] - columns.num_upper,
-          columns.num_upper});
-}
-
-ConvStrip const* ConvSetUp::strip(int t) const noexcept {
-  if (t >= num_strips || strip_of_target_[std::size_t(t)] < 0) return nullptr;
-  return &strips_[std::size_t(strip_of_target_[std::size_t(t)])];
+  auto const add_rows = [&](std::size_t t, Range strip, Range halo, Range rim) {
+    add(t, {box_of(strip, columns.needed), box_of(halo, columns.needed), box_of(rim, columns.outputs)});
+  };
+  auto const add_columns = [&](std::size_t t, Range strip, Range halo, Range rim) {
+    add(t, {box_of(rows.used, strip), box_of(rows.used, halo), box_of(rows.outputs, rim), {rows.padding, 0}});
+  };
+  add_rows(0, rows.lower_strip, rows.lower_halo, rows.lower_rim);
+  add_rows(1, rows.upper_strip, rows.upper_halo, rows.upper_rim);
+  add_columns(2, columns.lower_strip, columns.lower_halo, columns.lower_rim);
+  add_columns(3, columns.upper_strip, columns.upper_halo, columns.upper_rim);
 }
 
 std::shared_ptr<TensorPull const> const& ConvSetUp::whole() const {
@@ -171,27 +137,17 @@ TargetTensors engine_views(TargetTensors const& targets) {
   return views;
 }
 
-torch::Tensor outputs_of(ConvStrip const& strip, torch::Tensor const& y) {
-  return y.narrow(-2, strip.first_row, strip.num_rows).narrow(-1, strip.first_column, strip.num_columns);
-}
-
 /// The own inputs that the local convolution reads.
 torch::Tensor used_part(ConvSetUp const& s, torch::Tensor const& x) {
-  auto const& rows = s.shards()[0];
-  auto const& columns = s.shards()[1];
-  auto result = x;
-  if (rows.used.size() != x.size(-2)) result = result.narrow(-2, rows.used.lo - rows.own.lo, rows.used.size());
-  if (columns.used.size() != x.size(-1))
-    result = result.narrow(-1, columns.used.lo - columns.own.lo, columns.used.size());
-  return result;
+  auto const& [rows, columns] = s.shards();
+  return narrowed(x, s.pull().owned(), box_of(rows.used, columns.used));
 }
 
 TargetTensors make_targets(ConvSetUp const& s, torch::Tensor const& x) {
   TargetTensors targets;
-  for (int t = 0; t <= ConvSetUp::num_strips; ++t) {
-    targets[std::size_t(t)] = s.pull().empty_target(x, t);
-    if (s.strip(t)) targets[std::size_t(t)].zero_();
-  }
+  for (std::size_t t = 0; t < targets.size(); ++t) targets[t] = s.pull().empty_target(x, int(t));
+  for (std::size_t t = 0; t < s.strips().size(); ++t)
+    if (s.strips()[t]) targets[t].zero_();
   return targets;
 }
 
@@ -201,7 +157,7 @@ torch::Tensor no_outputs(ConvSetUp const& s, torch::Tensor const& x, torch::Tens
   if (d.levels)
     sizes.push_back(
         ConvAxis{x.size(2), d.kernel[0], d.stride[0], d.dilation[0], d.level_zeros(), d.level_zeros()}.num_outputs());
-  sizes.insert(sizes.end(), {s.outputs()[0], s.outputs()[1]});
+  sizes.insert(sizes.end(), {s.outputs().extent(0), s.outputs().extent(1)});
   return torch::empty(sizes, x.options().requires_grad(false));
 }
 
@@ -223,10 +179,9 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     torch::Tensor y;
     if (s.by_strips()) y = convolve(d, used_part(s, x), weight, bias, {s.shards()[0].padding, s.shards()[1].padding});
     pending.wait();
-    for (int t = 0; t < ConvSetUp::num_strips; ++t)
-      if (auto const* strip = s.strip(t))
-        outputs_of(*strip, y).add_(
-            convolve(d, targets[std::size_t(t)], weight, std::nullopt, {strip->padding[0], strip->padding[1]}));
+    for (std::size_t t = 0; t < s.strips().size(); ++t)
+      if (auto const& strip = s.strips()[t])
+        narrowed(y, s.outputs(), strip->outputs).add_(convolve(d, targets[t], weight, std::nullopt, strip->padding));
     if (!s.by_strips())
       y = s.has_outputs() ? convolve(d, targets[ConvSetUp::whole_target], weight, bias, no_padding)
                           : no_outputs(s, x, weight);
@@ -257,7 +212,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     auto const& weight = saved[1];
     bool const wants_weight = weight.requires_grad();
     TargetTensors cotangents;
-    for (int t = 0; t <= ConvSetUp::num_strips; ++t) cotangents[std::size_t(t)] = saved[std::size_t(t) + 4];
+    std::copy(saved.begin() + 4, saved.end(), cotangents.begin());
     Gradients result;
     auto const add_weight = [&](torch::Tensor const& part) {
       if (!wants_weight) return;
@@ -266,19 +221,17 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
       else
         result.weight = part;
     };
-    for (int t = 0; t < ConvSetUp::num_strips; ++t) {
-      if (auto const* strip = s.strip(t)) {
+    for (std::size_t t = 0; t < s.strips().size(); ++t)
+      if (auto const& strip = s.strips()[t]) {
         auto const [strip_grad, weight_grad, none] =
-            convolve_backward(d, outputs_of(*strip, g), saved[std::size_t(t) + 4], weight,
-                              {strip->padding[0], strip->padding[1]}, {input_grad, wants_weight, false});
-        if (input_grad) cotangents[std::size_t(t)] = strip_grad;
+            convolve_backward(d, narrowed(g, s.outputs(), strip->outputs), cotangents[t], weight, strip->padding,
+                              {input_grad, wants_weight, false});
+        if (input_grad) cotangents[t] = strip_grad;
         add_weight(weight_grad);
       }
-    }
     if (!s.by_strips() && s.has_outputs()) {
-      auto const [whole_grad, weight_grad, bias_grad] =
-          convolve_backward(d, g, saved[std::size_t(ConvSetUp::whole_target) + 4], weight, no_padding,
-                            {input_grad, wants_weight, with_bias});
+      auto const [whole_grad, weight_grad, bias_grad] = convolve_backward(
+          d, g, cotangents[ConvSetUp::whole_target], weight, no_padding, {input_grad, wants_weight, with_bias});
       if (input_grad) cotangents[ConvSetUp::whole_target] = whole_grad;
       add_weight(weight_grad);
       result.bias = bias_grad;

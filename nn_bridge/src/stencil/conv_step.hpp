@@ -44,16 +44,12 @@ struct ConvDescription {
 /// `x` with all level padding that the local convolution does not add; differentiable.
 [[nodiscard]] torch::Tensor pad_levels(ConvDescription const& description, torch::Tensor const& x);
 
-/// One strip of halo next to the shard: its inputs, and the outputs that it completes.
+/// One strip of halo next to the shard, and the outputs that it completes.
 struct ConvStrip {
-  Range rows;  ///< inputs of the strip tensor
-  Range columns;
-  Box halo;  ///< the part of it that is received; the rest is zero
+  Box box;      ///< inputs of the strip tensor
+  Box halo;     ///< the part of it that is received; the rest is zero
+  Box outputs;  ///< to which the strip's are added
   std::array<Index, 2> padding{};
-  Index first_row = 0;  ///< outputs, from this rank's first
-  Index num_rows = 0;
-  Index first_column = 0;
-  Index num_columns = 0;
 };
 
 /// Plans of one convolution for one layout of shards. Collective to make.
@@ -62,21 +58,20 @@ class ConvSetUp {
   ConvSetUp(Comm const& comm, Layout const& layout, ConvDescription const& description);
 
   [[nodiscard]] ConvDescription const& description() const noexcept { return description_; }
-  [[nodiscard]] bool has_outputs() const noexcept { return outputs_[0] > 0 && outputs_[1] > 0; }
-  [[nodiscard]] std::array<Index, 2> const& outputs() const noexcept { return outputs_; }
+  [[nodiscard]] bool has_outputs() const noexcept { return !outputs_.empty(); }
+  [[nodiscard]] Box const& outputs() const noexcept { return outputs_; }
   /// Set when the outputs come from the local convolution and strips; else from one tensor of all needed inputs.
   [[nodiscard]] bool by_strips() const noexcept { return by_strips_; }
-  [[nodiscard]] std::vector<ConvStrip> const& strips() const noexcept { return strips_; }
+  static constexpr int num_strips = 4;
+  static constexpr int whole_target = num_strips;
+  /// Strips 0 and 1 are those of the lower and upper rows and hold the corners, 2 and 3 those of the columns beside the
+  /// own rows. Where they meet, an output is the sum of both.
+  [[nodiscard]] std::array<std::optional<ConvStrip>, num_strips> const& strips() const noexcept { return strips_; }
   [[nodiscard]] std::array<ConvAxisShard, 2> const& shards() const noexcept { return shards_; }
   /// Targets: one for each of four strips, then all needed inputs; those that this rank does not use are empty.
   [[nodiscard]] TensorPull const& pull() const noexcept { return *pull_; }
   /// The plan that fetches all needed inputs on every rank. Collective at its first call.
   [[nodiscard]] std::shared_ptr<TensorPull const> const& whole() const;
-
-  static constexpr int num_strips = 4;
-  static constexpr int whole_target = num_strips;
-  /// Strip of target `t`, or null.
-  [[nodiscard]] ConvStrip const* strip(int t) const noexcept;
 
  private:
   void choose_strips(IndexMap const& map);
@@ -85,11 +80,10 @@ class ConvSetUp {
   Layout layout_;
   ConvDescription description_;
   std::array<ConvAxisShard, 2> shards_;
-  std::array<Index, 2> outputs_{};
+  Box outputs_;
   Box needed_;
   bool by_strips_ = false;
-  std::vector<ConvStrip> strips_;
-  std::array<int, num_strips> strip_of_target_{-1, -1, -1, -1};
+  std::array<std::optional<ConvStrip>, num_strips> strips_;
   std::shared_ptr<TensorPull const> pull_;
   mutable std::shared_ptr<TensorPull const> whole_;
 };

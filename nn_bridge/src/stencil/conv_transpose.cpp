@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/stencil/conv_transpose.hpp>
 
 #include "call/local_map.hpp"
@@ -42,17 +41,12 @@ struct TransposedDescription {
 template <std::size_t D>
 TransposedDescription described(detail::ConvNdOptions<D> const& o, Padding padding_by,
                                 std::vector<std::int64_t> const& odd_channels) {
-  auto const values = [](torch::ExpandingArray<D> const& array, Index of_column) {
-    std::vector<Index> result(array->begin(), array->end());
-    if (D == 1) result.push_back(of_column);
-    return result;
-  };
   return {"ConvTranspose" + std::to_string(D) + "d",
-          values(o.kernel_size(), 1),
-          values(o.stride(), 1),
-          values(std::get<torch::ExpandingArray<D>>(o.padding()), 0),
-          values(o.dilation(), 1),
-          values(o.output_padding(), 0),
+          detail::along_axes(o.kernel_size(), 1),
+          detail::along_axes(o.stride(), 1),
+          detail::along_axes(std::get<torch::ExpandingArray<D>>(o.padding()), 0),
+          detail::along_axes(o.dilation(), 1),
+          detail::along_axes(o.output_padding(), 0),
           D == 1,
           padding_by == Padding::by_domain,
           odd_channels};
@@ -224,8 +218,8 @@ torch::Tensor convolve(TransposedCall call, torch::Tensor const& inputs, torch::
 class detail::TransposedState : public NeedState<TransposedSetUp> {
  public:
   TransposedState(Domain const& domain, std::string const& layer)
-      : NeedState(domain, layer), like(domain, layer, this) {}
-  OtherLayout like;
+      : NeedState(domain, layer), other(domain, layer, this) {}
+  OtherLayout other;
 };
 
 template <std::size_t D>
@@ -276,13 +270,7 @@ torch::Tensor ConvTransposeImpl<D>::forward(torch::Tensor const& x) {
 
 template <std::size_t D>
 torch::Tensor ConvTransposeImpl<D>::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
-  auto const given = detail::with_columns(like, D);
-  auto const& layout = this->state().like.of(given, [&] {
-    (void)tensor_view(given);
-    if (x.defined() && like.dim() != x.dim())
-      throw Error("ShapeMismatch",
-                  "ConvTranspose of " + std::to_string(x.dim()) + " axes like " + std::to_string(like.dim()) + " axes");
-  });
+  auto const& layout = this->state().other.like(x, like, detail::with_columns(like, D));
   return convolved(x, &layout, D == 3 && like.dim() >= 3 ? like.size(-3) : 0);
 }
 

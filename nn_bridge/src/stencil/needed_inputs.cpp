@@ -9,10 +9,7 @@ Range own_range(Comm const& comm, Layout const& layout, int axis, Cuts const& cu
 }
 
 NeededInputs::NeededInputs(Comm const& comm, Layout const& layout, NeedDescription const& d)
-    : box_({d.needed[0].lo, d.needed[1].lo},
-           {d.needed[0].lo + d.needed[0].size(), d.needed[1].lo + d.needed[1].size()}),
-      owned_(layout.owned(comm.rank())),
-      turned_(!d.odd_channels.empty()) {
+    : box_(box_of(d.needed[0], d.needed[1])), owned_(layout.owned(comm.rank())), turned_(!d.odd_channels.empty()) {
   Index reads_beyond = owned_.contains(box_) ? 0 : 1;
   comm.max(std::span(&reads_beyond, 1));
   if (reads_beyond == 0) return;
@@ -27,10 +24,7 @@ torch::Tensor NeededInputs::own_part(torch::Tensor const& x) const {
     for (int a = 0; a < 2; ++a) sizes[std::size_t(x.dim() + a - 2)] = box_.extent(a);
     return x.new_zeros(sizes) + x.narrow(-2, 0, 0).sum();
   }
-  auto result = x;
-  for (int a = 0; a < 2; ++a)
-    if (box_.extent(a) != owned_.extent(a)) result = result.narrow(a - 2, box_.lo(a) - owned_.lo(a), box_.extent(a));
-  return result;
+  return narrowed(x, owned_, box_);
 }
 
 torch::Tensor NeededInputs::engine_view(torch::Tensor const& x) const {

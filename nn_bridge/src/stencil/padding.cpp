@@ -182,26 +182,29 @@ PadOptions<D> trimming(torch::ExpandingArray<2 * D> widths) {
 
 }  // namespace
 
-template <std::size_t D, class Derived>
-PadBase<D, Derived>::PadBase(PadOptions<D> options, Domain domain)
-    : detail::StatefulModule<Derived, detail::Padder>(
+template <std::size_t D>
+PadImpl<D>::PadImpl(PadOptions<D> options, Domain domain)
+    : detail::StatefulModule<PadImpl<D>, detail::Padder>(
           std::move(domain), [options = std::move(options)](Domain const& of) { return make_padder(options, of); }) {}
 
-template <std::size_t D, class Derived>
-torch::Tensor PadBase<D, Derived>::forward(torch::Tensor const& x) {
+template <std::size_t D>
+torch::Tensor PadImpl<D>::forward(torch::Tensor const& x) {
   return this->state().forward(x);
 }
 
 template <std::size_t D>
 TrimImpl<D>::TrimImpl(torch::ExpandingArray<2 * D> const& widths, Domain domain)
-    : PadBase<D, TrimImpl<D>>(trimming<D>(widths), std::move(domain)) {}
+    : detail::StatefulModule<TrimImpl<D>, detail::Padder>(
+          std::move(domain), [options = trimming<D>(widths)](Domain const& of) { return make_padder(options, of); }) {}
 
-template class PadBase<1, PadImpl<1>>;
-template class PadBase<2, PadImpl<2>>;
-template class PadBase<3, PadImpl<3>>;
-template class PadBase<1, TrimImpl<1>>;
-template class PadBase<2, TrimImpl<2>>;
-template class PadBase<3, TrimImpl<3>>;
+template <std::size_t D>
+torch::Tensor TrimImpl<D>::forward(torch::Tensor const& x) {
+  return this->state().forward(x);
+}
+
+template class PadImpl<1>;
+template class PadImpl<2>;
+template class PadImpl<3>;
 template class TrimImpl<1>;
 template class TrimImpl<2>;
 template class TrimImpl<3>;

@@ -204,8 +204,7 @@ void check_input(ResizeOptions const& options, Domain const& domain, torch::Tens
                                  std::to_string(x.dim() - 2));
   if (!torch::isFloatingType(x.scalar_type()))
     throw Error("UnsupportedTensor", std::string("Resize of ") + c10::toString(x.scalar_type()));
-  if (x.dim() == 3 && domain.grid().extent(1) > 1)
-    throw Error("LongitudeIsCut", "Resize of a length in a domain of " + to_string(domain.grid().extents()) + " parts");
+  detail::check_longitude("Resize of a length", std::size_t(x.dim() - 2), domain);
   detail::check_odd_channels(options.odd_channels, x.size(1));
 }
 
@@ -213,8 +212,8 @@ void check_input(ResizeOptions const& options, Domain const& domain, torch::Tens
 
 class detail::ResizeState : public NeedState<ResizeSetUp> {
  public:
-  explicit ResizeState(Domain const& domain) : NeedState(domain, "Resize"), like(domain, "Resize", this) {}
-  OtherLayout like;
+  explicit ResizeState(Domain const& domain) : NeedState(domain, "Resize"), other(domain, "Resize", this) {}
+  OtherLayout other;
 };
 
 ResizeImpl::ResizeImpl(ResizeOptions options, Domain domain)
@@ -238,13 +237,7 @@ torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, st
 torch::Tensor ResizeImpl::forward(torch::Tensor const& x) { return resized(x, nullptr, 0); }
 
 torch::Tensor ResizeImpl::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
-  auto const given = with_columns(like);
-  auto const& layout = state().like.of(given, [&] {
-    (void)tensor_view(given);
-    if (x.defined() && like.dim() != x.dim())
-      throw Error("ShapeMismatch",
-                  "Resize of " + std::to_string(x.dim()) + " axes like " + std::to_string(like.dim()) + " axes");
-  });
+  auto const& layout = state().other.like(x, like, with_columns(like));
   return resized(x, &layout, like.dim() == 5 ? like.size(2) : 0);
 }
 

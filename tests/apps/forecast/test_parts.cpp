@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dates, time axes, forcings, scores, spectra and units.
-#include <graticule/models/calendar.hpp>
-#include <graticule/models/forcing.hpp>
+// Time axes, noise, scores, spectra and units.
+#include <graticule/models/grid.hpp>
 #include <graticule/partition/cuts.hpp>
 
+#include "coordinates.hpp"
 #include "expect_error.hpp"
 #include "scores.hpp"
 #include "smooth_noise.hpp"
@@ -23,40 +23,6 @@ namespace {
 
 using test::ErrorWith;
 using test::rule_of;
-
-TEST(Calendar, reads_times_of_files) {
-  EXPECT_EQ(times_of({0}, "seconds since 1970-01-01", ""), std::vector<Seconds>{0});
-  EXPECT_EQ(times_of({6, 30}, "hours since 2006-01-01", "proleptic_gregorian"),
-            (std::vector<Seconds>{1136095200, 1136181600}));
-  EXPECT_EQ(times_of({1.5}, "days since 2000-02-28 12:00:00.0 UTC", "standard"), std::vector<Seconds>{951868800});
-  EXPECT_EQ(time_text(951868800), "2000-03-01 00:00");
-  EXPECT_EQ(compact(1136095230), "2006-01-01T060030");
-  EXPECT_EQ(time_text(-1), "1969-12-31 23:59:59");
-  EXPECT_EQ(rule_of([] { static_cast<void>(times_of({0}, "months since 2000-01-01", "")); }),
-            (ErrorWith{"BadInput", "are no units of time"}));
-  EXPECT_EQ(rule_of([] { static_cast<void>(times_of({0}, "days since 2000-01-01", "noleap")); }),
-            (ErrorWith{"BadInput", "calendar 'noleap'"}));
-  EXPECT_EQ(rule_of([] { static_cast<void>(times_of({0}, "days since 0001-01-01", "standard")); }),
-            (ErrorWith{"BadInput", "before 1582-10-15"}));
-  EXPECT_EQ(rule_of([] { static_cast<void>(times_of({std::nan("")}, "days since 2000-01-01", "")); }),
-            (ErrorWith{"BadInput", "missing"}));
-}
-
-TEST(Calendar, reads_dates_of_the_command_line) {
-  auto const day = parse_date("--start", "2000-02-29");
-  EXPECT_EQ(day.last - day.first, 86399);
-  EXPECT_EQ(time_text(parse_date("--start", "2000-02").last), "2000-02-29 23:59:59");
-  EXPECT_EQ(time_text(parse_date("--start", "2001").last), "2001-12-31 23:59:59");
-  EXPECT_EQ(parse_date("--start", "2006-01-01T06"), parse_date("--start", "2006-01-01 06:00:00"));
-  EXPECT_EQ(parse_period("--train-dates", "2006-01-01..2006-01-02"),
-            (Period{day.first + 184291200, day.first + 184291200 + 2 * 86400 - 1}));
-  for (char const* wrong : {"2006-13-01", "2006-02-30", "06-01", "2006-01-01T25", "tomorrow", "", "2006-01T06"})
-    EXPECT_EQ(rule_of([&] { static_cast<void>(parse_date("--start", wrong)); }), "BadOption") << wrong;
-  EXPECT_EQ(rule_of([] { static_cast<void>(parse_period("--train-dates", "2007..2006")); }),
-            (ErrorWith{"BadOption", "ends before it begins"}));
-  EXPECT_EQ(parse_duration("--lead", "1.5h"), 5400);
-  EXPECT_EQ(rule_of([] { static_cast<void>(parse_duration("--lead", "6 parsecs")); }), "BadOption");
-}
 
 TEST(SmoothNoise, has_mean_0_and_variance_1_and_other_values_for_another_text) {
   double sum = 0;
@@ -109,35 +75,6 @@ TEST(TimeSteps, count_positions_on_an_axis_of_months) {
               TimeSteps({0, 31 * day, 59 * day}, {.duration = 31 * day});
             }),
             (ErrorWith{"BadOption", "a number of steps"}));
-}
-
-TEST(Forcing, has_the_sun_where_it_stands) {
-  auto const noon = parse_date("", "2006-03-20T12").first;
-  EXPECT_NEAR(cosine_of_zenith(noon, 0, 0), 1, 2e-3);
-  EXPECT_NEAR(cosine_of_zenith(noon, 0, 180), -1, 2e-3);
-  EXPECT_NEAR(cosine_of_zenith(parse_date("", "2006-06-21T12").first, 23.44, 0), 1, 2e-3);
-  EXPECT_LT(cosine_of_zenith(parse_date("", "2006-12-21T12").first, 80, 0), 0);
-
-  // Over a day at an equinox the equator gets 1/pi, the pole next to nothing.
-  std::vector<double> out(2);
-  double equator = 0;
-  for (Seconds hour = 0; hour < 24; hour += 6) {
-    fill_forcing({Forcing::insolation}, {{0, 90}, {33}}, noon + hour * 3600, 6 * 3600, out.data());
-    equator += out[0] / 4;
-    EXPECT_LT(out[1], 0.01);
-  }
-  EXPECT_NEAR(equator, 1 / 3.14159265, 5e-3);
-}
-
-TEST(Forcing, has_one_channel_per_name) {
-  auto const forcings = forcings_of({"time_of_day", "time_of_year"});
-  ASSERT_EQ(forcing_channels(forcings).size(), 6u);
-  std::vector<float> out(6);
-  fill_forcing(forcings, {{10}, {90}}, parse_date("", "2006-01-01T06").first, 3600, out.data());
-  std::vector<float> const expected{0, -1, 1, 0};  // noon at 90 E, 6 UTC
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(out[i], expected[i], 1e-6);
-  EXPECT_NEAR(out[5], 1, 1e-4);
-  EXPECT_EQ(rule_of([] { static_cast<void>(forcings_of({"moonlight"})); }), "BadOption");
 }
 
 /// Two cases of two channels at two leads on a grid of 6 x 8: from `seed` alone.
@@ -271,14 +208,9 @@ class SpectraOfFields : public testing::Test {
                                   std::numbers::pi / 180 * grid_.latitudes[std::size_t(i)]));
     return values;
   }
-  static std::vector<double> coordinate(double first, double step, Index count) {
-    std::vector<double> values;
-    for (Index i = 0; i < count; ++i) values.push_back(first + step * double(i));
-    return values;
-  }
 
   Comm comm_ = Comm::world();
-  models::Grid grid_ = models::make_grid(coordinate(84.375, -11.25, rows), coordinate(0, 11.25, columns));
+  models::Grid grid_ = models::make_grid(test::evenly(84.375, -11.25, rows), test::evenly(0, 11.25, columns));
   std::vector<double> weights_ = area_weights(grid_.latitudes);
   Layout layout_{ProcessGrid{comm_.num_ranks(), 1}, {rows, columns}};
   Box box_ = layout_.owned(comm_.rank());

@@ -2,6 +2,8 @@
 // The filter of what networks predict beyond a latitude.
 #include <graticule/partition/cuts.hpp>
 
+#include "fields_on.hpp"
+#include "globe.hpp"
 #include "polar_filter.hpp"
 
 #include <gtest/gtest.h>
@@ -10,29 +12,20 @@
 #include <numbers>
 
 namespace graticule::models {
-namespace {
+namespace test_polar_filter {
 
 constexpr Index num_rows = 18;
 constexpr Index num_columns = 36;
 
-Grid globe() {
-  std::vector<double> latitudes;
-  std::vector<double> longitudes;
-  for (Index j = 0; j < num_rows; ++j) latitudes.push_back(85 - 10 * double(j));
-  for (Index i = 0; i < num_columns; ++i) longitudes.push_back(10 * double(i));
-  return make_grid(latitudes, longitudes);
-}
+Grid globe() { return test::globe(num_rows, num_columns); }
 
 /// [2, rows, columns] of a box: waves of all lengths with amplitudes of order 1.
 torch::Tensor waves_on(Box const& box) {
-  torch::Tensor fields = torch::zeros({2, box.extent(0), box.extent(1)}, torch::kFloat64);
-  auto values = fields.accessor<double, 3>();
-  for (Index c = 0; c < 2; ++c)
-    for (Index j = box.lo(0); j < box.hi(0); ++j)
-      for (Index i = box.lo(1); i < box.hi(1); ++i)
-        values[c][j - box.lo(0)][i - box.lo(1)] =
-            std::sin(double(1 + c) + double(j * j) + 0.7 * double(i * i)) + 0.1 * double(c);
-  return fields;
+  return test::fields_on(box, 2,
+                         [](Index c, Index j, Index i) {
+                           return std::sin(double(1 + c) + double(j * j) + 0.7 * double(i * i)) + 0.1 * double(c);
+                         })
+      .squeeze(0);
 }
 
 std::vector<Layout> layouts(int num_ranks) {
@@ -78,10 +71,7 @@ TEST(PolarFilter, is_the_same_on_all_layouts_and_leaves_other_rows_their_bits) {
 
     torch::Tensor const result = filter(part);
 
-    auto const mine = [&](torch::Tensor const& fields) {
-      return fields.slice(1, box.lo(0), box.hi(0)).slice(2, box.lo(1), box.hi(1));
-    };
-    EXPECT_LT((result - mine(expected)).abs().sum().item<double>(), 1e-10);
+    EXPECT_LT((result - test::part_of(expected, box)).abs().sum().item<double>(), 1e-10);
     for (Index j = box.lo(0); j < box.hi(0); ++j) {
       bool const changes = !torch::equal(result.select(1, j - box.lo(0)), part.select(1, j - box.lo(0)));
       EXPECT_EQ(changes, std::abs(grid.latitudes[std::size_t(j)]) > 60) << j;
@@ -106,5 +96,5 @@ TEST(PolarFilter, is_its_own_adjoint_across_ranks) {
   }
 }
 
-}  // namespace
+}  // namespace test_polar_filter
 }  // namespace graticule::models

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The filter of waves of two cells.
-#include <graticule/models/grid.hpp>
 #include <graticule/partition/cuts.hpp>
 
+#include "fields_on.hpp"
+#include "globe.hpp"
 #include "scale_filter.hpp"
 
 #include <gtest/gtest.h>
@@ -11,29 +12,18 @@
 #include <numbers>
 
 namespace graticule::models {
-namespace {
+namespace test_scale_filter {
 
 constexpr Index num_rows = 12;
 constexpr Index num_columns = 24;
 using std::numbers::pi;
 
-Grid globe() {
-  std::vector<double> latitudes;
-  std::vector<double> longitudes;
-  for (Index j = 0; j < num_rows; ++j) latitudes.push_back(82.5 - 15 * double(j));
-  for (Index i = 0; i < num_columns; ++i) longitudes.push_back(15 * double(i));
-  return make_grid(latitudes, longitudes);
-}
+Grid globe() { return test::globe(num_rows, num_columns); }
 
 /// [1, 2, rows, columns] of a box: value(channel, row, column).
 template <class Value>
 torch::Tensor fields_on(Box const& box, Value const& value) {
-  torch::Tensor fields = torch::zeros({1, 2, box.extent(0), box.extent(1)}, torch::kFloat64);
-  auto values = fields.accessor<double, 4>();
-  for (Index c = 0; c < 2; ++c)
-    for (Index j = box.lo(0); j < box.hi(0); ++j)
-      for (Index i = box.lo(1); i < box.hi(1); ++i) values[0][c][j - box.lo(0)][i - box.lo(1)] = value(c, j, i);
-  return fields;
+  return test::fields_on(box, 2, value);
 }
 
 double noise(Index c, Index j, Index i) { return std::sin(double(1 + c) + double(j * j) + 0.7 * double(i * i)); }
@@ -110,9 +100,9 @@ TEST(ScaleFilter, has_the_same_bits_on_all_layouts) {
 
     torch::Tensor const part = ScaleFilter(6, {1}, domain)(fields_on(box, noise));
 
-    EXPECT_TRUE(torch::equal(part, whole.slice(2, box.lo(0), box.hi(0)).slice(3, box.lo(1), box.hi(1))));
+    EXPECT_TRUE(torch::equal(part, test::part_of(whole, box)));
   }
 }
 
-}  // namespace
+}  // namespace test_scale_filter
 }  // namespace graticule::models

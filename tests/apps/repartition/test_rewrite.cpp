@@ -19,6 +19,7 @@ namespace graticule::archive {
 namespace {
 
 using test::Folder;
+using test::names_in;
 
 std::filesystem::path const data = GRATICULE_TEST_DATA;
 
@@ -308,10 +309,7 @@ TEST(Rewrite, the_input_is_not_replaced_by_any_name_unless_told) {
 
 /// The data section of ncdump, without the attributes.
 std::string dumped_data(Folder const& folder, std::filesystem::path const& file) {
-  auto const text = folder.make(file.filename().string() + ".cdl", [&](auto const& p) {
-    test::run_tool("ncdump '" + file.string() + "' > '" + p.string() + "'");
-  });
-  auto const all = test::read_bytes(text);
+  auto const all = test::ncdump(folder, file);
   return all.substr(all.find("data:"));
 }
 
@@ -655,13 +653,6 @@ void write_compressed_maps(Comm const& comm, std::filesystem::path const& path) 
   writer.commit();
 }
 
-std::vector<std::string> files_in(std::filesystem::path const& folder) {
-  std::vector<std::string> names;
-  for (auto const& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 Index sum(Comm const& comm, Index value) {
   std::array<Index, 1> all{value};
   comm.sum(std::span<Index>(all));
@@ -693,7 +684,7 @@ TEST(Rewrite, little_memory_inflates_each_chunk_once_by_a_scratch_file) {
     bool is_alone = true;
     auto const small = rewrite_file(comm, options, [&](Index done, Index all, std::string const&) {
       // No name is left of the scratch file, so that no end leaves it.
-      auto const names = files_in(folder / "");
+      auto const names = names_in(folder / "");
       is_alone = is_alone && (done == all || std::count_if(names.begin(), names.end(), [](auto const& name) {
                                                return name.ends_with(".part");
                                              }) <= 1);
@@ -708,7 +699,7 @@ TEST(Rewrite, little_memory_inflates_each_chunk_once_by_a_scratch_file) {
     EXPECT_EQ(sum(comm, small.num_chunks), (std::string(type) == "i16-packed" ? 4 : 2) * num_maps);
     expect_same_contents(comm, folder / "large.nc", folder / "small.nc");
   }
-  EXPECT_EQ(files_in(folder / ""), (std::vector<std::string>{"in.nc", "large.nc", "small.nc"}));
+  EXPECT_EQ(names_in(folder / ""), (std::vector<std::string>{"in.nc", "large.nc", "small.nc"}));
 }
 
 TEST(Rewrite, few_writers_and_a_kept_order_go_by_a_scratch_file_as_well) {
@@ -786,7 +777,7 @@ TEST(Rewrite, a_scratch_file_that_finds_no_room_after_all_is_an_error_on_all_ran
             std::string::npos)
       << thrown.text;
   EXPECT_EQ(test::read_bytes(folder / "out.nc"), "older");
-  EXPECT_EQ(files_in(folder / ""), (std::vector<std::string>{"in.nc", "out.nc"}));
+  EXPECT_EQ(names_in(folder / ""), (std::vector<std::string>{"in.nc", "out.nc"}));
 }
 
 /// The most memory that this process has used so far, in bytes, since the last call of `forget_peak`.

@@ -196,14 +196,5 @@ TEST(Features, a_potential_shows_its_derivatives_alone) {
   EXPECT_THROW((void)features_of({"curl"}, {}), Error);
 }
 
-TEST(StaticRows, are_functions_of_latitude) {
-  Fixture const f;
-
-  EXPECT_NEAR(static_rows("coriolis", f.grid)[0], 2 * 7.292e-5, 1e-12);
-  EXPECT_NEAR(static_rows("sin_latitude", f.grid)[12], 0.5, 1e-12);
-  EXPECT_NEAR(static_rows("cos_latitude", f.grid)[18], 1, 1e-12);
-  EXPECT_THROW((void)static_rows("slope", f.grid), Error);
-}
-
 }  // namespace
 }  // namespace graticule::train

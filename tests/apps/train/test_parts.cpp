@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/models/grid.hpp>
-
 #include "colours.hpp"
+#include "coordinates.hpp"
 #include "expect_error.hpp"
 #include "map_picture.hpp"
 #include "network/settings_text.hpp"
@@ -21,84 +20,12 @@
 namespace graticule::train {
 namespace {
 
-std::vector<double> evenly(double first, double step, int count) {
-  std::vector<double> values(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) values[std::size_t(i)] = first + step * i;
-  return values;
-}
-
 using app::Colour;
 using app::diverging_colour;
 using app::MapPicture;
 using app::sequential_colour;
+using test::evenly;
 using test::rule_of;
-
-TEST(Grid, rows_on_the_poles_are_crossed_as_pole_rows) {
-  Grid const grid = make_grid(evenly(90, -10, 19), evenly(-180, 10, 36));
-
-  EXPECT_EQ(grid.boundary, Boundary::sphere(Edge::pole_row));
-  EXPECT_TRUE(is_symmetric(grid));
-  EXPECT_EQ(extended_latitude(grid, -1), 100);
-  EXPECT_EQ(extended_latitude(grid, 19), -100);
-  EXPECT_EQ(extended_longitude(grid, -1), -190);
-  EXPECT_EQ(extended_longitude(grid, 36), 180);
-}
-
-TEST(Grid, rows_half_a_spacing_from_the_poles_are_crossed_as_pole_faces) {
-  Grid const grid = make_grid(evenly(-85, 10, 18), evenly(0, 10, 36));
-
-  EXPECT_EQ(grid.boundary, Boundary::sphere(Edge::pole_face));
-  EXPECT_EQ(extended_latitude(grid, -1), -95);
-  EXPECT_EQ(extended_latitude(grid, 18), 95);
-}
-
-TEST(Grid, a_hemisphere_crosses_one_pole_and_repeats_the_other_edge) {
-  Grid const grid = make_grid(evenly(90, -10, 10), evenly(0, 10, 36));
-
-  EXPECT_EQ(grid.boundary.axes[0].lower, Edge::pole_row);
-  EXPECT_EQ(grid.boundary.axes[0].upper, Edge::replicate);
-  EXPECT_EQ(extended_latitude(grid, 10), 0);
-  EXPECT_FALSE(is_symmetric(grid));
-}
-
-TEST(Grid, a_region_repeats_its_edges_even_at_the_pole) {
-  Grid const grid = make_grid(evenly(90, -1, 31), evenly(10, 1, 50));
-
-  EXPECT_EQ(grid.boundary, Boundary::uniform(2, Edge::replicate));
-  EXPECT_EQ(extended_longitude(grid, -1), 10);
-  EXPECT_EQ(extended_longitude(grid, 50), 59);
-}
-
-TEST(Grid, longitudes_of_single_precision_are_still_periodic) {
-  std::vector<double> longitudes;
-  for (int i = 0; i < 1440; ++i) longitudes.push_back(double(float(-180 + 0.25 * i + 0.1)));
-
-  EXPECT_TRUE(make_grid(evenly(90, -0.25, 721), longitudes).is_periodic());
-}
-
-TEST(Grid, coordinates_that_are_no_grid_are_input_errors) {
-  EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45)); }), "BadBoundary");
-  EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 10, 37)); }),
-            (test::ErrorWith{"BadCoordinates", "the last column repeats the first"}));
-  EXPECT_EQ(rule_of([] {
-              (void)make_grid({0, 10, 5}, evenly(0, 10, 36));
-            }),
-            (test::ErrorWith{"BadCoordinates", "latitude"}));
-  EXPECT_EQ(rule_of([] {
-              (void)make_grid({0, 95}, evenly(0, 10, 36));
-            }),
-            (test::ErrorWith{"BadCoordinates", "beyond the pole"}));
-  EXPECT_EQ(rule_of([] {
-              (void)make_grid({0, std::nan("")}, evenly(0, 10, 36));
-            }),
-            (test::ErrorWith{"BadCoordinates", "latitude"}));
-  EXPECT_EQ(rule_of([] { (void)make_grid({0, 10}, {0, 0}); }), (test::ErrorWith{"BadCoordinates", "longitude"}));
-  try {
-    (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45));
-  } catch (Error const& error) {
-    EXPECT_EQ(error.fault(), Fault::input);
-  }
-}
 
 TEST(ChooseLayout, auto_takes_latitude_bands_while_they_are_tall_enough) {
   std::vector<double> const weights(40, 1.0);

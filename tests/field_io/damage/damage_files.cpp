@@ -18,6 +18,7 @@
 #include <graticule/repartition/runtime.hpp>
 
 #include "file_mutants.hpp"
+#include "files.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -30,7 +31,6 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <thread>
@@ -38,6 +38,7 @@
 namespace {
 
 using namespace graticule;
+using test::read_bytes;
 using Clock = std::chrono::steady_clock;
 
 constexpr long most_kilobytes = 2L << 20;
@@ -75,11 +76,6 @@ Status& map_status(std::filesystem::path const& folder) {
   ::close(file);
   if (memory == MAP_FAILED) throw Error("NoStatus", path.string());
   return *static_cast<Status*>(memory);
-}
-
-std::string read_bytes(std::filesystem::path const& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 std::vector<double> ramp(Index count, double first, double step) {

@@ -3,6 +3,7 @@
 #include <graticule/field_io/contents.hpp>
 
 #include "damaged_samples.hpp"
+#include "environment.hpp"
 #include "expect_error.hpp"
 
 #include <gtest/gtest.h>
@@ -25,24 +26,13 @@ namespace {
 using test::Folder;
 using test::rule_of;
 using test::thrown_by;
+using test::WithVariable;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool has_shadow_memory = true;
 #else
 constexpr bool has_shadow_memory = false;
 #endif
-
-/// Sets an environment variable for as long as it lives.
-class Setting {
- public:
-  Setting(char const* name, char const* value) : name_(name) { ::setenv(name, value, 1); }
-  Setting(Setting const&) = delete;
-  Setting& operator=(Setting const&) = delete;
-  ~Setting() { ::unsetenv(name_); }
-
- private:
-  char const* name_;
-};
 
 constexpr auto program = "GRATICULE_READ_STRUCTURE";
 
@@ -306,7 +296,7 @@ TEST(ReadStructure, that_is_missing_or_broken_is_done_without) {
   auto const expected = read_contents(path);
 
   for (auto const* choice : {"none", "/bin/false", "/bin/true"}) {
-    Setting const setting(program, choice);
+    WithVariable const setting(program, choice);
     auto const contents = read_contents(path);
 
     EXPECT_EQ(contents.variables, expected.variables) << choice;
@@ -314,7 +304,7 @@ TEST(ReadStructure, that_is_missing_or_broken_is_done_without) {
     EXPECT_EQ(contents.attributes, expected.attributes) << choice;
   }
   {
-    Setting const setting(program, "/no/such/program");
+    WithVariable const setting(program, "/no/such/program");
     EXPECT_EQ(rule_of([&] { (void)read_contents(path); }), "NoProcess");
   }
   EXPECT_EQ(read_contents(path).variables, expected.variables);

@@ -7,6 +7,7 @@
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 
+#include "environment.hpp"
 #include "expect_error.hpp"
 #include "faulty_device.hpp"
 #include "guarded_torch.hpp"
@@ -20,6 +21,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #endif
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -39,6 +41,7 @@ using test::difference;
 using test::domain_of;
 using test::expect_no_host_access;
 using test::FaultyDevice;
+using test::for_each_layer;
 using test::gpu_is_wanted;
 using test::guarded_torch_device;
 using test::GuardedDevice;
@@ -50,27 +53,11 @@ using test::random_part;
 using test::random_tensor;
 using test::rule_of;
 using test::Schedule;
+using test::Scheduled;
 using test::StreamScope;
 using test::test_torch_device;
+using test::WithVariable;
 using torch::Tensor;
-
-/// Sets a schedule of the guarded device until its end. A GPU has its own.
-class Scheduled {
- public:
-  explicit Scheduled(Schedule schedule) {
-    if (gpu_is_wanted()) return;
-    before_ = GuardedDevice::instance().schedule();
-    GuardedDevice::instance().set_schedule(schedule, 3);
-  }
-  ~Scheduled() {
-    if (!gpu_is_wanted()) GuardedDevice::instance().set_schedule(before_);
-  }
-  Scheduled(Scheduled const&) = delete;
-  Scheduled& operator=(Scheduled const&) = delete;
-
- private:
-  Schedule before_ = Schedule::late;
-};
 
 constexpr std::array schedules{Schedule::late, Schedule::at_random, Schedule::soon};
 
@@ -117,14 +104,41 @@ TEST(GuardedTorch, orders_streams_by_events_only) {
   EXPECT_TRUE(torch::equal(late, torch::ones({4})));
 }
 
+void move_to(test::MadeLayer const& made, torch::Device const& device) {
+  for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
+    for (auto tensor : *list) test::move_to(tensor, device);
+}
+
+/// This rank's shard of a random input of a layer.
+Tensor random_shard(test::TableLayer const& layer, nn::Domain const& domain) {
+  std::mt19937 random(5);
+  return random_part(domain, random, layer.sizes).of(random_tensor(random, layer.sizes));
+}
+
+/// Forwards and backwards of a layer on a device.
+class Pass {
+ public:
+  /// Runs a forward.
+  Pass(test::TableLayer const& layer, nn::Domain const& domain, torch::Device const& device)
+      : made_(layer.make(domain, torch::kDouble)), x_(random_shard(layer, domain).clone().to(device).requires_grad_()) {
+    move_to(made_, device);
+    cotangent_ = torch::ones_like(made_.sharded(x_));
+  }
+  void operator()() const { made_.sharded(x_).backward(cotangent_); }
+
+ private:
+  test::MadeLayer made_;
+  Tensor x_;
+  Tensor cotangent_;
+};
+
 /// What a layer makes of a part, and its gradients; on the host.
 struct Results {
   std::vector<Tensor> tensors;
 };
 
 Results results_of(test::MadeLayer const& made, Tensor const& part, torch::Device const& device) {
-  for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
-    for (auto tensor : *list) test::move_to(tensor, device);
+  move_to(made, device);
   auto const x = part.detach().clone().to(device).requires_grad_();
   auto const y = made.sharded(x);
   std::mt19937 random(3);
@@ -138,63 +152,41 @@ Results results_of(test::MadeLayer const& made, Tensor const& part, torch::Devic
 TEST(DeviceLayers, give_what_they_give_on_the_host) {
   Scheduled const scheduled(Schedule::late);
   auto const device = test_torch_device();
-  std::size_t repeat = 0;
-  for (auto const& layer : layer_table()) {
-    SCOPED_TRACE(layer.name);
-    std::mt19937 random(5);
-    auto const domain = domain_of(repeat++, layer);
-    auto const whole = random_tensor(random, layer.sizes);
-    auto const part = random_part(domain, random, layer.sizes).of(whole);
+  for_each_layer([&](test::TableLayer const& layer, nn::Domain const& domain) {
+    auto const part = random_shard(layer, domain);
     auto const expected = results_of(layer.make(domain, torch::kDouble), part, torch::kCPU);
 
     Results found;
     EXPECT_NO_THROW(found = results_of(layer.make(domain, torch::kDouble), part, device));
 
-    if (found.tensors.size() != expected.tensors.size()) continue;
+    if (found.tensors.size() != expected.tensors.size()) return;
     for (std::size_t i = 0; i < expected.tensors.size(); ++i)
       EXPECT_LE(difference(found.tensors[i], expected.tensors[i].to(torch::kDouble)), 1e-12) << "result " << i;
     expect_no_host_access();
-  }
-}
-
-/// Bytes that LibTorch copies to the host in a forward and its backward, of all ranks. What the engine stages for
-/// messages is not among them.
-Index bytes_to_host(test::MadeLayer const& made, Tensor const& part, torch::Device const& device, Comm const& comm) {
-  for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
-    for (auto tensor : *list) test::move_to(tensor, device);
-  auto const x = part.clone().to(device).requires_grad_();
-  // The first call makes tables.
-  (void)made.sharded(x);
-  (void)test::take_tensor_copies();
-
-  auto const y = made.sharded(x);
-  y.backward(torch::ones_like(y));
-
-  std::vector<Index> bytes{Index(test::take_tensor_copies().bytes_to_host)};
-  comm.sum(bytes);
-  return bytes[0];
+  });
 }
 
 TEST(DeviceLayers, copy_no_field_to_the_host) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   auto const device = guarded_torch_device();
-  std::size_t repeat = 0;
-  for (auto const& layer : layer_table()) {
-    SCOPED_TRACE(layer.name);
-    std::mt19937 random(5);
-    auto const domain = domain_of(repeat++, layer);
-    auto const whole = random_tensor(random, layer.sizes);
-    auto const part = random_part(domain, random, layer.sizes).of(whole);
+  for_each_layer([&](test::TableLayer const& layer, nn::Domain const& domain) {
+    auto const& comm = domain.comm();
+    // The first forward makes tables.
+    Pass const pass(layer, domain, device);
+    (void)test::take_tensor_copies();
 
-    auto const bytes = bytes_to_host(layer.make(domain, torch::kDouble), part, device, domain.comm());
+    pass();
 
+    // By LibTorch, of all ranks: what the engine stages for messages is not among them.
+    std::vector<Index> bytes{Index(test::take_tensor_copies().bytes_to_host)};
+    comm.sum(bytes);
     // Tokens of others are passed from rank to rank in host memory.
-    if (layer.name == "SelfAttention, ring" && domain.comm().num_ranks() > 1) continue;
+    if (layer.name == "SelfAttention, ring" && comm.num_ranks() > 1) return;
     // Norms exchange their statistics: two numbers forward, two backward, of each group of each rank.
-    auto const statistics = Index(4 * sizeof(double)) * layer.sizes[0] * layer.sizes[1] * domain.comm().num_ranks();
-    EXPECT_LE(bytes, statistics);
-    EXPECT_LT(statistics, Index(whole.nbytes()) * domain.comm().num_ranks());
-  }
+    auto const statistics = Index(4 * sizeof(double)) * layer.sizes[0] * layer.sizes[1] * comm.num_ranks();
+    EXPECT_LE(bytes[0], statistics);
+    EXPECT_LT(statistics, Index(sizeof(double)) * c10::multiply_integers(layer.sizes) * comm.num_ranks());
+  });
 }
 
 /// Copies to the device in a call and its backward that follow another, on this rank.
@@ -210,27 +202,15 @@ long uploads_in(Call const& call) {
 TEST(DeviceLayers, upload_their_constants_once) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   auto const device = guarded_torch_device();
-  std::size_t repeat = 0;
-  for (auto const& layer : layer_table()) {
-    SCOPED_TRACE(layer.name);
-    std::mt19937 random(5);
-    auto const domain = domain_of(repeat++, layer);
+  for_each_layer([&](test::TableLayer const& layer, nn::Domain const& domain) {
     // The statistics of norms and the tokens of the ring pass through the host.
     bool const by_host = layer.name.find("Norm") != std::string::npos || layer.name == "SelfAttention, ring";
-    if (by_host && domain.comm().num_ranks() > 1) continue;
+    if (by_host && domain.comm().num_ranks() > 1) return;
     // The table itself moves its indices in each call.
-    if (layer.name == "MaxUnpool2d") continue;
-    auto const part = random_part(domain, random, layer.sizes).of(random_tensor(random, layer.sizes));
-    auto const made = layer.make(domain, torch::kDouble);
-    for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
-      for (auto tensor : *list) test::move_to(tensor, device);
-    auto const x = part.clone().to(device).requires_grad_();
-    auto const cotangent = torch::ones_like(made.sharded(x));
+    if (layer.name == "MaxUnpool2d") return;
 
-    auto const uploads = uploads_in([&] { made.sharded(x).backward(cotangent); });
-
-    EXPECT_EQ(uploads, 0);
-  }
+    EXPECT_EQ(uploads_in(Pass(layer, domain, device)), 0);
+  });
 }
 
 TEST(DeviceLosses, upload_their_weights_once) {
@@ -301,49 +281,32 @@ TEST(DeviceCollectives, pass_through_pinned_memory_with_the_values_of_the_host) 
 TEST(DeviceLayers, make_tables_on_the_device_once) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   auto const device = guarded_torch_device();
-  std::size_t repeat = 0;
-  for (auto const& layer : layer_table()) {
-    SCOPED_TRACE(layer.name);
-    std::mt19937 random(5);
-    auto const domain = domain_of(repeat++, layer);
-    auto const part = random_part(domain, random, layer.sizes).of(random_tensor(random, layer.sizes));
-    auto const made = layer.make(domain, torch::kDouble);
-    for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
-      for (auto tensor : *list) test::move_to(tensor, device);
-    auto const x = part.clone().to(device).requires_grad_();
-    auto const cotangent = torch::ones_like(made.sharded(x));
-    made.sharded(x).backward(cotangent);
+  for_each_layer([&](test::TableLayer const& layer, nn::Domain const& domain) {
+    Pass const pass(layer, domain, device);
+    pass();
 
-    auto const copies = copies_in(domain.comm(), [&] { made.sharded(x).backward(cotangent); });
+    auto const copies = copies_in(domain.comm(), pass);
 
     // Statistics of norms go to other ranks, and an unpooling looks at its indices.
-    if (layer.name.find("Norm") != std::string::npos && domain.comm().num_ranks() > 1) continue;
-    if (layer.name == "MaxUnpool2d") continue;
+    if (layer.name.find("Norm") != std::string::npos && domain.comm().num_ranks() > 1) return;
+    if (layer.name == "MaxUnpool2d") return;
     EXPECT_EQ(copies.bytes_pageable, 0);
-  }
+  });
 }
 
 TEST(DeviceLayers, pass_tokens_through_pinned_memory) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   auto const device = guarded_torch_device();
-  for (auto const& layer : layer_table()) {
-    if (layer.name != "SelfAttention, ring") continue;
-    std::mt19937 random(5);
-    auto const domain = domain_of(0, layer);
-    auto const part = random_part(domain, random, layer.sizes).of(random_tensor(random, layer.sizes));
-    auto const made = layer.make(domain, torch::kDouble);
-    for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
-      for (auto tensor : *list) test::move_to(tensor, device);
-    auto const x = part.clone().to(device).requires_grad_();
-    auto const cotangent = torch::ones_like(made.sharded(x));
+  auto const table = layer_table();
+  auto const ring =
+      std::find_if(table.begin(), table.end(), [](auto const& layer) { return layer.name == "SelfAttention, ring"; });
+  ASSERT_TRUE(ring != table.end()) << "no ring attention in the table";
+  auto const domain = domain_of(0, *ring);
 
-    auto const copies = copies_in(domain.comm(), [&] { made.sharded(x).backward(cotangent); });
+  auto const copies = copies_in(domain.comm(), Pass(*ring, domain, device));
 
-    EXPECT_EQ(copies.bytes_pageable, 0);
-    EXPECT_EQ(copies.bytes_to_host > 0, domain.comm().num_ranks() > 1);
-    return;
-  }
-  FAIL() << "no ring attention in the table";
+  EXPECT_EQ(copies.bytes_pageable, 0);
+  EXPECT_EQ(copies.bytes_to_host > 0, domain.comm().num_ranks() > 1);
 }
 
 TEST(DeviceLayers, are_found_to_copy_a_field_to_the_host) {
@@ -527,41 +490,30 @@ Found calls_with(DeviceFault fault) {
   return {found[0], found[1]};
 }
 
-/// Sets how ranks of a node reach each other, for plans that are made until its end.
-class WithTransport {
- public:
-  explicit WithTransport(char const* transport) {
-    if (char const* const value = std::getenv(name)) before_ = value;
-    setenv(name, transport, 1);
-  }
-  ~WithTransport() {
-    if (before_)
-      setenv(name, before_->c_str(), 1);
-    else
-      unsetenv(name);
-  }
-  WithTransport(WithTransport const&) = delete;
-  WithTransport& operator=(WithTransport const&) = delete;
-
- private:
-  static constexpr char const* name = "GRATICULE_TRANSPORT";
-  std::optional<std::string> before_;
-};
-
+/// The ways between ranks of a node, for plans that are made while the variable has this value.
+constexpr char const* transport_name = "GRATICULE_TRANSPORT";
 constexpr std::array transports{"auto", "p2p"};
 
 class DeviceFaults : public testing::Test {
  protected:
   void SetUp() override {
+    if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
     if (std::getenv("GRATICULE_CHECK") != nullptr)
       GTEST_SKIP() << "ranks begin calls apart here, and wait for each other before each call in check mode";
+  }
+
+  /// By each way that messages take between the ranks of a node.
+  static void expect_found(DeviceFault fault, Index Found::*count) {
+    for (auto const* const transport : transports) {
+      WithVariable const with(transport_name, transport);
+      EXPECT_GT(calls_with(fault).*count, 0) << transport;
+    }
   }
 };
 
 TEST_F(DeviceFaults, of_calls_on_tensors_are_none) {
-  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   for (auto const* const transport : transports) {
-    WithTransport const with(transport);
+    WithVariable const with(transport_name, transport);
     auto const found = calls_with(DeviceFault::none);
 
     EXPECT_EQ(found.wrong_cells, 0) << transport;
@@ -570,43 +522,26 @@ TEST_F(DeviceFaults, of_calls_on_tensors_are_none) {
 }
 
 TEST_F(DeviceFaults, that_read_memory_on_the_host_are_found) {
-  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
-  for (auto const* const transport : transports) {
-    WithTransport const with(transport);
-    EXPECT_GT(calls_with(DeviceFault::kernels_on_the_host).host_accesses, 0) << transport;
-  }
+  expect_found(DeviceFault::kernels_on_the_host, &Found::host_accesses);
 }
 
 TEST_F(DeviceFaults, that_launch_on_another_queue_are_found) {
-  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
-  for (auto const* const transport : transports) {
-    WithTransport const with(transport);
-    EXPECT_GT(calls_with(DeviceFault::kernels_in_own_queue).wrong_cells, 0) << transport;
-  }
+  expect_found(DeviceFault::kernels_in_own_queue, &Found::wrong_cells);
 }
 
 TEST_F(DeviceFaults, that_unpack_before_the_message_is_there_are_found) {
-  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that sends a message";
-  for (auto const* const transport : transports) {
-    WithTransport const with(transport);
-    EXPECT_GT(calls_with(DeviceFault::copies_in_own_queue).wrong_cells, 0) << transport;
-  }
+  expect_found(DeviceFault::copies_in_own_queue, &Found::wrong_cells);
 }
 
 TEST_F(DeviceFaults, that_send_before_the_message_is_packed_are_found) {
-  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that it sends to";
-  for (auto const* const transport : transports) {
-    WithTransport const with(transport);
-    EXPECT_GT(calls_with(DeviceFault::sent_before_it_is_packed).wrong_cells, 0) << transport;
-  }
+  expect_found(DeviceFault::sent_before_it_is_packed, &Found::wrong_cells);
 }
 
 TEST_F(DeviceFaults, that_reuse_a_buffer_that_is_read_are_found) {
-  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer whose message it buffers";
-  WithTransport const with("p2p");
+  WithVariable const with(transport_name, "p2p");
 
   EXPECT_GT(calls_with(DeviceFault::buffers_reused_too_early).wrong_cells, 0);
 }

@@ -14,6 +14,7 @@ namespace test_dtypes {
 
 using test::domain_of;
 using test::expect_as_exact;
+using test::for_each_layer;
 using test::layer_table;
 using test::LayerFunction;
 using test::LayerResults;
@@ -127,11 +128,8 @@ TEST(Memory, of_any_form_gives_the_numbers_of_contiguous_tensors) {
 }
 
 TEST(Memory, of_a_cotangent_without_strides_is_left_alone) {
-  std::size_t repeat = 0;
-  for (auto const& layer : layer_table()) {
-    SCOPED_TRACE(layer.name);
+  for_each_layer([](test::TableLayer const& layer, nn::Domain const& domain) {
     std::mt19937 random(6);
-    auto const domain = domain_of(repeat++, layer);
     auto const whole = short_numbers(random, layer.sizes, torch::kDouble);
     auto const part = random_part(domain, random, layer.sizes);
     auto const made = layer.make(domain, torch::kDouble);
@@ -143,7 +141,7 @@ TEST(Memory, of_a_cotangent_without_strides_is_left_alone) {
 
     expect_as_exact(domain, found, part, serial, serial);
     EXPECT_EQ(one.item<double>(), 0.75);
-  }
+  });
 }
 
 }  // namespace test_dtypes

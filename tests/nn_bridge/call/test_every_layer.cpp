@@ -9,9 +9,11 @@
 namespace graticule {
 namespace test_every_layer {
 
+using test::add_gradients;
 using test::difference;
 using test::domain_of;
 using test::expect_as_exact;
+using test::for_each_layer;
 using test::layer_table;
 using test::LayerFunction;
 using test::LayerResults;
@@ -30,22 +32,13 @@ LayerResults second_derivative(LayerFunction const& function, std::vector<Tensor
   auto const leaf = x.detach().clone().requires_grad_();
   results.y = function(leaf);
   auto const first = torch::autograd::grad({results.y.pow(3).sum()}, {leaf}, {}, true, true)[0];
-  std::vector<Tensor> inputs{leaf};
-  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
-  auto grads = torch::autograd::grad({first}, inputs, {direction}, {}, false, true);
-  for (std::size_t i = 0; i < grads.size(); ++i)
-    if (!grads[i].defined()) grads[i] = torch::zeros_like(inputs[i]);
-  results.x_grad = grads[0];
-  results.parameter_grads.assign(grads.begin() + 1, grads.end());
+  add_gradients(results, first, leaf, parameters, direction);
   return results;
 }
 
 TEST(EveryLayer, has_the_second_derivatives_of_the_serial_layer_or_refuses_them) {
-  std::size_t repeat = 0;
-  for (auto const& layer : layer_table()) {
-    SCOPED_TRACE(layer.name);
+  for_each_layer([](test::TableLayer const& layer, nn::Domain const& domain) {
     std::mt19937 random(11);
-    auto const domain = domain_of(repeat++, layer);
     auto const whole = random_tensor(random, layer.sizes);
     auto const direction = random_tensor(random, layer.sizes);
     auto const part = random_part(domain, random, layer.sizes);
@@ -57,14 +50,14 @@ TEST(EveryLayer, has_the_second_derivatives_of_the_serial_layer_or_refuses_them)
 
     if (!layer.twice_differentiable) {
       EXPECT_EQ(rule, "Unsupported");
-      continue;
+      return;
     }
     ASSERT_EQ(rule, "nothing was thrown");
     auto const expected = second_derivative(made.serial, made.serial_parameters, whole, direction);
     EXPECT_LE(difference(found.x_grad, part.of(expected.x_grad)), 1e-9);
     for (std::size_t p = 0; p < expected.parameter_grads.size(); ++p)
       EXPECT_LE(difference(over_ranks(domain.comm(), found.parameter_grads[p]), expected.parameter_grads[p]), 1e-9);
-  }
+  });
 }
 
 /// Two calls in one graph, and one without a graph between them.
@@ -78,11 +71,8 @@ Tensor called_thrice(LayerFunction const& function, Tensor const& x) {
 }
 
 TEST(EveryLayer, may_be_called_twice_in_one_graph_and_without_one_between) {
-  std::size_t repeat = 0;
-  for (auto const& layer : layer_table()) {
-    SCOPED_TRACE(layer.name);
+  for_each_layer([](test::TableLayer const& layer, nn::Domain const& domain) {
     std::mt19937 random(12);
-    auto const domain = domain_of(repeat++, layer);
     auto const whole = random_tensor(random, layer.sizes);
     auto const part = random_part(domain, random, layer.sizes);
     auto const made = layer.make(domain, torch::kDouble);
@@ -99,15 +89,12 @@ TEST(EveryLayer, may_be_called_twice_in_one_graph_and_without_one_between) {
                                  [&](Tensor const& y) { return part_of(domain, y).of(cotangent(serial.y)); });
 
     expect_as_exact(domain, found, part, serial, serial);
-  }
+  });
 }
 
 TEST(EveryLayer, gives_a_gradient_to_the_one_rank_that_needs_it) {
-  std::size_t repeat = 0;
-  for (auto const& layer : layer_table()) {
-    SCOPED_TRACE(layer.name);
+  for_each_layer([](test::TableLayer const& layer, nn::Domain const& domain) {
     std::mt19937 random(13);
-    auto const domain = domain_of(repeat++, layer);
     auto const whole = random_tensor(random, layer.sizes).requires_grad_();
     auto const part = random_part(domain, random, layer.sizes);
     auto const made = layer.make(domain, torch::kDouble);
@@ -127,7 +114,7 @@ TEST(EveryLayer, gives_a_gradient_to_the_one_rank_that_needs_it) {
     if (needs) {
       EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
     }
-  }
+  });
 }
 
 TEST(EveryLayer, gives_an_output_that_may_be_changed_in_place) {

@@ -22,13 +22,13 @@ std::shared_ptr<std::vector<std::shared_ptr<Communicator>>> shard(LinearLayer& l
   auto made = std::make_shared<std::vector<std::shared_ptr<Communicator>>>();
   layer->set_sharded([made] {
     made->push_back(std::make_shared<Communicator>());
-    return nn::ShardedForward{.call =
-                                  [](tn::Module& serial, torch::Tensor const& x) {
-                                    auto const& linear = dynamic_cast<tn::LinearImpl&>(serial);
-                                    return torch::linear(x, linear.weight, linear.bias) + 1;
-                                  },
-                              .call_like = {},
-                              .layer = made->back()};
+    return nn::detail::ShardedForward{.call =
+                                          [](tn::Module& serial, torch::Tensor const& x) {
+                                            auto const& linear = dynamic_cast<tn::LinearImpl&>(serial);
+                                            return torch::linear(x, linear.weight, linear.bias) + 1;
+                                          },
+                                      .call_like = {},
+                                      .layer = made->back()};
   });
   return made;
 }
@@ -110,7 +110,8 @@ TEST(Layer, sharded_again_has_the_last_forward) {
   LinearLayer layer(3, 2);
   shard(layer);
   layer->set_sharded([] {
-    return nn::ShardedForward{[](tn::Module& /*serial*/, torch::Tensor const& x) { return -x; }, nullptr, nullptr};
+    return nn::detail::ShardedForward{[](tn::Module& /*serial*/, torch::Tensor const& x) { return -x; }, nullptr,
+                                      nullptr};
   });
   auto const x = torch::rand({4, 3});
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 
 #include "expect_error.hpp"
 
@@ -58,11 +59,11 @@ TEST(TensorView, knows_the_types_that_the_engine_moves) {
       {torch::kHalf, DType::f16},   {torch::kBFloat16, DType::bf16},    {torch::kFloat, DType::f32},
       {torch::kDouble, DType::f64}, {torch::kComplexFloat, DType::c64}, {torch::kComplexDouble, DType::c128}};
   for (auto const& [type, expected] : table) {
-    EXPECT_EQ(nn::dtype_of(type), expected);
+    EXPECT_EQ(nn::detail::dtype_of(type), expected);
     EXPECT_EQ(size_of(expected), Index(torch::elementSize(type)));
     EXPECT_EQ(tensor_view(torch::zeros({2, 2}, type)).dtype, expected);
   }
-  EXPECT_EQ(rule_of([] { (void)nn::dtype_of(torch::kComplexHalf); }), "UnsupportedTensor");
+  EXPECT_EQ(rule_of([] { (void)nn::detail::dtype_of(torch::kComplexHalf); }), "UnsupportedTensor");
 }
 
 TEST(TensorView, refuses_what_has_no_memory_of_a_field) {

@@ -2,6 +2,8 @@
 #include <graticule/nn_bridge/call/layer.hpp>
 #include <graticule/nn_bridge/call/unit.hpp>
 
+#include "hook_log.hpp"
+
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,6 +15,8 @@
 
 namespace graticule {
 namespace test_unit {
+
+using test::HookLog;
 
 struct BlockImpl : torch::nn::Cloneable<BlockImpl> {
   explicit BlockImpl(std::int64_t width) : width_(width) { reset(); }
@@ -40,25 +44,11 @@ struct NetImpl : torch::nn::Cloneable<NetImpl> {
   torch::nn::Sequential layers{nullptr};
 };
 
-/// Writes down what it is called for.
-struct Log : nn::ForwardHooks {
-  Log(std::string& log, std::string own_name) : text(log), name(std::move(own_name)) {}
-  void before_forward(torch::nn::Module& /*unit*/, std::vector<torch::Tensor>& inputs) override {
-    text += name + "<" + std::to_string(inputs.size()) + " ";
-  }
-  void after_forward(torch::nn::Module& /*unit*/, std::vector<torch::Tensor>& outputs) override {
-    text += name + ">" + std::to_string(outputs.size()) + " ";
-  }
-  void forward_failed(torch::nn::Module& /*unit*/) noexcept override { text += name + "! "; }
-  std::string& text;
-  std::string name;
-};
-
 void watch(torch::nn::Module& module, std::string& text) {
   int number = 0;
   for (auto const& child : module.modules(false))
-    if (auto* const hooked = dynamic_cast<nn::Hooked*>(child.get()))
-      hooked->add_hooks(std::make_shared<Log>(text, std::string(1, char('a' + number++))));
+    if (auto* const hooked = dynamic_cast<nn::detail::Hooked*>(child.get()))
+      hooked->add_hooks(std::make_shared<HookLog>(text, std::string(1, char('a' + number++))));
 }
 
 TEST(Unit, keeps_names_and_values_and_tells_its_forwards) {
@@ -99,8 +89,8 @@ TEST(Unit, lets_hooks_replace_inputs_and_outputs) {
 TEST(Unit, tells_hooks_innermost_last_and_of_failures) {
   nn::Unit<Block> block(3);
   std::string text;
-  block->add_hooks(std::make_shared<Log>(text, "inner"));
-  block->add_hooks(std::make_shared<Log>(text, "outer"));
+  block->add_hooks(std::make_shared<HookLog>(text, "inner"));
+  block->add_hooks(std::make_shared<HookLog>(text, "outer"));
 
   EXPECT_THROW(block(torch::ones({1, 3}), -1.0, std::nullopt), std::invalid_argument);
 

@@ -10,10 +10,7 @@
 namespace graticule {
 namespace test_fields {
 
-nn::FieldCuts random_field_cuts(std::mt19937& random, nn::Domain const& domain, Index rows, Index columns) {
-  return {test::random_cuts(random, rows, int(domain.grid().extent(0))),
-          test::random_cuts(random, columns, int(domain.grid().extent(1)))};
-}
+using test::random_field_cuts;
 
 TEST(Fields, come_back_whole_from_any_cuts) {
   std::mt19937 random(1);
@@ -22,7 +19,7 @@ TEST(Fields, come_back_whole_from_any_cuts) {
     nn::Domain const domain(comm, grid);
     auto const whole = torch::arange(2 * 3 * 9 * 5, torch::kInt64).view({2, 3, 9, 5});
     for (int repetition = 0; repetition < 4; ++repetition) {
-      auto const cuts = random_field_cuts(random, domain, 9, 5);
+      auto const cuts = random_field_cuts(domain, random, {9, 5});
       auto const shard = nn::shard_of(whole, domain, cuts);
 
       auto const part = nn::part_of(shard, domain);

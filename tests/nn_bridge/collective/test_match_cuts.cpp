@@ -11,10 +11,7 @@
 namespace graticule {
 namespace test_match_cuts {
 
-nn::FieldCuts random_field_cuts(std::mt19937& random, nn::Domain const& domain, Index rows, Index columns) {
-  return {test::random_cuts(random, rows, int(domain.grid().extent(0))),
-          test::random_cuts(random, columns, int(domain.grid().extent(1)))};
-}
+using test::random_field_cuts;
 
 TEST(MatchCuts, moves_every_cell_to_the_other_cuts) {
   std::mt19937 random(1);
@@ -23,8 +20,8 @@ TEST(MatchCuts, moves_every_cell_to_the_other_cuts) {
     nn::Domain const domain(comm, grid);
     for (int repetition = 0; repetition < 8; ++repetition) {
       nn::MatchCuts match(domain);
-      auto const from = random_field_cuts(random, domain, 11, 6);
-      auto const to = random_field_cuts(random, domain, 11, 6);
+      auto const from = random_field_cuts(domain, random, {11, 6});
+      auto const to = random_field_cuts(domain, random, {11, 6});
       auto const whole = torch::arange(3 * 11 * 6, torch::kDouble).view({3, 11, 6});
 
       auto const moved =
@@ -42,8 +39,8 @@ TEST(MatchCuts, has_derivatives_of_any_order) {
   nn::MatchCuts match(domain);
   auto const whole = test::random_tensor(random, {2, 9, 4});
   auto const factor = test::random_tensor(random, {2, 9, 4});
-  auto const from = random_field_cuts(random, domain, 9, 4);
-  auto const to = random_field_cuts(random, domain, 9, 4);
+  auto const from = random_field_cuts(domain, random, {9, 4});
+  auto const to = random_field_cuts(domain, random, {9, 4});
   auto const x = nn::shard_of(whole, domain, from).clone().requires_grad_();
 
   auto const y = match->forward(x, nn::shard_of(factor, domain, to));
@@ -72,9 +69,9 @@ TEST(MatchCuts, follows_new_cuts) {
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   nn::MatchCuts match(domain);
   auto const whole = test::random_tensor(random, {1, 13, 4});
-  auto const from = random_field_cuts(random, domain, 13, 4);
+  auto const from = random_field_cuts(domain, random, {13, 4});
   for (int repetition = 0; repetition < 6; ++repetition) {
-    auto const to = random_field_cuts(random, domain, 13, 4);
+    auto const to = random_field_cuts(domain, random, {13, 4});
     match->reset_structure();
     auto const moved = match->forward(nn::shard_of(whole, domain, from), nn::shard_of(whole, domain, to));
     EXPECT_TRUE(torch::equal(moved, nn::shard_of(whole, domain, to))) << repetition;

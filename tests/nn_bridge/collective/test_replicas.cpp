@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 
 #include "expect_error.hpp"
 
@@ -37,7 +38,7 @@ TEST(Replicas, must_have_the_same_number_names_shapes_and_types) {
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   auto const plain = torch::zeros({2, 3});
   auto const refused = [&](nn::NamedTensors const& other) {
-    return rule_of([&] { nn::require_replicas(comm, odd_one ? other : nn::NamedTensors{{"a", plain}}); });
+    return rule_of([&] { nn::detail::require_replicas(comm, odd_one ? other : nn::NamedTensors{{"a", plain}}); });
   };
 
   EXPECT_EQ(refused({{"a", torch::ones({2, 3})}}), "nothing was thrown");
@@ -59,7 +60,7 @@ TEST(Replicas, are_given_the_first_ranks_bits_in_place) {
                                  {"nan", nan},
                                  {"empty", torch::zeros({0, 4})}};
 
-  nn::broadcast_replicas(comm, tensors);
+  nn::detail::broadcast_replicas(comm, tensors);
 
   EXPECT_TRUE(torch::equal(tensors[0].second, torch::full({3, 2}, 3, torch::kHalf)));
   EXPECT_TRUE(torch::equal(tensors[1].second, torch::full({3, 2}, 3, torch::kLong)));

@@ -19,6 +19,8 @@ using nn::LossReduction;
 using test::difference;
 using test::Part;
 using test::random_tensor;
+using test::row_weights;
+using test::row_weights_of;
 using test::rule_of;
 using test::SerialComparison;
 using test::Shard;
@@ -29,8 +31,6 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr Index num_rows = 7;
 constexpr Index num_columns = 6;
 std::vector<std::int64_t> const cells{2, 3, 4, num_rows, num_columns};
-
-std::vector<double> area() { return {0.1, 0.5, 0.9, 1.0, 0.8, 0.4, 0.05}; }
 
 using Loss = std::function<Tensor(Tensor const&, Tensor const&, Tensor const&)>;
 
@@ -246,7 +246,7 @@ Tensor serial_loss(Kind const& kind, Weighting const& w, Tensor const& predictio
   auto const elements = kind.elements(prediction, target);
   auto const n = elements.dim();
   auto factor = torch::ones({}, torch::kDouble).expand(elements.sizes());
-  if (w.rows) factor = factor * along(area(), -2, n);
+  if (w.rows) factor = factor * along(row_weights(), -2, n);
   if (!w.options.channel_weights.empty()) factor = factor * along(w.options.channel_weights, -4, n);
   if (!w.options.level_weights.empty()) factor = factor * along(w.options.level_weights, -3, n);
   if (mask.defined()) factor = factor * mask;
@@ -265,11 +265,10 @@ Tensor serial_loss(Kind const& kind, Weighting const& w, Tensor const& predictio
 
 /// Rows' weights in either way.
 void add_rows(LossOptions& options, Part const& part, bool global) {
-  auto const all = area();
   if (global)
-    options.global_row_weights = all;
+    options.global_row_weights = row_weights();
   else
-    options.row_weights.assign(all.begin() + part.row, all.begin() + part.row + part.num_rows);
+    options.row_weights = row_weights_of(part);
 }
 
 void compare_with_serial(Kind const& kind, Weighting const& w, nn::Domain const& domain, std::mt19937& random) {
@@ -356,7 +355,7 @@ TEST(Losses, derivatives_of_first_and_second_order_are_the_numeric_ones) {
     Part const part(domain, test::random_cuts(random, num_rows, domain.grid().extent(0)),
                     test::random_cuts(random, num_columns, domain.grid().extent(1)));
     auto const target = part.of(kind.target(random));
-    auto loss = kind.make(domain, {.per = LossPer::sample, .global_row_weights = area()});
+    auto loss = kind.make(domain, {.per = LossPer::sample, .global_row_weights = row_weights()});
 
     auto const errors = test::gradient_errors({.function = [&](Tensor const& x) { return loss(x, target, {}); },
                                                .input = test::Spread::sharded,

@@ -18,13 +18,13 @@ using nn::LossPer;
 using nn::LossReduction;
 using test::Part;
 using test::random_tensor;
+using test::row_weights;
+using test::row_weights_of;
 using test::rule_of;
 using test::SerialComparison;
 using test::Shard;
 using test::Spread;
 using torch::Tensor;
-
-std::vector<double> area() { return {0.1, 0.5, 0.9, 1.0, 0.8, 0.4, 0.05}; }
 
 /// Amplitudes from sums of cosines and sines, [..., wavenumbers].
 Tensor amplitudes(Tensor const& x) {
@@ -67,7 +67,7 @@ std::vector<Case> cases() {
 Tensor serial_loss(Case const& c, Tensor const& prediction, Tensor const& target) {
   auto const errors = amplitudes(prediction) - amplitudes(target);
   auto weight = torch::ones(errors.sizes(), torch::kDouble);
-  if (c.rows) weight = weight * torch::tensor(area(), torch::kDouble).unsqueeze(-1);
+  if (c.rows) weight = weight * torch::tensor(row_weights(), torch::kDouble).unsqueeze(-1);
   if (!c.spectral.wavenumber_weights.empty())
     weight = weight * torch::tensor(c.spectral.wavenumber_weights, torch::kDouble);
   if (c.missing) weight[0][1][3].fill_(0);
@@ -85,9 +85,9 @@ void compare_with_serial(Case const& c, nn::Domain const& domain, std::mt19937& 
   auto const target = random_tensor(random, {2, 3, 7, c.num_columns});
   auto options = c.options;
   if (c.rows && random() % 2)
-    options.global_row_weights = area();
+    options.global_row_weights = row_weights();
   else if (c.rows)
-    for (Index i = 0; i < part.num_rows; ++i) options.row_weights.push_back(area()[std::size_t(part.row + i)]);
+    options.row_weights = row_weights_of(part);
   auto given = target.clone();
   if (c.missing) given[0][1][3][2].fill_(std::numeric_limits<double>::quiet_NaN());
   nn::SpectralLoss loss(domain, options, c.spectral);

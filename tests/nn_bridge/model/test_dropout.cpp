@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/philox.hpp>
 #include <graticule/nn_bridge/model/dropout.hpp>
-#include <graticule/nn_bridge/model/philox.hpp>
 #include <graticule/nn_bridge/model/rollout.hpp>
 
 #include "expect_error.hpp"
@@ -76,7 +76,7 @@ TEST(Dropout, masks_are_the_same_bits_for_every_partition) {
     for (auto const& grid : test::grids_of(comm.num_ranks())) {
       SCOPED_TRACE(kind.name + ", " + to_string(grid));
       nn::Domain const domain(comm, grid);
-      nn::set_num_draws(single, 0);
+      single.set_num_draws(0);
       Part const part(domain, test::random_cuts(random, 7, grid.extent(0)),
                       test::random_cuts(random, 5, grid.extent(1)));
       auto const serial = kind.make(single, 0.4, options);
@@ -101,7 +101,7 @@ TEST(Dropout, masks_are_the_same_bits_for_every_partition) {
         }
         before = mask;
       }
-      EXPECT_EQ(nn::num_draws(domain), 3);
+      EXPECT_EQ(domain.num_draws(), 3);
     }
 }
 
@@ -110,7 +110,7 @@ TEST(Dropout, masks_are_words_of_philox_at_the_global_index) {
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   Part const part(domain, balanced_cuts(5, comm.num_ranks()), Cuts{3});
   nn::Dropout layer(torch::nn::DropoutOptions(0.25), RandomOptions{.seed = 9, .layer = 4, .first_sample = 2}, domain);
-  nn::set_num_draws(domain, 6);
+  domain.set_num_draws(6);
 
   auto const found = layer(torch::ones({2, 3, part.num_rows, 3}));
 
@@ -119,7 +119,7 @@ TEST(Dropout, masks_are_words_of_philox_at_the_global_index) {
       for (Index i = 0; i < part.num_rows; ++i)
         for (Index j = 0; j < 3; ++j) {
           auto const index = (((b + 2) * 3 + c) * 5 + part.row + i) * 3 + j;
-          auto const word = nn::philox({std::uint32_t(index / 4), 0, 6, 4}, {9, 0})[std::size_t(index % 4)];
+          auto const word = nn::detail::philox({std::uint32_t(index / 4), 0, 6, 4}, {9, 0})[std::size_t(index % 4)];
           EXPECT_EQ(found[b][c][i][j].item<float>(), word < (1U << 30U) ? 0 : 1 / 0.75F);
         }
 }
@@ -150,7 +150,7 @@ TEST(Dropout, parts_of_a_batch_on_data_teams_have_the_masks_of_the_whole_batch) 
     sizes[0] = 6;
     auto const x = torch::rand(sizes);
     auto const draw = [&](Tensor const& part, std::int64_t first) {
-      nn::set_num_draws(domain, 5);
+      domain.set_num_draws(5);
       return kind.make(domain, 0.5, {.seed = 1, .layer = 2, .first_sample = first})(part);
     };
 
@@ -170,7 +170,7 @@ TEST(Dropout, keeps_the_stated_part_and_the_mean) {
   for (std::uint64_t const seed : {0, 1})
     for (std::uint32_t const layer : {0, 1}) {
       nn::Dropout dropout(torch::nn::DropoutOptions(0.3), RandomOptions{.seed = seed, .layer = layer}, domain);
-      nn::set_num_draws(domain, 0);
+      domain.set_num_draws(0);
       masks.push_back(dropout(x) != 0);
       EXPECT_NEAR(masks.back().sum().item<double>() / n, 0.7, 5 * std::sqrt(0.21 / n));
     }
@@ -191,14 +191,14 @@ TEST(Dropout, a_checkpoint_draws_the_masks_of_its_first_run_again) {
   nn::Dropout first(torch::nn::DropoutOptions(0.5), RandomOptions{.seed = 1}, domain);
   nn::DropPath second(nn::DropPathOptions{0.5}, RandomOptions{.seed = 1}, domain);
   auto const gradient = [&](std::int64_t checkpoint_steps) {
-    nn::set_num_draws(domain, 0);
+    domain.set_num_draws(0);
     auto shard = x.clone().requires_grad_();
     auto const total = nn::rollout(
         domain, shard, {.num_steps = 4, .checkpoint_steps = checkpoint_steps},
         [&](Tensor const& state, std::int64_t) { return state + second(first(state).sin()); },
         [](Tensor const& state, std::int64_t) { return state.square().sum(); });
     total.backward();
-    EXPECT_EQ(nn::num_draws(domain), 8);
+    EXPECT_EQ(domain.num_draws(), 8);
     return std::pair{total.item<double>(), shard.grad()};
   };
 
@@ -217,11 +217,11 @@ TEST(Dropout, number_of_draws_is_the_state) {
   nn::Dropout layer(torch::nn::DropoutOptions(0.5), RandomOptions{.seed = 1}, domain);
   auto const x = torch::ones({1, 1, 8, 8});
   (void)layer(x);
-  auto const saved = nn::num_draws(domain);
+  auto const saved = domain.num_draws();
   auto const second = layer(x);
   auto const third = layer(x);
 
-  nn::set_num_draws(domain, saved);
+  domain.set_num_draws(saved);
   EXPECT_TRUE(torch::equal(layer(x), second));
   auto copy = nn::Dropout(std::dynamic_pointer_cast<nn::DropoutImpl>(layer->clone()));
   EXPECT_TRUE(torch::equal(copy(x), third));
@@ -237,7 +237,7 @@ TEST(Dropout, passes_its_input_on_where_nothing_is_dropped) {
   nn::Dropout inplace(torch::nn::DropoutOptions(0.5).inplace(true), RandomOptions(), domain);
 
   EXPECT_TRUE(torch::equal(off(x), x));
-  EXPECT_EQ(nn::num_draws(domain), 0);
+  EXPECT_EQ(domain.num_draws(), 0);
   EXPECT_TRUE(torch::equal(all(x), torch::zeros_like(x)));
   auto const kept = (unscaled(x) / x).mean({1, 2, 3});
   EXPECT_TRUE(((kept - 1).abs() < 1e-6).logical_or(kept == 0).all().item<bool>());

@@ -487,7 +487,7 @@ TEST(Shard, gives_dropout_the_masks_of_one_rank_at_every_path) {
   for (int call = 0; call < 2; ++call)
     EXPECT_TRUE(torch::equal(model->forward(part.of(x)), part.of(serial->forward(x))));
   auto const kept_by = [&](std::size_t layer) {
-    nn::set_num_draws(alone, 0);
+    alone.set_num_draws(0);
     return std::dynamic_pointer_cast<nn::LayerImpl<tn::DropoutImpl>>(serial->ptr(layer))->forward(x) != 0;
   };
   EXPECT_FALSE(torch::equal(kept_by(0), kept_by(1)));

@@ -10,17 +10,10 @@
 namespace graticule {
 namespace test_training {
 
+using test::bands;
 using test::Part;
 using test::random_tensor;
-
-using test::bands;
-
-std::vector<double> some_weights() { return {0.1, 0.5, 0.9, 1.0, 0.8, 0.4, 0.05}; }
-
-std::vector<double> weights_of(Part const& part) {
-  auto const all = some_weights();
-  return {all.begin() + part.row, all.begin() + part.row + part.num_rows};
-}
+using test::row_weights_of;
 
 TEST(Training, loss_and_parameters_follow_the_serial_run) {
   std::mt19937 random(2);
@@ -39,7 +32,7 @@ TEST(Training, loss_and_parameters_follow_the_serial_run) {
       torch::NoGradGuard const no_grad;
       layer->weight.copy_(weight);
     }
-    nn::MSELoss loss(domain, nn::LossOptions{.row_weights = weights_of(part)});
+    nn::MSELoss loss(domain, nn::LossOptions{.row_weights = row_weights_of(part)});
     nn::GradientSync const sync(*layer, {{domain.comm(), nn::Reduction::sum}});
     torch::optim::Adam optimizer(layer->parameters(), torch::optim::AdamOptions(0.05));
     std::vector<double> result;

@@ -18,6 +18,8 @@ using test::domains;
 using test::Part;
 using test::random_part;
 using test::random_tensor;
+using test::row_weights;
+using test::row_weights_of;
 using test::rule_of;
 using test::SerialComparison;
 using torch::Tensor;
@@ -26,16 +28,14 @@ constexpr Index num_rows = 7;
 constexpr Index num_columns = 6;
 std::vector<std::int64_t> const cells{2, 3, 4, num_rows, num_columns};
 
-std::vector<double> area() { return {0.1, 0.5, 0.9, 1.0, 0.8, 0.4, 0.05}; }
 std::vector<double> thickness() { return {3, 2, 1, 0.5}; }
 
 enum class Rows : std::uint8_t { equal, own, global };
 
 MeanWeights weights_of(Part const& part, Rows rows, bool levels) {
   MeanWeights weights;
-  if (rows == Rows::global) weights.global_rows = area();
-  if (rows == Rows::own)
-    for (Index i = 0; i < part.num_rows; ++i) weights.rows.push_back(area()[std::size_t(part.row + i)]);
+  if (rows == Rows::global) weights.global_rows = row_weights();
+  if (rows == Rows::own) weights.rows = row_weights_of(part);
   if (levels) weights.levels = thickness();
   return weights;
 }
@@ -43,7 +43,7 @@ MeanWeights weights_of(Part const& part, Rows rows, bool levels) {
 /// Means of the whole field, with axes of size 1 for those that they go over.
 Tensor serial_mean(Tensor const& x, Rows rows, bool levels) {
   auto weight = torch::ones(x.sizes(), torch::kDouble);
-  if (rows != Rows::equal) weight = weight * torch::tensor(area(), torch::kDouble).unsqueeze(-1);
+  if (rows != Rows::equal) weight = weight * torch::tensor(row_weights(), torch::kDouble).unsqueeze(-1);
   if (levels) weight = weight * torch::tensor(thickness(), torch::kDouble).view({-1, 1, 1});
   auto const axes = levels ? std::vector<std::int64_t>{-3, -2, -1} : std::vector<std::int64_t>{-2, -1};
   return (x * weight).sum(axes, true) / weight.sum(axes, true);
@@ -164,7 +164,7 @@ TEST(ConservationFixer, second_derivatives_are_the_numeric_ones) {
   Part const part(domain, test::random_cuts(random, num_rows, comm.num_ranks()), Cuts{num_columns});
   auto const reference = part.of(random_tensor(random, cells) + 3);
   nn::ConservationFixer fixer(
-      domain, ConservationOptions{.correction = Correction::multiplicative, .weights = {.global_rows = area()}});
+      domain, ConservationOptions{.correction = Correction::multiplicative, .weights = {.global_rows = row_weights()}});
 
   auto const errors =
       test::gradient_errors({.function = [&](Tensor const& x) { return fixer(x, reference); }, .step = 1e-4},

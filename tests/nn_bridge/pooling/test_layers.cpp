@@ -122,10 +122,10 @@ torch::Tensor sharded(Case const& c, torch::Tensor const& x, nn::Domain const& d
     return options;
   };
   if (c.kind == Kind::max)
-    return typename Layers<D>::Max(with_channels(nn::MaxPoolOptions<D>(max_options<D>(c), padding)), domain)(x);
+    return typename Layers<D>::Max(with_channels(nn::PoolOptions(max_options<D>(c), padding)), domain)(x);
   if (c.kind == Kind::average)
-    return typename Layers<D>::Avg(with_channels(nn::AvgPoolOptions<D>(avg_options<D>(c), padding)), domain)(x);
-  return typename Layers<D>::LP(with_channels(nn::LPPoolOptions<D>(lp_options<D>(c), padding)), domain)(x);
+    return typename Layers<D>::Avg(with_channels(nn::PoolOptions(avg_options<D>(c), padding)), domain)(x);
+  return typename Layers<D>::LP(with_channels(nn::PoolOptions(lp_options<D>(c), padding)), domain)(x);
 }
 
 /// Shards of nearly equal sizes, which pool their own cells where they lie, or of any.
@@ -462,11 +462,11 @@ struct Adaptive<3> {
 };
 
 template <std::size_t D>
-nn::AdaptiveSizes<D> sizes_of(std::vector<std::optional<std::int64_t>> const& sizes) {
+nn::detail::AdaptiveSizes<D> sizes_of(std::vector<std::optional<std::int64_t>> const& sizes) {
   if constexpr (D == 1)
-    return nn::AdaptiveSizes<D>(*sizes[0]);
+    return nn::detail::AdaptiveSizes<D>(*sizes[0]);
   else
-    return nn::AdaptiveSizes<D>(sizes);
+    return nn::detail::AdaptiveSizes<D>(sizes);
 }
 
 template <std::size_t D>
@@ -536,7 +536,7 @@ TEST(Pooling2d, refuses_by_name_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { make(Options(0)); }), "BadOption");
   EXPECT_EQ(rule_of([&] { make(Options(3).stride(0)); }), "BadOption");
   EXPECT_EQ(rule_of([&] { nn::AvgPool2d(torch::nn::AvgPool2dOptions(2).divisor_override(0), domain); }), "BadOption");
-  EXPECT_EQ(rule_of([&] { nn::AdaptiveMaxPool2d(nn::AdaptiveMaxPool2dOptions({0, 1}), domain); }), "BadOption");
+  EXPECT_EQ(rule_of([&] { nn::AdaptiveMaxPool2d(torch::nn::AdaptiveMaxPool2dOptions({0, 1}), domain); }), "BadOption");
   EXPECT_EQ(rule_of([&] { make(Options({5, 1}))(x[0][0].narrow(0, 0, 1).expand({1, 2, 1, 4})); }), "KernelTooLarge");
   // A window whose two cells lie on either side of all columns.
   auto const num_columns = domain.grid().extent(1);

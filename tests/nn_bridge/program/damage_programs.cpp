@@ -13,6 +13,7 @@
 #include <graticule/program/program.hpp>
 #include <graticule/program/sizes.hpp>
 
+#include "files.hpp"
 #include "tiny_archive.hpp"
 
 #include <sys/resource.h>
@@ -56,7 +57,7 @@ std::size_t below(Random& random, std::size_t count) {
 }
 
 Sample read_sample(std::filesystem::path const& path) {
-  Sample sample{graticule::test::bytes_of_file(path), {}};
+  Sample sample{graticule::test::read_bytes(path), {}};
   caffe2::serialize::PyTorchStreamReader reader(path.string());
   for (std::string const& record : reader.getAllRecords()) {
     if (record == "version" || record.starts_with(".data/")) {

@@ -7,6 +7,7 @@
 #include <graticule/program/sharded_program.hpp>
 
 #include "guarded_torch.hpp"
+#include "whole_input.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,19 +23,13 @@ using program::ShardedProgram;
 using test::new_test_stream;
 using test::StreamScope;
 using test::test_torch_device;
+using test::whole_input;
 
 Program load(std::string const& network) {
   Program program(std::filesystem::path(GRATICULE_TEST_DATA) / "programs" / network / "program.pt2");
   program->to(torch::kFloat64);
   program->eval();
   return program;
-}
-
-torch::Tensor whole_input(Program const& program) {
-  auto const id = program::user_inputs(program->graph()).at(0);
-  program::Sizes const sizes(program->graph());
-  auto const shape = sizes(program->graph().graph.value(id).tensor).value();
-  return (torch::arange(program::num_elements(shape), torch::kFloat64) * 0.01).sin().mul(0.5).reshape(shape);
 }
 
 /// Output, and gradients of the input and of all parameters.

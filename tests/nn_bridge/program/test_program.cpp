@@ -4,6 +4,7 @@
 #include <graticule/program/program.hpp>
 
 #include "expect_error.hpp"
+#include "files.hpp"
 #include "tiny_archive.hpp"
 
 #include <gtest/gtest.h>
@@ -408,7 +409,7 @@ class ExportedByScript : public ::testing::Test {
     if (!has_python_torch()) {
       GTEST_SKIP() << "GRATICULE_TEST_PYTHON has no torch";
     }
-    ASSERT_EQ(status_, 0) << test::bytes_of_file(log());
+    ASSERT_EQ(status_, 0) << test::read_bytes(log());
   }
   static std::filesystem::path folder() { return folder_of_rank() / "exported"; }
 
@@ -442,7 +443,7 @@ TEST_F(ExportedByScript, has_figures_of_inputs_and_outputs_of_all_kinds) {
 }
 
 TEST_F(ExportedByScript, has_no_figures_of_networks_that_drop_values) {
-  EXPECT_NE(test::bytes_of_file(folder() / "dropping" / "refusal").find("export it with --eval"), std::string::npos);
+  EXPECT_NE(test::read_bytes(folder() / "dropping" / "refusal").find("export it with --eval"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder() / "dropping" / "golden.json"));
   EXPECT_TRUE(std::filesystem::exists(folder() / "dropping_no_more" / "golden.json"));
 }

@@ -75,6 +75,59 @@ torch::Tensor total(torch::Tensor const& partial, torch::Tensor const& of) {
 
 program::ShardOptions cut_wherever_possible() { return {.costs = {.message = 0, .replicated = 1000}}; }
 
+// This rank's rows of an output, where the plan has them.
+torch::Tensor planned_rows(ShardedProgram shards, torch::Tensor const& whole, int rank) {
+  auto const indices = shards->plan().outputs.at(0).to->owned_indices(whole.size(-2), rank);
+  return whole.index_select(-2, torch::tensor(indices, torch::kLong));
+}
+
+// Which rows of the output a rank has: those that the plan says, or as many as of the input.
+enum class OutputRows : std::uint8_t { planned, of_the_input };
+
+// A program and its shards, whose inputs are rows with these bounds.
+struct Divided {
+  Divided(Program whole, nn::Domain const& on, std::vector<std::int64_t> rows, bool cut_most)
+      : serial(whole),
+        domain(on),
+        bounds(std::move(rows)),
+        shards(whole, on, cut_most ? cut_wherever_possible() : program::ShardOptions{}) {}
+
+  // In integers, which sums hold exactly: the same bits forward, and backward to the input and all parameters. Returns
+  // the whole output.
+  torch::Tensor expect_equal_bits(torch::Tensor const& whole, std::int64_t seed, OutputRows output_rows) {
+    int const rank = domain.comm().rank();
+    torch::Tensor const x = whole.clone().requires_grad_();
+    torch::Tensor const y = serial->forward(x);
+    torch::Tensor const cotangent = integers(y.sizes().vec(), seed);
+    (y * cotangent).sum().backward();
+    std::vector<torch::Tensor> wanted;
+    for (torch::Tensor const& parameter : serial->parameters()) {
+      wanted.push_back(parameter.grad().defined() ? parameter.grad().clone() : torch::zeros_like(parameter));
+      parameter.mutable_grad() = torch::Tensor();
+    }
+    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+
+    torch::Tensor const own_y = shards->forward(own_x);
+    auto const own_of = [&](torch::Tensor const& output) {
+      return output_rows == OutputRows::planned ? planned_rows(shards, output, rank) : own_rows(output, bounds, rank);
+    };
+    nn::reduce_loss((own_y * own_of(cotangent)).sum(), domain).backward();
+
+    EXPECT_TRUE(torch::equal(own_y.detach(), own_of(y.detach())));
+    EXPECT_TRUE(torch::equal(own_x.grad(), own_rows(x.grad(), bounds, rank)));
+    auto const parameters = serial->parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      EXPECT_TRUE(torch::equal(total(parameters[i].grad(), parameters[i]), wanted[i])) << "parameter " << i;
+    }
+    return y.detach();
+  }
+
+  Program serial;
+  nn::Domain domain;
+  std::vector<std::int64_t> bounds;
+  ShardedProgram shards;
+};
+
 // A view of permuted axes needs a copy.
 Json with_copies(Json program) {
   for (Json& node : test::graph_of(program)["nodes"]) {
@@ -88,31 +141,19 @@ Json with_copies(Json program) {
 
 TEST(ShardedProgram, equals_the_serial_one_bit_for_bit_in_integers_forward_and_adjoint) {
   nn::Domain const domain = world();
-  int const rank = domain.comm().rank();
   test::Random random(11);
   std::int64_t received = 0;
   for (int trial = 0; trial < 16; ++trial) {
+    SCOPED_TRACE(trial);
     std::int64_t const rows = draw(random, 4, 13);
     Json const text = with_copies(test::random_program(random, rows, 6));
     auto const bounds = random_bounds(random, rows, domain.comm().num_ranks());
-    Program serial = load(text, {{"head.weight", integers({2, 2, 3, 3}, trial).to(torch::kFloat), true}});
-    torch::Tensor const whole = integers({1, 2, rows, 6}, 100 + trial);
-    torch::Tensor const x = whole.clone().requires_grad_();
-    torch::Tensor const y = serial->forward(x);
-    torch::Tensor const cotangent = integers(y.sizes().vec(), 200 + trial);
-    (y * cotangent).sum().backward();
-    ShardedProgram shards(serial, domain, trial % 2 == 0 ? cut_wherever_possible() : program::ShardOptions{});
-    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+    Program const serial = load(text, {{"head.weight", integers({2, 2, 3, 3}, trial).to(torch::kFloat), true}});
+    Divided divided(serial, domain, bounds, trial % 2 == 0);
 
-    torch::Tensor const own_y = shards->forward(own_x);
-    auto const& output = shards->plan().outputs.at(0);
-    auto const indices = program::owned_indices(*output.to, y.size(-2), rank);
-    torch::Tensor const taken = torch::tensor(indices, torch::kLong);
-    nn::reduce_loss((own_y * cotangent.index_select(-2, taken)).sum(), domain).backward();
+    (void)divided.expect_equal_bits(integers({1, 2, rows, 6}, 100 + trial), 200 + trial, OutputRows::planned);
 
-    ASSERT_TRUE(torch::equal(own_y.detach(), y.detach().index_select(-2, taken))) << "trial " << trial;
-    ASSERT_TRUE(torch::equal(own_x.grad(), own_rows(x.grad(), bounds, rank))) << "trial " << trial;
-    received += *std::ranges::max_element(shards->plan().received_bytes);
+    received += *std::ranges::max_element(divided.shards->plan().received_bytes);
   }
   EXPECT_TRUE(received > 0 || domain.comm().num_ranks() == 1);
 }
@@ -170,34 +211,22 @@ Json network_of_rare_operators(std::int64_t rows) {
 
 TEST(ShardedProgram, runs_the_rarer_operators_of_public_networks_bit_for_bit) {
   nn::Domain const domain = world();
-  int const rank = domain.comm().rank();
   test::Random random(3);
   for (int trial = 0; trial < 6; ++trial) {
+    SCOPED_TRACE(trial);
     std::int64_t const rows = draw(random, 3, 9);
     auto const bounds = random_bounds(random, rows, domain.comm().num_ranks());
-    Program serial =
+    Program const serial =
         load(network_of_rare_operators(rows), {{"head.weight", integers({8, 4}, 7).to(torch::kFloat), true},
                                                {"head.v", integers({4}, 8).to(torch::kFloat), false},
                                                {"head.places", torch::tensor({5, 2}, torch::kLong), false},
                                                {"head.rows", torch::arange(rows - 1, -1, -1, torch::kLong), false}});
-    torch::Tensor const whole = integers({1, 8, rows, 6}, 100 + trial);
-    torch::Tensor const x = whole.clone().requires_grad_();
-    torch::Tensor const y = serial->forward(x);
-    torch::Tensor const cotangent = integers(y.sizes().vec(), 200 + trial);
-    (y * cotangent).sum().backward();
-    torch::Tensor const parameter = serial->parameter("head.weight");
-    torch::Tensor const wanted = parameter.grad().clone();
-    parameter.mutable_grad() = torch::Tensor();
-    ShardedProgram shards(serial, domain, trial % 2 == 0 ? cut_wherever_possible() : program::ShardOptions{});
-    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+    Divided divided(serial, domain, bounds, trial % 2 == 0);
 
-    torch::Tensor const own_y = shards->forward(own_x);
-    nn::reduce_loss((own_y * own_rows(cotangent, bounds, rank)).sum(), domain).backward();
+    auto const y =
+        divided.expect_equal_bits(integers({1, 8, rows, 6}, 100 + trial), 200 + trial, OutputRows::of_the_input);
 
-    EXPECT_GT(y.detach().abs().sum().item<double>(), 0);
-    EXPECT_TRUE(torch::equal(own_y.detach(), own_rows(y.detach(), bounds, rank))) << "trial " << trial;
-    EXPECT_TRUE(torch::equal(own_x.grad(), own_rows(x.grad(), bounds, rank))) << "trial " << trial;
-    EXPECT_TRUE(torch::equal(total(parameter.grad(), parameter), wanted)) << "trial " << trial;
+    EXPECT_GT(y.abs().sum().item<double>(), 0);
   }
 }
 
@@ -389,26 +418,17 @@ Json network_that_overwrites(std::int64_t rows) {
 
 TEST(ShardedProgram, gives_those_who_read_an_overwritten_field_later_the_new_values) {
   nn::Domain const domain = world();
-  int const rank = domain.comm().rank();
   test::Random random(17);
   for (int trial = 0; trial < 6; ++trial) {
+    SCOPED_TRACE(trial);
     std::int64_t const rows = draw(random, 4, 9);
     auto const bounds = random_bounds(random, rows, domain.comm().num_ranks());
-    Program serial = load(network_that_overwrites(rows));
-    torch::Tensor const whole = integers({1, 2, rows, 6}, 100 + trial);
-    torch::Tensor const x = whole.clone().requires_grad_();
-    torch::Tensor const y = serial->forward(x);
-    torch::Tensor const cotangent = integers(y.sizes().vec(), 200 + trial);
-    (y * cotangent).sum().backward();
-    ShardedProgram shards(serial, domain, trial % 2 == 0 ? cut_wherever_possible() : program::ShardOptions{});
-    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+    Divided divided(load(network_that_overwrites(rows)), domain, bounds, trial % 2 == 0);
 
-    torch::Tensor const own_y = shards->forward(own_x);
-    nn::reduce_loss((own_y * own_rows(cotangent, bounds, rank)).sum(), domain).backward();
+    auto const y =
+        divided.expect_equal_bits(integers({1, 2, rows, 6}, 100 + trial), 200 + trial, OutputRows::of_the_input);
 
-    EXPECT_GT(y.detach().abs().sum().item<double>(), 0);
-    EXPECT_TRUE(torch::equal(own_y.detach(), own_rows(y.detach(), bounds, rank))) << "trial " << trial;
-    EXPECT_TRUE(torch::equal(own_x.grad(), own_rows(x.grad(), bounds, rank))) << "trial " << trial;
+    EXPECT_GT(y.abs().sum().item<double>(), 0);
   }
 }
 
@@ -461,24 +481,14 @@ Json network_of_random_writes(test::Random& random, std::int64_t rows) {
 
 TEST(ShardedProgram, follows_random_writes_through_views_of_views) {
   nn::Domain const domain = world();
-  int const rank = domain.comm().rank();
   test::Random random(19);
   for (int trial = 0; trial < 12; ++trial) {
+    SCOPED_TRACE(trial);
     std::int64_t const rows = draw(random, 3, 7);
     auto const bounds = random_bounds(random, rows, domain.comm().num_ranks());
-    Program serial = load(network_of_random_writes(random, rows));
-    torch::Tensor const whole = integers({1, 2, rows, 6}, 100 + trial);
-    torch::Tensor const x = whole.clone().requires_grad_();
-    torch::Tensor const y = serial->forward(x);
-    y.sum().backward();
-    ShardedProgram shards(serial, domain, trial % 2 == 0 ? cut_wherever_possible() : program::ShardOptions{});
-    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+    Divided divided(load(network_of_random_writes(random, rows)), domain, bounds, trial % 2 == 0);
 
-    torch::Tensor const own_y = shards->forward(own_x);
-    nn::reduce_loss(own_y.sum(), domain).backward();
-
-    ASSERT_TRUE(torch::equal(own_y.detach(), own_rows(y.detach(), bounds, rank))) << "trial " << trial;
-    ASSERT_TRUE(torch::equal(own_x.grad(), own_rows(x.grad(), bounds, rank))) << "trial " << trial;
+    (void)divided.expect_equal_bits(integers({1, 2, rows, 6}, 100 + trial), 200 + trial, OutputRows::of_the_input);
   }
 }
 
@@ -642,7 +652,7 @@ TEST(ShardedProgram, drops_the_same_values_on_any_number_of_ranks) {
   nn::reduce_loss(part[0].sum() + 0 * part[1].sum(), domain).backward();
   EXPECT_TRUE(torch::allclose(own.grad(), rows_of(first[0]), 1e-12, 1e-12));
   // The same draw again.
-  nn::set_num_draws(domain, 0);
+  domain.set_num_draws(0);
   EXPECT_TRUE(torch::equal(shards->run({own.detach()})[0], part[0]));
   shards->eval();
   EXPECT_TRUE(torch::equal(shards->run({own.detach()})[0], own));
@@ -744,7 +754,7 @@ TEST(ShardedProgram, reduces_over_ranks_what_reductions_have_in_parts) {
     int const num_ranks = domain.comm().num_ranks();
     bool const balanced = trial == 0 && num_ranks <= 3;
     auto const bounds =
-        balanced ? program::balanced_cut(0, rows, num_ranks).bounds : random_bounds(random, rows, num_ranks);
+        balanced ? program::Cut::balanced(0, rows, num_ranks).bounds : random_bounds(random, rows, num_ranks);
     auto const own = [&](torch::Tensor const& field) { return own_rows(field, bounds, domain.comm().rank()); };
     ShardedProgram shards(serial, domain, cut_wherever_possible());
     torch::Tensor const own_x = own(whole).clone().requires_grad_();
@@ -974,7 +984,7 @@ TEST(ShardedProgram, has_means_and_variances_of_halves_that_do_not_overflow) {
   serial->to(torch::kHalf);
   torch::Tensor const whole =
       ((torch::arange(4000, torch::kFloat64) * 0.37).sin() * 200 + 1000).reshape({1, 2, 40, 50});
-  auto const bounds = program::balanced_cut(0, 40, domain.comm().num_ranks()).bounds;
+  auto const bounds = program::Cut::balanced(0, 40, domain.comm().num_ranks()).bounds;
   ShardedProgram shards(serial, domain, cut_wherever_possible());
   torch::Tensor const x = whole.to(torch::kHalf).requires_grad_();
   torch::Tensor const y = serial->forward(x);

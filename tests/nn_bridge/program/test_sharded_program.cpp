@@ -4,6 +4,8 @@
 #include <graticule/program/program.hpp>
 #include <graticule/program/sharded_program.hpp>
 
+#include "whole_input.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,6 +22,7 @@ namespace {
 
 using program::Program;
 using program::ShardedProgram;
+using test::whole_input;
 using Gradients = std::map<std::string, torch::Tensor>;
 
 // What a network gives: outputs, and gradients by name; those of the input under "input".
@@ -33,14 +36,6 @@ Program load(std::string const& network) {
   Program program(std::filesystem::path(GRATICULE_TEST_DATA) / "programs" / network / "program.pt2");
   program->to(torch::kFloat64);
   return program;
-}
-
-torch::Tensor whole_input(Program const& program) {
-  auto const id = program::user_inputs(program->graph()).at(0);
-  program::Sizes const sizes(program->graph());
-  auto const shape = sizes(program->graph().graph.value(id).tensor).value();
-  auto const count = program::num_elements(shape);
-  return (torch::arange(count, torch::kFloat64) * 0.01).sin().mul(0.5).reshape(shape);
 }
 
 Result run_serial(Program program) {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/operators.hpp>
 #include <graticule/program/sizes.hpp>
 
 #include "expect_error.hpp"
@@ -112,51 +111,6 @@ TEST(Sizes, refuse_inputs_that_the_program_was_not_exported_for) {
     EXPECT_EQ(rule_of([&] { Sizes(program, {sizes}); }), "ShapeMismatch") << sizes.back();
   }
   EXPECT_EQ(rule_of([&] { Sizes(program, {}); }), "ShapeMismatch");
-}
-
-TEST(Operators, are_classified_by_name) {
-  EXPECT_EQ(operator_class("aten.relu_.default"), OperatorClass::local);
-  EXPECT_EQ(operator_class("aten.roll.default"), OperatorClass::stencil);
-  EXPECT_EQ(operator_class("aten._unsafe_view.default"), OperatorClass::view);
-  EXPECT_EQ(operator_class("_operator.floordiv"), OperatorClass::number);
-  EXPECT_EQ(operator_class("higher_order.wrap_with_autocast"), OperatorClass::subgraph);
-  EXPECT_EQ(operator_class("aten.nonzero.default"), std::nullopt);
-  EXPECT_EQ(operator_class("aten._.default"), std::nullopt);
-  EXPECT_EQ(operator_class("torch_harmonics.disco.default"), std::nullopt);
-}
-
-TEST(Operators, are_refused_with_module_line_and_advice) {
-  struct Row {
-    std::string target;
-    std::string advice;
-  };
-  std::vector<Row> const rows{{"higher_order.cond", "control flow"},
-                              {"aten.nonzero.default", "depend on data"},
-                              {"aten.rand_like.default", "random"},
-                              {"natten.na2d.default", "no operator of PyTorch"},
-                              {"aten.geqrf.default", "run_decompositions({})"}};
-  for (Row const& row : rows) {
-    Json json = empty_program({1, 2, 8, 16});
-    append(json, row.target, {{"self", tensor("x")}}, "y", {1, 2, 8, 16});
-    ExportedGraph const program = read_graph(json.dump());
-
-    Thrown const thrown = thrown_by([&] { check_operators(program); });
-
-    EXPECT_EQ(thrown.rule, "RefusedProgram");
-    EXPECT_NE(thrown.text.find(row.target + " in head (head.py:27)"), std::string::npos) << thrown.text;
-    EXPECT_NE(thrown.text.find(row.advice), std::string::npos) << thrown.text;
-  }
-}
-
-TEST(Operators, are_refused_where_a_mask_is_an_index) {
-  Json json = empty_program({4});
-  append(json, "aten.gt.Scalar", {{"self", tensor("x")}, {"other", {{"as_float", 0.0}}}}, "mask", {4}, 12);
-  append(json, "aten.index.Tensor", {{"self", tensor("x")}, {"indices", {{"as_optional_tensors", {tensor("mask")}}}}},
-         "y", {4});
-
-  ExportedGraph const program = read_graph(json.dump());
-
-  EXPECT_EQ(rule_of([&] { check_operators(program); }), "RefusedProgram");
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -24,11 +23,6 @@ using Records = std::map<std::string, std::string>;
 inline std::string bytes_of(torch::Tensor const& tensor) {
   torch::Tensor const dense = tensor.detach().contiguous();
   return {static_cast<char const*>(dense.data_ptr()), static_cast<std::size_t>(dense.nbytes())};
-}
-
-inline std::string bytes_of_file(std::filesystem::path const& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 struct Payload {

@@ -264,18 +264,23 @@ Part part_of(nn::Domain const& domain, Tensor const& shard) {
   return {domain, Cuts(std::vector<Index>(sizes.begin(), middle)), Cuts(std::vector<Index>(middle, sizes.end()))};
 }
 
+void add_gradients(LayerResults& results, Tensor const& result, Tensor const& x, std::vector<Tensor> const& parameters,
+                   Tensor const& cotangent) {
+  std::vector<Tensor> inputs{x};
+  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  auto grads = torch::autograd::grad({result}, inputs, {cotangent}, {}, false, true);
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    if (!grads[i].defined()) grads[i] = torch::zeros_like(inputs[i]);
+  results.x_grad = grads[0];
+  results.parameter_grads.assign(grads.begin() + 1, grads.end());
+}
+
 LayerResults run_layer(LayerFunction const& function, std::vector<Tensor> const& parameters, Tensor const& x,
                        LayerFunction const& cotangent) {
   LayerResults results;
   auto const leaf = x.detach().requires_grad_();
   results.y = function(leaf);
-  std::vector<Tensor> inputs{leaf};
-  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
-  auto grads = torch::autograd::grad({results.y}, inputs, {cotangent(results.y)}, {}, false, true);
-  for (std::size_t i = 0; i < grads.size(); ++i)
-    if (!grads[i].defined()) grads[i] = torch::zeros_like(inputs[i]);
-  results.x_grad = grads[0];
-  results.parameter_grads.assign(grads.begin() + 1, grads.end());
+  add_gradients(results, results.y, leaf, parameters, cotangent(results.y));
   return results;
 }
 

@@ -6,6 +6,7 @@
 
 #include "shards.hpp"
 
+#include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -47,6 +48,16 @@ struct TableLayer {
 /// The same, over a grid that the layer takes.
 [[nodiscard]] nn::Domain domain_of(std::size_t repeat, TableLayer const& layer);
 
+/// Calls `check(layer, domain)` for each layer of the table, on one grid of ranks after the other.
+template <class Check>
+void for_each_layer(Check const& check) {
+  std::size_t repeat = 0;
+  for (auto const& layer : layer_table()) {
+    SCOPED_TRACE(layer.name);
+    check(layer, domain_of(repeat++, layer));
+  }
+}
+
 /// The box that this rank's shard of a field is. Collective.
 [[nodiscard]] Part part_of(nn::Domain const& domain, torch::Tensor const& shard);
 
@@ -55,6 +66,10 @@ struct LayerResults {
   torch::Tensor y, x_grad;
   std::vector<torch::Tensor> parameter_grads;
 };
+
+/// Adds the gradients of `result` times `cotangent` to `results`, in the input and the parameters.
+void add_gradients(LayerResults& results, torch::Tensor const& result, torch::Tensor const& x,
+                   std::vector<torch::Tensor> const& parameters, torch::Tensor const& cotangent);
 
 /// @param cotangent of the output
 [[nodiscard]] LayerResults run_layer(LayerFunction const& function, std::vector<torch::Tensor> const& parameters,

@@ -6,6 +6,7 @@
 #include <graticule/nn_bridge/call/field_cuts.hpp>
 #include <graticule/partition/cuts.hpp>
 
+#include "random.hpp"
 #include "world.hpp"
 
 #include <torch/torch.h>
@@ -19,26 +20,8 @@
 
 namespace graticule::test {
 
-/// Random sizes, zero allowed, that sum to `extent`; the same on all ranks for one generator state.
-inline Cuts random_cuts(std::mt19937& random, Index extent, int parts) {
-  std::vector<Index> ends{0, extent};
-  for (int p = 1; p < parts; ++p) ends.push_back(Index(random() % std::uint32_t(extent + 1)));
-  std::sort(ends.begin(), ends.end());
-  std::vector<Index> sizes;
-  for (std::size_t i = 1; i < ends.size(); ++i) sizes.push_back(ends[i] - ends[i - 1]);
-  return Cuts(sizes);
-}
-
-/// All ranks, one band of rows each, on a communicator of its own. Collective.
-inline nn::Domain bands() {
-  auto const comm = Comm::world();
-  return {comm, ProcessGrid{comm.num_ranks(), 1}};
-}
-
-/// A number in `[low, high]`, both included.
-inline std::int64_t draw(std::mt19937& random, std::int64_t low, std::int64_t high) {
-  return low + std::int64_t(random() % std::uint32_t(high - low + 1));
-}
+/// All ranks, one band of rows each, on a communicator of its own where none is given. Collective.
+inline nn::Domain bands(Comm const& comm = Comm::world()) { return {comm, ProcessGrid{comm.num_ranks(), 1}}; }
 
 /// Rows and columns of this rank.
 struct Part {
@@ -58,6 +41,15 @@ struct Part {
     return whole.narrow(-2, row, num_rows).narrow(-1, column, num_columns);
   }
 };
+
+/// Weights of 7 rows from pole to pole.
+inline std::vector<double> row_weights() { return {0.1, 0.5, 0.9, 1.0, 0.8, 0.4, 0.05}; }
+
+/// Those of this rank's rows.
+inline std::vector<double> row_weights_of(Part const& part) {
+  auto const all = row_weights();
+  return {all.begin() + part.row, all.begin() + part.row + part.num_rows};
+}
 
 /// A random tensor that is the same on all ranks.
 inline torch::Tensor random_tensor(std::mt19937& random, std::vector<std::int64_t> const& sizes,

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace graticule::test {
@@ -20,6 +21,14 @@ namespace graticule::test {
 inline constexpr bool device_is_host =
     Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
                                Kokkos::DefaultExecutionSpace::memory_space>::accessible;
+
+/// Names of element types for `TYPED_TEST_SUITE`.
+struct TypeNames {
+  template <class T>
+  static std::string GetName(int) {
+    return to_string(dtype_of<T>());
+  }
+};
 
 using Runner = void (*)(std::span<detail::StridedTask const>);
 

@@ -60,16 +60,9 @@ T random_value(Random& random) {
 template <class T>
 class Strided : public testing::Test {};
 
-struct TypeNames {
-  template <class T>
-  static std::string GetName(int) {
-    return to_string(dtype_of<T>());
-  }
-};
-
 using Types = testing::Types<std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double,
                              std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(Strided, Types, TypeNames);
+TYPED_TEST_SUITE(Strided, Types, test::TypeNames);
 
 template <class T>
 void expect_as_by_loop(Random& random, Runner run, StridedOp op, Indices const& extents) {

@@ -85,15 +85,8 @@ class Permuted : public testing::Test {
   }
 };
 
-struct TypeNames {
-  template <class T>
-  static std::string GetName(int) {
-    return to_string(dtype_of<T>());
-  }
-};
-
 using Types = testing::Types<std::int8_t, std::int16_t, float, double, std::complex<double>>;
-TYPED_TEST_SUITE(Permuted, Types, TypeNames);
+TYPED_TEST_SUITE(Permuted, Types, test::TypeNames);
 
 TYPED_TEST(Permuted, moves_every_order_of_axes_to_every_other) {
   for (Indices const& extents :

@@ -67,10 +67,6 @@ inline Box random_box(Random& random, Indices const& extents) {
   return box;
 }
 
-inline Indices random_batch(Random& random, Index longest = 3) {
-  return random_extents(random, int(draw(random, 0, 2)), longest);
-}
-
 inline MemoryShape random_shape(Random& random, int num_grid, int num_batch) {
   return MemoryShape::random(random, num_grid, num_batch).run_backwards_at_random(random);
 }
@@ -162,12 +158,24 @@ void with_element(DType dtype, Action&& action) {
 inline constexpr int num_dtypes = 11;
 inline DType dtype_number(Index number) { return DType(number % num_dtypes); }
 
-/// A field whose cells hold bits made from their place.
-template <class T>
-TestField<T> numbered(Box const& box, Indices const& batch, MemoryShape const& shape, std::uint64_t salt = 0) {
-  TestField<T> field(box, batch, shape, bits_of<T>({}, {}, 1));
-  field.set(box, [&](auto const& b, auto const& cell) { return bits_of<T>(b, cell, salt); });
-  return field;
+/// Moves a numbered field and compares all of the target's memory with the formula.
+/// @param image the old cell that becomes a cell of the target, if any
+template <class T, class Image>
+void expect_moved(Random& random, RepartitionPlan const& plan, Image const& image, DType dtype) {
+  auto const batch = random_batch(random);
+  int const ndim = plan.source_box().ndim();
+  auto from = numbered<T>(plan.source_box(), batch, random_shape(random, ndim, batch.size()));
+  TestField<T> to(plan.target_box(), batch, random_shape(random, ndim, batch.size()), bits_of<T>({}, {}, 2));
+  auto const source_before = from;
+  auto expected = to;
+  to.for_each(plan.target_box(), [&](auto const& b, auto const& cell) {
+    if (std::optional<Indices> const old = image(cell)) expected.at(b, cell) = bits_of<T>(b, *old);
+  });
+
+  plan.apply(from.view(dtype), to.view(dtype));
+
+  EXPECT_TRUE(to.holds(expected)) << to_string(dtype);
+  EXPECT_TRUE(from.holds(source_before)) << to_string(dtype);
 }
 
 }  // namespace graticule::test

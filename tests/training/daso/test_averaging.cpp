@@ -3,15 +3,16 @@
 #include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/training/daso/averaging.hpp>
 
+#include "environment.hpp"
 #include "expect_error.hpp"
 #include "larger.hpp"
+#include "numbers.hpp"
 #include "pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <limits>
@@ -23,14 +24,16 @@
 namespace graticule {
 namespace test_averaging {
 
+using test::mean_over;
+using test::numbers;
 using test::rule_of;
 using test::thrown_by;
 using training::Daso;
-using training::DasoAction;
+using Action = training::DasoSchedule::Action;
 using training::DasoOptions;
 using training::DasoPolicy;
 using training::Wire;
-using Kind = DasoAction::Kind;
+using Kind = Action::Kind;
 
 /// How the ranks of a test lie on nodes: a node's number by rank.
 using Placement = std::vector<int>;
@@ -47,12 +50,6 @@ std::vector<Placement> placements(int num_ranks) {
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
-}
-
-/// The same on all ranks.
-torch::Tensor numbers(std::uint64_t seed, std::vector<std::int64_t> const& sizes) {
-  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed);
-  return torch::randn(sizes, generator, torch::dtype(torch::kDouble));
 }
 
 torch::nn::Sequential perceptron() {
@@ -128,7 +125,7 @@ TEST(Daso, equals_one_rank_on_the_whole_batch_while_it_blocks) {
       if (daso.schedule().batch() == 0) daso.epoch_loss(1.0);
     }
     nn::require_same_bits(world, nn::parameters_of(*model));
-    EXPECT_EQ(daso.schedule().phase(), training::DasoPhase::blocking);
+    EXPECT_EQ(daso.schedule().phase(), training::DasoSchedule::Phase::blocking);
   }
 }
 
@@ -171,7 +168,7 @@ struct Simulation {
       x[r] -= rate * gradient;
     }
   }
-  void perform(DasoAction const& action) {
+  void perform(Action const& action) {
     auto const num_nodes = double(all_nodes().size());
     if (action.kind == Kind::send) {
       Message message{0, num_nodes};
@@ -228,12 +225,6 @@ torch::nn::Sequential wide_model() {
   return model;
 }
 
-torch::Tensor mean_over(Comm const& comm, torch::Tensor const& tensor) {
-  auto sum = tensor.detach().clone();
-  comm.sum(std::span(sum.mutable_data_ptr<double>(), std::size_t(sum.numel())));
-  return sum / comm.num_ranks();
-}
-
 TEST(Daso, averages_gradients_within_nodes_while_the_backward_runs) {
   auto const world = Comm::world();
   bool const several = world.num_ranks() > 1;
@@ -242,7 +233,7 @@ TEST(Daso, averages_gradients_within_nodes_while_the_backward_runs) {
   auto const parameters = model->parameters();
   torch::optim::SGD optimizer(parameters, torch::optim::SGDOptions(0.1));
   // Messages can be counted; what ranks write into memory that they share cannot.
-  setenv("GRATICULE_TRANSPORT", "p2p", 1);
+  test::WithVariable const transport("GRATICULE_TRANSPORT", "p2p");
   Daso daso(*model, optimizer, world, {.schedule = {.total_epochs = 9}, .node = 0});
   set_skips(daso, {4, 2, 1});
   daso.set_last_batch(20);
@@ -270,7 +261,6 @@ TEST(Daso, averages_gradients_within_nodes_while_the_backward_runs) {
   }
   EXPECT_GT(num_averaged, 2);
   EXPECT_LT(num_averaged, 9);
-  unsetenv("GRATICULE_TRANSPORT");
 }
 
 TEST(Daso, sums_gradients_over_a_domain_in_every_backward) {
@@ -681,8 +671,6 @@ TEST(Daso, refuses_what_differs_among_ranks_and_bad_options_on_all_of_them) {
   bad.schedule.warmup_epochs = odd_one ? 3 : 2;
   EXPECT_EQ(rule(bad), several ? "ArgumentDisagreement" : "nothing was thrown");
   EXPECT_EQ(rule(good, odd_one ? 4 : 5), several ? "ReplicaMismatch" : "nothing was thrown");
-  EXPECT_EQ(rule_of([] { (void)training::daso_wire("bf8"); }), (test::ErrorWith{"BadOption", "a message of DASO is"}));
-  EXPECT_EQ(training::daso_wire("f16"), Wire::f16);
 
   auto model = perceptron();
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));

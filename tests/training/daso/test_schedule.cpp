@@ -16,21 +16,23 @@ namespace graticule {
 namespace test_schedule {
 
 using test::rule_of;
-using training::DasoAction;
+using Action = training::DasoSchedule::Action;
 using training::DasoArithmetic;
 using training::DasoSchedule;
 using training::DasoScheduleOptions;
-using Kind = DasoAction::Kind;
+using Kind = Action::Kind;
 
 /// `S0.1` sends from group 0 with weight 1, `B` in a blocking phase; `M0.1` merges, `R0` replaces, `H0` shares.
-std::string text_of(std::vector<DasoAction> const& actions) {
+std::string text_of(std::vector<Action> const& actions) {
   std::string text;
   for (auto const& action : actions) {
     auto const group = std::to_string(action.group);
     auto const weight = "." + std::to_string(action.weight);
     if (!text.empty()) text += ' ';
     switch (action.kind) {
-      case Kind::send: text += (action.phase == training::DasoPhase::blocking ? "B" : "S") + group + weight; break;
+      case Kind::send:
+        text += (action.phase == training::DasoSchedule::Phase::blocking ? "B" : "S") + group + weight;
+        break;
       case Kind::merge: text += "M" + group + weight; break;
       case Kind::replace: text += "R" + group; break;
       case Kind::share: text += "H" + group; break;
@@ -195,7 +197,7 @@ TEST(DasoSchedule, mixes_each_message_in_once_and_at_most_a_global_skip_after_it
     auto schedule = with_skips({global, global == 0 ? 0 : draw(1, 5), wait}, num_groups);
     Index const num_batches = draw(1, 30);
     schedule.set_last_batch(num_batches - 1);
-    std::map<Index, DasoAction> on_their_way;
+    std::map<Index, Action> on_their_way;
     for (Index b = 0; b < num_batches; ++b) {
       bool const synced = schedule.local_sync();
       for (auto const& action : schedule.step()) {
@@ -236,7 +238,7 @@ TEST(DasoSchedule, goes_on_from_a_saved_state_as_it_would_have) {
       if (at == cut) {
         auto const drained = whole.drain();
         EXPECT_TRUE(whole.drained());
-        EXPECT_EQ(whole.drain(), std::vector<DasoAction>{});
+        EXPECT_EQ(whole.drain(), std::vector<Action>{});
         EXPECT_TRUE(drained.empty() ||
                     (drained.size() == 2 && drained[0].kind == Kind::merge && drained[1].kind == Kind::share));
         resumed.load_state(whole.state());

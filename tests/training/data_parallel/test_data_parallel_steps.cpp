@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -303,38 +302,6 @@ TEST(DataParallel, refuses_steps_that_lbfgs_cannot_make) {
   EXPECT_EQ(rule_of([&] { parallel.step(nothing); }), "BadOption");
 }
 
-TEST(DataParallel, sends_narrow_words_and_adds_them_in_f32) {
-  auto const comm = Comm::world();
-  for (auto const type : {torch::kFloat, torch::kDouble, torch::kComplexDouble})
-    for (auto const wire : {training::Wire::bf16, training::Wire::f16}) {
-      Holder holder;
-      auto const a = holder.add("a", torch::zeros({1000}, type));
-      training::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.wire = wire});
-      auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
-      auto const all = torch::randn({comm.num_ranks(), 1000}, generator, torch::kDouble) + 3;
-      // A gradient that one rank has lost must not look like a number.
-      auto mine = all[comm.rank()].clone();
-      if (comm.rank() == 0) mine[7] = std::nan("");
-
-      torch::real((a * mine.to(type)).sum()).backward();
-
-      auto const grad = torch::real(a.grad()).to(torch::kDouble);
-      auto const expected = all.mean(0);
-      auto error = ((grad - expected) / expected.abs()).abs();
-      EXPECT_EQ(a.grad().scalar_type(), type);
-      EXPECT_TRUE(grad[7].isnan().item<bool>());
-      error[7] = 0;
-      EXPECT_LE(error.max().item<double>(), wire == training::Wire::bf16 ? 0.03 : 0.004);
-      EXPECT_GT(error.max().item<double>(), comm.num_ranks() > 1 ? 1e-5 : -1.0);
-      EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, {{"grad", a.grad().nan_to_num()}}); }), "nothing was thrown");
-      // Each rank gives away all parts but its own, and its sum to all: each number twice, in 2 bytes.
-      if (comm.num_ranks() > 1) {
-        EXPECT_EQ(parallel.traffic()[0].messages, 2 * (comm.num_ranks() - 1));
-        EXPECT_LE(parallel.traffic()[0].bytes, 2 * 2 * 1003 * (type == torch::kComplexDouble ? 2 : 1));
-      }
-    }
-}
-
 TEST(DataParallel, counts_what_it_sends) {
   auto const comm = Comm::world();
   Net net;
@@ -399,28 +366,6 @@ TEST(DataParallel, keeps_buffers_equal_by_policy) {
   EXPECT_EQ(stats.count.item<int>(), 1);
 }
 
-TEST(CheckedCalls, make_a_call_that_one_rank_does_not_make_one_error_on_all) {
-  auto const comm = Comm::world();
-  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank disagrees with nobody";
-  Net net;
-  training::DataParallel parallel(
-      *net, {}, {{comm, Reduction::mean}},
-      {.buckets = small_buckets, .checks = training::CheckedCalls::on, .patience_seconds = 10});
-  auto const pass = [&](int step) { loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward(); };
-  for (int step = 0; step < 3; ++step) pass(step);
-  EXPECT_EQ(rule_of([&] { parallel.finalize(); }), "nothing was thrown");
-
-  auto const thrown = thrown_by([&] {
-    if (comm.rank() == 0) pass(3);
-    parallel.finalize();
-  });
-
-  EXPECT_EQ(thrown.rule, "CallDisagreement") << thrown.text;
-  EXPECT_NE(thrown.text.find("iteration 4, bucket 0"), std::string::npos) << thrown.text;
-  EXPECT_NE(thrown.text.find("finalize() after iteration 3"), std::string::npos) << thrown.text;
-  EXPECT_EQ(rule_of([&] { parallel.finalize(); }), "CallDisagreement");
-}
-
 TEST(DataParallel, says_on_stderr_what_it_waits_for) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
@@ -439,79 +384,6 @@ TEST(DataParallel, says_on_stderr_what_it_waits_for) {
   EXPECT_NE(said.find("waits in iteration 1, bucket 0 (gradients of 'last."), std::string::npos) << said;
   EXPECT_NE(said.find("for rank " + std::to_string(comm.num_ranks() - 1)), std::string::npos) << said;
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
-}
-
-TEST(CheckedCalls, name_the_rank_that_does_not_come) {
-  if (std::getenv("GRATICULE_TEST_DELAYS")) GTEST_SKIP() << "delayed messages make more ranks late";
-  auto const comm = Comm::world();
-  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
-  int const missing = comm.num_ranks() - 1;
-  Net net;
-  training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
-                                  {.checks = training::CheckedCalls::on, .patience_seconds = 0.5});
-  auto const begin = std::chrono::steady_clock::now();
-
-  auto const thrown = thrown_by([&] {
-    // It comes when the others have given up.
-    if (comm.rank() == missing) comm.barrier();
-    loss_of(net, part_of(whole_batch(0, comm.num_ranks()), comm)).backward();
-  });
-  if (comm.rank() != missing) comm.barrier();
-
-  EXPECT_EQ(thrown.rule, "StalledExchange");
-  EXPECT_NE(thrown.text.find("waits before iteration 1"), std::string::npos) << thrown.text;
-  EXPECT_NE(thrown.text.find("for the same call of rank " + std::to_string(missing)), std::string::npos) << thrown.text;
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
-  // What the missing rank may send later is received into memory of its own.
-  test::forgive_left_objects();
-}
-
-/// Seconds after which the others end with `StalledExchange` when one rank does not come to `late` of these: iterations
-/// 1 to 5, and `finalize()`.
-void expect_watched(int late, int missing) {
-  auto const comm = Comm::world();
-  Net net;
-  training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
-                                  {.checks = training::CheckedCalls::on, .patience_seconds = 1});
-  auto const pass = [&](int step) { loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward(); };
-  auto const begin = std::chrono::steady_clock::now();
-  Comm const aside(comm.handle());
-
-  auto const thrown = thrown_by([&] {
-    for (int step = 0; step < 5; ++step) {
-      // It comes when the others have given up.
-      if (step == late && comm.rank() == missing) aside.barrier();
-      pass(step);
-    }
-    if (late == 5 && comm.rank() == missing) aside.barrier();
-    parallel.finalize();
-  });
-  double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (comm.rank() != missing) aside.barrier();
-
-  // Rank 0 compares the calls: when it is late itself, nobody is there to tell it so.
-  if (comm.rank() != missing || missing != 0) {
-    EXPECT_EQ(thrown.rule, "StalledExchange") << thrown.text;
-    auto const who = missing == 0 ? std::string("for rank 0") : "for the same call of rank " + std::to_string(missing);
-    EXPECT_NE(thrown.text.find(who), std::string::npos) << thrown.text;
-  }
-  EXPECT_EQ(thrown.text.find("checksum"), std::string::npos) << thrown.text;
-  EXPECT_GE(seconds, 0.9);
-  if (comm.rank() != missing && missing == 0) {
-    EXPECT_NE(thrown.text.find(" for 1 s"), std::string::npos) << thrown.text;
-  }
-  test::forgive_left_objects();
-}
-
-TEST(CheckedCalls, watch_every_iteration_with_the_patience_that_was_asked_for) {
-  if (std::getenv("GRATICULE_TEST_DELAYS")) GTEST_SKIP() << "delayed messages make more ranks late";
-  auto const comm = Comm::world();
-  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
-  for (int const late : {0, 1, 4, 5})
-    for (int const missing : {0, comm.num_ranks() - 1}) {
-      SCOPED_TRACE("missing rank " + std::to_string(missing) + " in call " + std::to_string(late));
-      expect_watched(late, missing);
-    }
 }
 
 TEST(DataParallel, names_a_parameter_that_has_changed_its_shape) {

@@ -2,8 +2,10 @@
 #include <graticule/repartition/node_memory.hpp>
 
 #include "data_parallel/team_sum.hpp"
+#include "environment.hpp"
 #include "expect_error.hpp"
 #include "no_files.hpp"
+#include "numbers.hpp"
 #include "pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +13,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <thread>
@@ -22,6 +23,7 @@ namespace graticule {
 namespace test_team_sum {
 
 using test::rule_of;
+using test::same_bits;
 using training::SumOrder;
 using training::Wire;
 using training::detail::TeamSum;
@@ -57,11 +59,6 @@ torch::Tensor expected_sum(Comm const& comm, Index numel, torch::ScalarType type
 
 void finish(TeamSum& sum) {
   while (!sum.advance()) std::this_thread::yield();
-}
-
-bool same_bits(torch::Tensor const& a, torch::Tensor const& b) {
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
 struct Kind {
@@ -233,12 +230,10 @@ TEST(TeamSum, refuses_a_transport_that_one_rank_does_not_know_on_all_ranks) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank sends nothing";
   TeamSum sum(comm, torch::kFloat, Wire::own, SumOrder::by_rank);
-  std::string const kept = told_to_send_messages() ? "p2p" : "";
-  if (comm.rank() == 0) setenv("GRATICULE_TRANSPORT", "pigeon", 1);
+  std::optional<test::WithVariable> transport;
+  if (comm.rank() == 0) transport.emplace("GRATICULE_TRANSPORT", "pigeon");
 
   EXPECT_EQ(rule_of([&] { TeamSum::share_on_node(comm, {{&sum, 10}}); }), "BadOption");
-
-  setenv("GRATICULE_TRANSPORT", kept.c_str(), 1);
 }
 
 }  // namespace test_team_sum

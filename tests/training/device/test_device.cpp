@@ -21,6 +21,7 @@
 #include "expect_error.hpp"
 #include "faulty_device.hpp"
 #include "guarded_torch.hpp"
+#include "numbers.hpp"
 #include "pmpi_shim.hpp"
 #include "replicated_net.hpp"
 #include "shards.hpp"
@@ -31,7 +32,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -54,6 +54,7 @@ using test::GuardedDevice;
 using test::needs_guarded_device;
 using test::new_test_stream;
 using test::random_tensor;
+using test::same_bits;
 using test::StreamScope;
 using test::test_torch_device;
 using torch::Tensor;
@@ -71,16 +72,10 @@ void expect_as_on_host(std::function<std::vector<Tensor>(torch::Device const&)> 
     EXPECT_LE(difference(found[i].detach().cpu(), expected[i].detach()), 1e-12) << "result " << i;
 }
 
-nn::Domain bands() {
-  auto const comm = test::world();
-  return {comm, ProcessGrid{comm.num_ranks(), 1}};
-}
-
 TEST(DeviceTraining, losses_are_those_of_the_host) {
-  auto const domain = bands();
+  auto const domain = test::bands(test::world());
   std::mt19937 random(4);
-  auto const rows = test::random_cuts(random, 7, domain.grid().extent(0));
-  test::Part const part(domain, rows, Cuts{6});
+  test::Part const part(domain, test::random_field_cuts(domain, random, {7, 6}));
   auto const p = part.of(random_tensor(random, {2, 3, 7, 6}));
   auto const t = part.of(random_tensor(random, {2, 3, 7, 6}));
   using Loss = std::function<Tensor(Tensor const&, Tensor const&)>;
@@ -107,7 +102,7 @@ TEST(DeviceTraining, losses_are_those_of_the_host) {
 }
 
 TEST(DeviceTraining, repartitions_are_those_of_the_host) {
-  auto const domain = bands();
+  auto const domain = test::bands(test::world());
   int const num_ranks = domain.comm().num_ranks();
   auto const own = torch::arange(24.0 * num_ranks, torch::kDouble)
                        .view({2 * num_ranks, 3, 4})
@@ -123,10 +118,9 @@ TEST(DeviceTraining, repartitions_are_those_of_the_host) {
 }
 
 TEST(DeviceTraining, steps_of_a_sharded_network_are_those_of_the_host) {
-  auto const domain = bands();
+  auto const domain = test::bands(test::world());
   std::mt19937 random(2);
-  auto const rows = test::random_cuts(random, 7, domain.grid().extent(0));
-  test::Part const part(domain, rows, Cuts{6});
+  test::Part const part(domain, test::random_field_cuts(domain, random, {7, 6}));
   auto const x = part.of(random_tensor(random, {2, 1, 7, 6}));
   auto const target = part.of(random_tensor(random, {2, 1, 7, 6}));
   auto const weights = std::vector{random_tensor(random, {4, 1, 3, 3}), random_tensor(random, {1, 4, 3, 3})};
@@ -165,49 +159,43 @@ TEST(DeviceTraining, steps_of_a_sharded_network_are_those_of_the_host) {
   });
 }
 
-TEST(DeviceTraining, gradients_of_data_parallel_networks_are_those_of_the_host) {
-  auto const comm = test::world();
-  torch::manual_seed(7);
-  test::Net const first;
-  for (auto const order : {training::SumOrder::any, training::SumOrder::by_rank})
-    for (auto const wait : {training::GradientWait::in_backward, training::GradientWait::late})
-      expect_as_on_host([&](torch::Device const& device) {
-        auto net = test::copy_of(first);
-        test::move_to(*net, device);
-        training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
-                                        {.wait = wait, .order = order, .buckets = test::small_buckets});
-        std::vector<Tensor> results;
-        for (int step = 0; step < 3; ++step) {
-          auto batch = test::part_of(test::whole_batch(step, 4 * comm.num_ranks()), comm);
-          net->zero_grad();
-          test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
-          parallel.synchronize();
-          for (auto const& parameter : net->parameters()) results.push_back(parameter.grad().clone());
-        }
-        return results;
-      });
-}
-
-TEST(DeviceTraining, gradients_as_thin_matrices_are_those_of_the_host) {
+/// Gradients of a replicated network after each of some backwards.
+void expect_gradients_as_on_host(training::DataParallelOptions const& options, int num_steps) {
   auto const comm = test::world();
   torch::manual_seed(7);
   test::Net const first;
   expect_as_on_host([&](torch::Device const& device) {
     auto net = test::copy_of(first);
     test::move_to(*net, device);
-    training::DataParallel parallel(
-        *net, {}, {{comm, Reduction::mean}},
-        {.buckets = test::small_buckets,
-         .low_rank = training::LowRankGradients{.rank = 1, .least_saving = 1, .first_iterations = 1}});
+    training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, options);
     std::vector<Tensor> results;
-    for (int step = 0; step < 4; ++step) {
+    for (int step = 0; step < num_steps; ++step) {
       auto batch = test::part_of(test::whole_batch(step, 4 * comm.num_ranks()), comm);
       net->zero_grad();
       test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
+      if (options.wait == training::GradientWait::late) parallel.synchronize();
       for (auto const& parameter : net->parameters()) results.push_back(parameter.grad().clone());
     }
     return results;
   });
+}
+
+TEST(DeviceTraining, gradients_of_data_parallel_networks_are_those_of_the_host) {
+  for (auto const order : {training::SumOrder::any, training::SumOrder::by_rank})
+    for (auto const wait : {training::GradientWait::in_backward, training::GradientWait::late})
+      expect_gradients_as_on_host({.wait = wait, .order = order, .buckets = test::small_buckets}, 3);
+}
+
+TEST(DeviceTraining, gradients_as_thin_matrices_are_those_of_the_host) {
+  expect_gradients_as_on_host(
+      {.buckets = test::small_buckets,
+       .low_rank = training::LowRankGradients{.rank = 1, .least_saving = 1, .first_iterations = 1}},
+      4);
+}
+
+TEST(DeviceTraining, gradients_in_narrow_messages_are_those_of_the_host) {
+  for (auto const wire : {training::Wire::bf16, training::Wire::f16})
+    expect_gradients_as_on_host({.wire = wire, .buckets = test::small_buckets}, 1);
 }
 
 TEST(DeviceTraining, a_backward_that_fails_on_one_rank_is_reported_on_all) {
@@ -324,11 +312,6 @@ Summed sum_on(torch::Device const& device, Travels how, torch::ScalarType type, 
   return result;
 }
 
-bool same_bits(Tensor const& a, Tensor const& b) {
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
 TEST(DeviceSums, add_on_the_device_with_the_bits_of_the_host) {
   auto const comm = test::world();
   bool const adds = comm.num_ranks() > 1;
@@ -370,20 +353,17 @@ TEST(DeviceSums, are_found_to_be_read_too_early_in_a_stream_that_does_not_wait) 
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank sums nothing";
   auto const expected = sum_on(torch::kCPU, Travels::by_messages, torch::kDouble, training::Wire::own, 100);
   auto const device = test_torch_device();
-  auto const before = GuardedDevice::instance().schedule();
-  GuardedDevice::instance().set_schedule(test::Schedule::late);
+  test::Scheduled const scheduled(test::Schedule::late);
 
   auto const found = sum_on(device, Travels::by_messages, torch::kDouble, training::Wire::own, 100, /*joined=*/false);
 
-  GuardedDevice::instance().set_schedule(before);
   EXPECT_FALSE(same_bits(found.values, expected.values));
 }
 
 TEST(DeviceTraining, transforms_of_the_sphere_and_their_losses_are_those_of_the_host) {
-  auto const domain = bands();
+  auto const domain = test::bands(test::world());
   std::mt19937 random(6);
-  auto const rows = test::random_cuts(random, 9, domain.grid().extent(0));
-  test::Part const part(domain, rows, Cuts{12});
+  test::Part const part(domain, test::random_field_cuts(domain, random, {9, 12}));
   auto const own = part.of(random_tensor(random, {2, 2, 9, 12}));
   auto const target = part.of(random_tensor(random, {2, 2, 9, 12}));
   for (auto const grid : {nn::LatitudeGrid::gaussian, nn::LatitudeGrid::both_poles}) {
@@ -401,10 +381,9 @@ TEST(DeviceTraining, transforms_of_the_sphere_and_their_losses_are_those_of_the_
 }
 
 TEST(DeviceTraining, convolutions_by_waves_are_those_of_the_host) {
-  auto const domain = bands();
+  auto const domain = test::bands(test::world());
   std::mt19937 random(7);
-  auto const rows = test::random_cuts(random, 8, domain.grid().extent(0));
-  test::Part const part(domain, rows, Cuts{12});
+  test::Part const part(domain, test::random_field_cuts(domain, random, {8, 12}));
   auto const own = part.of(random_tensor(random, {1, 2, 8, 12}));
   auto const run = [&](auto const& make, torch::Device const& device) {
     torch::manual_seed(3);
@@ -431,10 +410,9 @@ TEST(DeviceTraining, convolutions_by_waves_are_those_of_the_host) {
 }
 
 TEST(DeviceTraining, rollouts_with_and_without_checkpoints_are_those_of_the_host) {
-  auto const domain = bands();
+  auto const domain = test::bands(test::world());
   std::mt19937 random(8);
-  auto const rows = test::random_cuts(random, 7, domain.grid().extent(0));
-  test::Part const part(domain, rows, Cuts{6});
+  test::Part const part(domain, test::random_field_cuts(domain, random, {7, 6}));
   auto const own = part.of(random_tensor(random, {1, 2, 7, 6}));
   auto const weight = random_tensor(random, {2, 2, 3, 3}) * 0.2;
   for (int const steps_together : {0, 2})
@@ -546,24 +524,6 @@ TEST(DeviceTraining, a_saved_training_goes_on_with_the_same_bits_on_the_host_and
     EXPECT_EQ(other->weight.device(), to);
     EXPECT_LE(difference(other->weight.detach().cpu(), net->weight.detach().cpu()), tolerance);
   }
-}
-
-TEST(DeviceTraining, gradients_in_narrow_messages_are_those_of_the_host) {
-  auto const comm = test::world();
-  torch::manual_seed(7);
-  test::Net const first;
-  for (auto const wire : {training::Wire::bf16, training::Wire::f16})
-    expect_as_on_host([&](torch::Device const& device) {
-      auto net = test::copy_of(first);
-      test::move_to(*net, device);
-      training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
-                                      {.wire = wire, .buckets = test::small_buckets});
-      auto batch = test::part_of(test::whole_batch(0, 4 * comm.num_ranks()), comm);
-      test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
-      std::vector<Tensor> results;
-      for (auto const& parameter : net->parameters()) results.push_back(parameter.grad().clone());
-      return results;
-    });
 }
 
 }  // namespace test_device

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/detail/scatter_nested.hpp>
 #include <graticule/training/replicas/replication.hpp>
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 
@@ -300,11 +301,11 @@ TEST(Replicate, runs_as_documented) {
 }
 
 TEST(ScatterNested, wants_one_input_for_each_copy) {
-  auto const fixed = [](std::size_t count) -> training::InputScatter {
+  auto const fixed = [](std::size_t count) -> training::detail::InputScatter {
     return [count](IValue const& input, int /*num_copies*/) { return std::vector<IValue>(count, input); };
   };
-  EXPECT_EQ(training::scatter_nested(fixed(3), IValue(1.0), 3).size(), 3U);
-  EXPECT_EQ(rule_of([&] { (void)training::scatter_nested(fixed(2), IValue(1.0), 3); }), "ReplicaMismatch");
+  EXPECT_EQ(training::detail::scatter_nested(fixed(3), IValue(1.0), 3).size(), 3U);
+  EXPECT_EQ(rule_of([&] { (void)training::detail::scatter_nested(fixed(2), IValue(1.0), 3); }), "ReplicaMismatch");
 }
 
 }  // namespace test_replication

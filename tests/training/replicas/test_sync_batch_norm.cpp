@@ -4,6 +4,7 @@
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 
 #include "expect_error.hpp"
+#include "numbers.hpp"
 #include "pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
@@ -18,13 +19,9 @@ namespace graticule {
 namespace test_sync_batch_norm {
 
 namespace tn = torch::nn;
+using test::numbers;
 using test::rule_of;
 using test::thrown_by;
-
-torch::Tensor numbers(std::uint64_t seed, std::vector<std::int64_t> const& sizes) {
-  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed);
-  return torch::randn(sizes, generator, torch::dtype(torch::kDouble));
-}
 
 double difference(torch::Tensor const& a, torch::Tensor const& b) {
   EXPECT_EQ(a.sizes(), b.sizes());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/training/detail/sharded_state.hpp>
 #include <graticule/training/sharded/checkpoint_state.hpp>
 #include <graticule/training/state/model.hpp>
 
@@ -52,7 +53,7 @@ TEST(ShardedState, names_the_rows_of_each_rank) {
   training::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
   auto const whole = Model(4).state();
 
-  auto const entries = training::sharded_state(sharded);
+  auto const entries = training::detail::sharded_state(sharded);
 
   ASSERT_EQ(entries.size(), whole.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/training/data_parallel/wrapper.hpp>
-#include <graticule/training/sharded/clip.hpp>
+#include <graticule/training/detail/clip.hpp>
 
 #include "expect_error.hpp"
 #include "replicated_net.hpp"
@@ -49,30 +49,31 @@ TEST(ClipGradients, counts_parts_of_a_parameter_over_their_team) {
   whole.mutable_grad() = torch::tensor({3.0, 4.0}, torch::kDouble);
   part.mutable_grad() = torch::full({comm.rank()}, 2.0, torch::kDouble);
   double const num_parts = comm.num_ranks() * (comm.num_ranks() - 1) / 2.0;
-  std::vector<training::ClippedPart> const parts{{{{"whole", whole}}, {}}, {{{"part", part}}, {comm}}};
+  std::vector<training::detail::ClippedPart> const parts{{{{"whole", whole}}, {}}, {{{"part", part}}, {comm}}};
 
-  EXPECT_NEAR(training::clip_gradients(parts, 1), std::sqrt(25 + 4 * num_parts), 1e-12);
+  EXPECT_NEAR(training::detail::clip_gradients(parts, 1), std::sqrt(25 + 4 * num_parts), 1e-12);
 
   part.mutable_grad() = torch::full({comm.rank()}, comm.rank() == comm.num_ranks() - 1 ? std::nan("") : 1.0);
   if (comm.num_ranks() > 1) {
-    EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, 1, 2, training::NonFinite::refused); }), "NotFinite");
+    EXPECT_EQ(rule_of([&] { training::detail::clip_gradients(parts, 1, 2, training::NonFinite::refused); }),
+              "NotFinite");
   }
-  EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, -1); }), "BadOption");
+  EXPECT_EQ(rule_of([&] { training::detail::clip_gradients(parts, -1); }), "BadOption");
 }
 
 TEST(ClipGradients, leaves_gradients_that_are_short_enough_or_refused) {
   Holder holder;
   auto const whole = holder.add("whole", torch::zeros({2}, torch::kDouble));
   whole.mutable_grad() = torch::tensor({3.0, 4.0}, torch::kDouble);
-  std::vector<training::ClippedPart> const parts{{{{"whole", whole}}, {}}};
+  std::vector<training::detail::ClippedPart> const parts{{{{"whole", whole}}, {}}};
 
-  EXPECT_NEAR(training::clip_gradients(parts, 6), 5, 1e-15);
+  EXPECT_NEAR(training::detail::clip_gradients(parts, 6), 5, 1e-15);
   EXPECT_TRUE(torch::equal(whole.grad(), torch::tensor({3.0, 4.0}, torch::kDouble)));
 
   whole.mutable_grad() = torch::tensor({std::nan(""), 4.0}, torch::kDouble);
-  EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, 1, 2, training::NonFinite::refused); }), "NotFinite");
+  EXPECT_EQ(rule_of([&] { training::detail::clip_gradients(parts, 1, 2, training::NonFinite::refused); }), "NotFinite");
   EXPECT_EQ(whole.grad()[1].item<double>(), 4);
-  EXPECT_TRUE(std::isnan(training::clip_gradients(parts, 1)));
+  EXPECT_TRUE(std::isnan(training::detail::clip_gradients(parts, 1)));
 }
 
 }  // namespace test_clip

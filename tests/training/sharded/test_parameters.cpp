@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/teams.hpp>
-#include <graticule/training/sharded/managed.hpp>
+#include <graticule/training/detail/managed.hpp>
+#include <graticule/training/detail/shard_rule.hpp>
 #include <graticule/training/sharded/parameters.hpp>
-#include <graticule/training/sharded/rule.hpp>
 
 #include "expect_error.hpp"
 #include "sharded_net.hpp"
@@ -301,7 +301,7 @@ TEST(ShardedParameters, give_the_model_back_whole) {
   {
     training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
     EXPECT_TRUE(training::is_managed(*net));
-    EXPECT_TRUE(training::uses_original_parameters(*net->first->enter));
+    EXPECT_TRUE(training::detail::uses_original_parameters(*net->first->enter));
     sharded.unwrap();
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/sharded/rule.hpp>
+#include <graticule/training/detail/shard_rule.hpp>
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ TEST(ShardRule, gives_the_last_ranks_fewer_rows_then_none) {
   struct Case {
     std::int64_t num_rows;
     int num_ranks;
-    std::vector<training::ShardRows> rows;
+    std::vector<training::detail::ShardRows> rows;
   };
   std::vector<Case> const cases{{5, 4, {{0, 2}, {2, 4}, {4, 5}, {5, 5}}},
                                 {6, 3, {{0, 2}, {2, 4}, {4, 6}}},
@@ -20,21 +20,18 @@ TEST(ShardRule, gives_the_last_ranks_fewer_rows_then_none) {
                                 {0, 2, {{0, 0}, {0, 0}}},
                                 {9, 1, {{0, 9}}}};
   for (auto const& [num_rows, num_ranks, rows] : cases) {
-    auto const cuts = training::shard_cuts(num_rows, num_ranks);
-    for (int r = 0; r < num_ranks; ++r) {
-      EXPECT_EQ(training::shard_rows(num_rows, num_ranks, r), rows[std::size_t(r)]) << num_rows << " rows, rank " << r;
-      EXPECT_EQ(cuts.lo(r), rows[std::size_t(r)].lo);
-      EXPECT_EQ(cuts.hi(r), rows[std::size_t(r)].hi);
-    }
+    for (int r = 0; r < num_ranks; ++r)
+      EXPECT_EQ(training::detail::shard_rows(num_rows, num_ranks, r), rows[std::size_t(r)])
+          << num_rows << " rows, rank " << r;
   }
 }
 
 TEST(ShardRule, counts_a_tensor_without_axes_as_one_row) {
-  EXPECT_EQ(training::num_rows_of(torch::zeros({})), 1);
-  EXPECT_EQ(training::num_rows_of(torch::zeros({7})), 7);
-  EXPECT_EQ(training::num_rows_of(torch::zeros({0, 3})), 0);
-  EXPECT_EQ(training::num_rows_of(torch::zeros({4, 3, 2})), 4);
-  EXPECT_EQ((training::ShardRows{3, 8}).size(), 5);
+  EXPECT_EQ(training::detail::num_rows_of(torch::zeros({})), 1);
+  EXPECT_EQ(training::detail::num_rows_of(torch::zeros({7})), 7);
+  EXPECT_EQ(training::detail::num_rows_of(torch::zeros({0, 3})), 0);
+  EXPECT_EQ(training::detail::num_rows_of(torch::zeros({4, 3, 2})), 4);
+  EXPECT_EQ((training::detail::ShardRows{3, 8}).size(), 5);
 }
 
 }  // namespace test_rule

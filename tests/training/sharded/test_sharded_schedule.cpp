@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // When units are gathered and released, and how much memory that takes.
 #include <graticule/nn_bridge/model/rollout.hpp>
+#include <graticule/training/detail/shard_rule.hpp>
 #include <graticule/training/sharded/parameters.hpp>
-#include <graticule/training/sharded/rule.hpp>
 
 #include "expect_error.hpp"
 #include "sharded_net.hpp"
@@ -160,7 +160,7 @@ TEST(ShardedSchedule, keeps_parts_in_groups_for_the_backward) {
         layers.ptr(), {comm, nn::Reduction::mean},
         {.between_passes = training::BetweenPasses::in_groups, .ranks_per_group = ranks});
     auto const forward = [&] { return sharded.forward([&] { return layers->forward(torch::ones({2, 5})); }); };
-    auto const mine = training::shard_rows(5, ranks, comm.rank() % ranks).size();
+    auto const mine = training::detail::shard_rows(5, ranks, comm.rank() % ranks).size();
     for (int step = 0; step < 2; ++step) {
       auto const loss = forward().sum();
       // Rows of four weights and biases, of f32.

@@ -3,9 +3,9 @@
 #include <graticule/partition/teams.hpp>
 #include <graticule/training/daso/averaging.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
-#include <graticule/training/sharded/managed.hpp>
+#include <graticule/training/detail/managed.hpp>
+#include <graticule/training/detail/shard_rule.hpp>
 #include <graticule/training/sharded/parameters.hpp>
-#include <graticule/training/sharded/rule.hpp>
 
 #include "expect_error.hpp"
 #include "sharded_net.hpp"
@@ -165,7 +165,7 @@ TEST(ShardedParameters, are_cut_once_and_marked) {
               "WrongState");
     for (auto const& module : net->modules()) {
       EXPECT_EQ(training::is_managed(*module), module != net->head.ptr()) << module->name();
-      EXPECT_EQ(training::uses_original_parameters(*module), module != net->head.ptr());
+      EXPECT_EQ(training::detail::uses_original_parameters(*module), module != net->head.ptr());
     }
     EXPECT_FALSE(training::is_managed(*other));
     EXPECT_EQ(sharded.parameters().size(), net->parameters().size() - 2);
@@ -232,7 +232,7 @@ TEST(ShardedParameters, take_gradients_from_all_modules_of_a_unit_that_share_the
   sharded.forward([&] { return model->forward(x); }).square().sum().backward();
 
   ASSERT_EQ(sharded.parameters().size(), 1U);
-  auto const rows = training::shard_rows(5, comm.num_ranks(), comm.rank());
+  auto const rows = training::detail::shard_rows(5, comm.num_ranks(), comm.rank());
   auto const expected = serial->parameters().front().grad().narrow(0, rows.lo, rows.size());
   EXPECT_TRUE(torch::allclose(sharded.parameters().front().grad(), expected, 1e-13));
 }

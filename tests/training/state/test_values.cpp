@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/state/values.hpp>
+#include <graticule/training/detail/values.hpp>
 
 #include "expect_error.hpp"
 
@@ -11,8 +11,8 @@ namespace graticule {
 namespace test_values {
 
 using test::thrown_by;
-using training::value_of;
 using training::Values;
+using training::detail::value_of;
 
 TEST(Values, are_found_by_name_and_type) {
   Values const values{{"epoch", Index(3)}, {"best", 0.5}, {"kind", std::string("Adam")}};
@@ -31,7 +31,7 @@ TEST(Values, are_found_by_name_and_type) {
 
 TEST(Values, below_a_prefix_are_those_that_the_prefix_was_given_to) {
   Values const own{{"epoch", Index(3)}, {"a/b", 0.5}};
-  auto all = training::with_prefix("daso/", own);
+  auto all = training::detail::with_prefix("daso/", own);
   all.emplace("das", Index(1));
   all.emplace("epoch", Index(2));
 

@@ -2,6 +2,8 @@
 #include <graticule/models/calendar.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "time_parts.hpp"
+
 #include <array>
 #include <cctype>
 #include <charconv>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/description.hpp>
 
+#include "checkpoint_parts.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

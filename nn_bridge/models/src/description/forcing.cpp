@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/detail/zenith.hpp>
 #include <graticule/models/forcing.hpp>
 #include <graticule/partition/error.hpp>
 
 #include "radians.hpp"
+#include "time_parts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -106,7 +108,7 @@ std::vector<std::string> forcing_channels(std::vector<Forcing> const& forcings) 
   return names;
 }
 
-double cosine_of_zenith(Seconds time, double latitude, double longitude) {
+double detail::cosine_of_zenith(Seconds time, double latitude, double longitude) {
   return zenith(sun_at(time), latitude, longitude);
 }
 

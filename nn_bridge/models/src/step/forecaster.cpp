@@ -4,6 +4,7 @@
 #include <graticule/partition/cuts.hpp>
 #include <graticule/training/state/model.hpp>
 
+#include "description/checkpoint_parts.hpp"
 #include "scale_filter.hpp"
 
 #include <stdlib.h>

@@ -104,8 +104,9 @@ void Stepper::make_derivative_factors(Cells const& cells) {
     double const to_north = description_.values[c].scale / description_.north_scales[c];
     for (Index i = cells.box.lo(0); i < cells.box.hi(0); ++i) {
       *north_out++ = to_north * inverse(metres_between_rows(cells.grid, i));
+      double const cosine = bounded_cosine(cells.grid, i);
       for (Index j = cells.box.lo(1); j < cells.box.hi(1); ++j) {
-        double const distance = metres_between_columns(cells.grid, i, j);
+        double const distance = metres_on_row(cells.grid, cosine, j);
         *east_out++ =
             to_east * inverse(std::copysign(std::max(std::abs(distance), least_distance(cells.grid, i)), distance));
       }

@@ -46,8 +46,8 @@ std::vector<Extent> read_extents(Json const& object, char const* key, std::strin
   return extents;
 }
 
-std::vector<ModuleFrame> read_modules(std::string_view stack) {
-  std::vector<ModuleFrame> frames;
+std::vector<Node::Module> read_modules(std::string_view stack) {
+  std::vector<Node::Module> frames;
   while (!stack.empty()) {
     auto const end = stack.find(';');
     std::string_view const entry = stack.substr(0, end);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
+#include <graticule/program/detail/check_operators.hpp>
 #include <graticule/program/operators.hpp>
 
 #include <algorithm>
@@ -243,7 +244,7 @@ std::optional<OperatorClass> operator_class(std::string_view target) {
   return found == operators().end() ? std::nullopt : std::optional(found->second);
 }
 
-void check_operators(ExportedGraph const& program) {
+void detail::check_operators(ExportedGraph const& program) {
   check_graph(program.graph);
   for (OutputSpec const& output : program.outputs) {
     if (output.kind == OutputSpec::Kind::parameter_mutation) {

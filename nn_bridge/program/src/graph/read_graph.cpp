@@ -140,8 +140,8 @@ void check_signature(ExportedGraph const& program) {
   check_same(program.outputs, program.graph.outputs, "output");
 }
 
-std::map<std::string, Range> read_ranges(Json const& json) {
-  std::map<std::string, Range> ranges;
+std::map<std::string, ExportedGraph::Range> read_ranges(Json const& json) {
+  std::map<std::string, ExportedGraph::Range> ranges;
   for (auto const& [symbol, bounds] : detail::table(json, "range_constraints", "the program").items()) {
     std::string const place = "range_constraints of '" + symbol + "'";
     auto const bound = [&bounds = bounds, &place](char const* key) -> std::optional<std::int64_t> {

@@ -69,7 +69,7 @@ bool bind(Extent const& extent, std::int64_t size, std::string const& found, Sym
   return true;
 }
 
-void check_range(std::string const& symbol, Range const& range, Symbols const& symbols) {
+void check_range(std::string const& symbol, ExportedGraph::Range const& range, Symbols const& symbols) {
   auto const value = Expression(symbol).evaluate(lookup_in(symbols));
   if (value && ((range.min && *value < *range.min) || (range.max && *value > *range.max))) {
     bad_input("the size " + symbol + " is " + std::to_string(*value) + ", and the program was exported for " +

@@ -24,7 +24,7 @@ Interval common(Interval const& a, Interval const& b) {
 
 // The bounds of the first field where the extent is the same.
 std::vector<std::int64_t> bounds_for(std::vector<std::int64_t> const& first, std::int64_t extent) {
-  return first.back() == extent ? first : balanced_cut(0, extent, static_cast<std::int64_t>(first.size()) - 1).bounds;
+  return first.back() == extent ? first : Cut::balanced(0, extent, static_cast<std::int64_t>(first.size()) - 1).bounds;
 }
 
 // One field between its blocks and its bands.

@@ -53,7 +53,7 @@ Digit digit_of(Cut const& cut) {
   return stride == 0 ? Digit{} : Digit{stride, cut.period / stride};
 }
 
-Cut balanced_cut(std::int64_t axis, std::int64_t extent, std::int64_t num_ranks, std::int64_t stride) {
+Cut Cut::balanced(std::int64_t axis, std::int64_t extent, std::int64_t num_ranks, std::int64_t stride) {
   Cut cut{axis, extent, {}};
   std::int64_t const units = extent / stride;
   for (std::int64_t rank = 0; rank <= num_ranks; ++rank) {
@@ -63,14 +63,14 @@ Cut balanced_cut(std::int64_t axis, std::int64_t extent, std::int64_t num_ranks,
   return cut;
 }
 
-std::int64_t owned_extent(Cut const& cut, std::int64_t extent, std::int64_t rank) {
-  return extent == 0 ? 0 : extent / cut.period * (cut.bounds[index(rank + 1)] - cut.bounds[index(rank)]);
+std::int64_t Cut::owned_extent(std::int64_t extent, std::int64_t rank) const {
+  return extent == 0 ? 0 : extent / period * (bounds[index(rank + 1)] - bounds[index(rank)]);
 }
 
-std::vector<std::int64_t> owned_indices(Cut const& cut, std::int64_t extent, std::int64_t rank) {
+std::vector<std::int64_t> Cut::owned_indices(std::int64_t extent, std::int64_t rank) const {
   std::vector<std::int64_t> indices;
-  for (std::int64_t start = 0; start < extent; start += cut.period) {
-    for (std::int64_t i = cut.bounds[index(rank)]; i < cut.bounds[index(rank + 1)]; ++i) {
+  for (std::int64_t start = 0; start < extent; start += period) {
+    for (std::int64_t i = bounds[index(rank)]; i < bounds[index(rank + 1)]; ++i) {
       indices.push_back(start + i);
     }
   }
@@ -80,7 +80,7 @@ std::vector<std::int64_t> owned_indices(Cut const& cut, std::int64_t extent, std
 Shape local_shape(Shape const& shape, std::optional<Cut> const& cut, std::int64_t rank) {
   Shape local = shape;
   if (cut) {
-    local[index(cut->axis)] = owned_extent(*cut, shape[index(cut->axis)], rank);
+    local[index(cut->axis)] = cut->owned_extent(shape[index(cut->axis)], rank);
   }
   return local;
 }
@@ -178,17 +178,17 @@ std::optional<Cut> through_slice(Cut const& cut, std::int64_t extent, std::int64
   return size == 0 ? std::nullopt : std::optional(result);
 }
 
-std::string describe(Cut const& cut, std::int64_t extent) {
-  Digit const digit = digit_of(cut);
-  std::string text = "axis " + std::to_string(cut.axis);
+std::string Cut::describe(std::int64_t extent) const {
+  Digit const digit = digit_of(*this);
+  std::string text = "axis " + std::to_string(axis);
   std::int64_t unit = 1;
-  if (cut.period != extent) {
+  if (period != extent) {
     unit = digit.stride;
-    text += ", digit of stride " + std::to_string(unit) + " and size " + std::to_string(cut.period / unit) + ",";
+    text += ", digit of stride " + std::to_string(unit) + " and size " + std::to_string(period / unit) + ",";
   }
   text += " at ";
-  for (std::size_t i = 0; i < cut.bounds.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(cut.bounds[i] / unit);
+  for (std::size_t i = 0; i < bounds.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(bounds[i] / unit);
   }
   return text;
 }

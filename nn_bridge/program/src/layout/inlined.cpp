@@ -27,7 +27,7 @@ class Inliner {
   void run_subgraph(Graph const& graph, Node const& node, std::size_t place, std::map<ValueId, ValueId>& ids);
   ValueId detached(Node const& node, ValueId source);
 
-  std::optional<CastRegion> casts_;  // around the nodes that are copied
+  std::optional<Node::Casts> casts_;  // around the nodes that are copied
 };
 
 template <typename F>
@@ -91,8 +91,8 @@ bool flag_at(Node const& node, std::size_t place) {
 }
 
 // (device, type or none, enabled, cached, graph, operands...)
-CastRegion casts_of(Node const& node) {
-  CastRegion casts{.enabled = flag_at(node, 2), .dtype = Dtype::unknown, .cached = flag_at(node, 3)};
+Node::Casts casts_of(Node const& node) {
+  Node::Casts casts{.enabled = flag_at(node, 2), .dtype = Dtype::unknown, .cached = flag_at(node, 3)};
   auto const* const dtype = node.inputs.size() > 1 ? std::get_if<Dtype>(&node.inputs[1].value) : nullptr;
   if (dtype != nullptr) {
     casts.dtype = *dtype;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/check_operators.hpp>
 
 #include "blocks.hpp"
 #include "constants.hpp"
@@ -86,7 +86,7 @@ class Planner {
 
 Planner::Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options)
     : sizes_(&sizes), options_(options), outputs_(program.outputs) {
-  check_operators(program);
+  detail::check_operators(program);
   auto const written =
       detail::without_overwriting(inlined(program.graph), sizes, detail::switches_gradients_off(program.graph));
   plan_.graph = detail::with_open_shuffles(written, sizes);
@@ -113,7 +113,7 @@ Placement Planner::caller_cut(Shape const& shape) const {
   if (shape[index(axis)] == rows_ && !options_.bounds.empty()) {
     return Cut{axis, rows_, options_.bounds};
   }
-  return balanced_cut(axis, shape[index(axis)], options_.num_ranks);
+  return Cut::balanced(axis, shape[index(axis)], options_.num_ranks);
 }
 
 void Planner::place_inputs(ExportedGraph const& program) {

@@ -7,6 +7,7 @@
 
 #include "pull.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,6 +46,10 @@ struct NodeRule {
 /// The rule of a node; nothing for a node without tensors among its results.
 /// @throws Error `RefusedProgram` with operator, module path, source line and advice
 [[nodiscard]] std::optional<NodeRule> node_rule(Graph const& graph, Node const& node, Sizes const& sizes);
+
+/// Where a result of the node is: results without the cut axis, as the statistics of a norm, are whole on every rank.
+[[nodiscard]] Placement result_placement(NodePlan const& node, std::vector<Shape> const& result_shapes,
+                                         std::size_t result);
 
 /// The graph with the nodes of its subgraphs in the place of the nodes that run them.
 /// @throws Error `RefusedProgram` for a subgraph whose arguments do not match

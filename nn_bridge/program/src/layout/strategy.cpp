@@ -96,9 +96,9 @@ std::pair<std::int64_t, std::int64_t> needed_rows(Transfer const& transfer, Shap
     needed += per_row;
     if (from.axis != transfer.axis) {
       std::int64_t const extent = shape[index(from.axis)];
-      present += per_row / extent * owned_extent(from, extent, rank);
+      present += per_row / extent * from.owned_extent(extent, rank);
       for (std::int64_t peer = 0; peer < from.num_ranks(); ++peer) {
-        if (owned_extent(from, extent, peer) > 0) {
+        if (from.owned_extent(extent, peer) > 0) {
           peers.insert(peer);
         }
       }
@@ -117,7 +117,7 @@ std::int64_t common(Cut const& from, Cut const& to, Shape const& shape, std::int
     return num_elements(shape) / extent * common_extent(from, to, extent, rank);
   }
   std::int64_t const other = shape[index(to.axis)];
-  return num_elements(shape) / extent / other * owned_extent(from, extent, rank) * owned_extent(to, other, rank);
+  return num_elements(shape) / extent / other * from.owned_extent(extent, rank) * to.owned_extent(other, rank);
 }
 
 }  // namespace
@@ -159,7 +159,7 @@ std::vector<Cut> fresh_cuts(NodeRule const& rule, std::int64_t num_ranks) {
   Shape const& shape = rule.result_shapes[0];
   for (std::size_t a = 0; a < shape.size(); ++a) {
     if (rule.axes[a].mode != RunMode::whole && shape[a] > 1) {
-      cuts.push_back(balanced_cut(static_cast<std::int64_t>(a), shape[a], num_ranks));
+      cuts.push_back(Cut::balanced(static_cast<std::int64_t>(a), shape[a], num_ranks));
     }
   }
   return cuts;

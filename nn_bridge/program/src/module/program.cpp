@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
+#include <graticule/program/detail/check_operators.hpp>
 #include <graticule/program/detail/program_access.hpp>
-#include <graticule/program/operators.hpp>
 #include <graticule/program/program.hpp>
 #include <graticule/program/sizes.hpp>
 
@@ -68,7 +68,7 @@ ProgramImpl::ProgramImpl(std::filesystem::path const& path)
   state_->source = path.string();
   try {
     auto graph = std::make_shared<ExportedGraph>(read_graph(content.json));
-    check_operators(*graph);
+    detail::check_operators(*graph);
     state_->graph = graph;
     state_->weights = detail::take_weights(*graph, content);
     content.json.clear();

@@ -145,7 +145,7 @@ T const& argument_at(Node const& node, std::size_t position) {
   return *value;
 }
 
-AutocastMode mode_of(CastRegion const& casts, Conversion const& conversion) {
+AutocastMode mode_of(Node::Casts const& casts, Conversion const& conversion) {
   bool const wide = conversion.target == torch::kFloat64;
   AutocastMode mode{casts.enabled && !wide, std::nullopt, casts.cached};
   if (casts.dtype != Dtype::unknown) {
@@ -169,7 +169,7 @@ Mode autocast_mode(Node const& node, Conversion const& conversion) {
 
 }  // namespace
 
-std::unique_ptr<Step> in_casts(CastRegion const& casts, Conversion const& conversion, std::unique_ptr<Step> step) {
+std::unique_ptr<Step> in_casts(Node::Casts const& casts, Conversion const& conversion, std::unique_ptr<Step> step) {
   return std::make_unique<CastStep>(conversion.device.type(), mode_of(casts, conversion), std::move(step));
 }
 

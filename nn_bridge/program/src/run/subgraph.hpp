@@ -14,7 +14,7 @@ namespace graticule::program::detail {
 [[nodiscard]] std::unique_ptr<Step> make_subgraph_step(Node const& node, Conversion const& conversion);
 
 /// The step under the automatic casts of a node.
-[[nodiscard]] std::unique_ptr<Step> in_casts(CastRegion const& casts, Conversion const& conversion,
+[[nodiscard]] std::unique_ptr<Step> in_casts(Node::Casts const& casts, Conversion const& conversion,
                                              std::unique_ptr<Step> step);
 
 }  // namespace graticule::program::detail

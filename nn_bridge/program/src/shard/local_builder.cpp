@@ -119,7 +119,7 @@ ValueId LocalBuilder::of_all_ranks(ValueId source) {
   ValueId const own = emit("aten.unsqueeze.default", {tensor_input("self", source), input_of("dim", std::int64_t{0})},
                            whole, dtype(source));
   whole[0] = plan_->num_ranks;
-  MoveTask task{whole, balanced_cut(0, plan_->num_ranks, plan_->num_ranks), 0, {}};
+  MoveTask task{whole, Cut::balanced(0, plan_->num_ranks, plan_->num_ranks), 0, {}};
   task.rows.assign(at(plan_->num_ranks), every_row(plan_->num_ranks));
   return emit("graticule.move", {tensor_input("self", own)}, whole, dtype(source), std::move(task));
 }
@@ -174,12 +174,12 @@ ValueId LocalBuilder::moved(ValueId value, Cut const& from, std::int64_t axis, R
   Shape const& whole = plan_->shapes[at(value)];
   bool local = axis == from.axis;
   for (std::int64_t rank = 0; rank < plan_->num_ranks && local; ++rank) {
-    auto const owned = owned_indices(from, whole[at(axis)], rank);
+    auto const owned = from.owned_indices(whole[at(axis)], rank);
     local = std::ranges::includes(owned, rows[at(rank)]);
   }
   ValueId result = -1;
   if (local) {
-    auto const owned = owned_indices(from, whole[at(axis)], rank_);
+    auto const owned = from.owned_indices(whole[at(axis)], rank_);
     std::vector<std::int64_t> places;
     for (std::int64_t const row : rows[at(rank_)]) {
       places.push_back(std::ranges::lower_bound(owned, row) - owned.begin());
@@ -203,12 +203,12 @@ ValueId LocalBuilder::placed(ValueId value, Placement const& from, Placement con
   Shape const& whole = plan_->shapes[at(value)];
   ValueId result = -1;
   if (!from) {
-    result = arranged(copies_.at({value, from}), to->axis, owned_indices(*to, whole[at(to->axis)], rank_), 0);
+    result = arranged(copies_.at({value, from}), to->axis, to->owned_indices(whole[at(to->axis)], rank_), 0);
   } else {
     std::int64_t const axis = to ? to->axis : from->axis;
     Rows rows;
     for (std::int64_t rank = 0; rank < plan_->num_ranks; ++rank) {
-      rows.push_back(to ? owned_indices(*to, whole[at(axis)], rank) : every_row(whole[at(axis)]));
+      rows.push_back(to ? to->owned_indices(whole[at(axis)], rank) : every_row(whole[at(axis)]));
     }
     result = moved(value, *from, axis, rows);
   }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/model/dropout.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/program/detail/program_access.hpp>
@@ -326,8 +325,8 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
     values.emplace_back(constant);
   }
   if (is_training() && latest_->local.draws) {
-    *latest_->draw = nn::num_draws(domain_);
-    nn::set_num_draws(domain_, *latest_->draw + 1);
+    *latest_->draw = domain_.num_draws();
+    domain_.set_num_draws(*latest_->draw + 1);
   }
   std::vector<c10::IValue> outputs;
   try {

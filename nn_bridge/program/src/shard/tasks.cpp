@@ -4,8 +4,8 @@
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/linear_call.hpp>
 #include <graticule/nn_bridge/detail/norm_step.hpp>
+#include <graticule/nn_bridge/detail/philox.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
-#include <graticule/nn_bridge/model/philox.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <ATen/Parallel.h>
@@ -191,7 +191,7 @@ class DropoutStep : public Step {
     std::vector<std::int64_t> owned(static_cast<std::size_t>(extent_));
     std::iota(owned.begin(), owned.end(), 0);
     if (task_.part) {
-      owned = owned_indices(*task_.part, extent_, context_->comm.rank());
+      owned = task_.part->owned_indices(extent_, context_->comm.rank());
     }
     for (std::int64_t const i : owned) {
       if (runs_.empty() || runs_.back().first + runs_.back().count != i) {
@@ -238,10 +238,10 @@ class DropoutStep : public Step {
   void fill(std::int64_t first, std::int64_t count, std::uint64_t threshold, float kept, float* values) const {
     for (std::int64_t i = 0; i < count;) {
       auto const index = static_cast<std::uint64_t>(first + i);
-      auto const words =
-          nn::philox({static_cast<std::uint32_t>(index / 4), static_cast<std::uint32_t>(index >> 34U),
-                      static_cast<std::uint32_t>(*context_->draw), task_.layer},
-                     {static_cast<std::uint32_t>(context_->seed), static_cast<std::uint32_t>(context_->seed >> 32U)});
+      auto const words = nn::detail::philox(
+          {static_cast<std::uint32_t>(index / 4), static_cast<std::uint32_t>(index >> 34U),
+           static_cast<std::uint32_t>(*context_->draw), task_.layer},
+          {static_cast<std::uint32_t>(context_->seed), static_cast<std::uint32_t>(context_->seed >> 32U)});
       for (auto lane = index % 4; lane < 4 && i < count; ++lane, ++i) {
         values[i] = words[lane] >= threshold ? kept : 0.0F;
       }

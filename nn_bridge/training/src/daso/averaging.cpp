@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/message_memory.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/training/daso/averaging.hpp>
 
@@ -59,15 +60,6 @@ torch::ScalarType real_type(torch::Tensor const& tensor) { return c10::toRealVal
 
 }  // namespace
 
-Wire daso_wire(std::string_view name) {
-  std::map<std::string_view, Wire> const known{
-      {"auto", Wire::automatic}, {"own", Wire::own}, {"f32", Wire::f32}, {"bf16", Wire::bf16}, {"f16", Wire::f16}};
-  auto const found = known.find(name);
-  if (found == known.end())
-    throw Error(Fault::usage, "BadOption", std::string(name) + ": a message of DASO is auto, own, f32, bf16 or f16");
-  return found->second;
-}
-
 struct Daso::State {
   State(torch::nn::Module const& module, torch::optim::Optimizer& given, Comm const& comm, DasoOptions const& wanted)
       : world(comm),
@@ -78,8 +70,8 @@ struct Daso::State {
         nodes(detail::node_groups(comm, wanted.node, wanted.unequal_nodes)),
         schedule(options.schedule, nodes.num_groups) {
     for (auto const& rule : options.gradient_rules) {
-      nn::require_replicas(rule.team, parameters);
-      nn::require_replicas(rule.team, buffers);
+      nn::detail::require_replicas(rule.team, parameters);
+      nn::detail::require_replicas(rule.team, buffers);
       teams.emplace_back(rule.team.handle());
     }
     teams.emplace_back(nodes.node.handle());
@@ -111,8 +103,8 @@ struct Daso::State {
     return result;
   }
   void broadcast() const {
-    nn::broadcast_replicas(world, parameters);
-    nn::broadcast_replicas(world, buffers);
+    nn::detail::broadcast_replicas(world, parameters);
+    nn::detail::broadcast_replicas(world, buffers);
   }
   void choose();
   void watch();
@@ -120,9 +112,9 @@ struct Daso::State {
   void reduce();
   void add(SentItem const& item, DasoPolicy policy);
   void keep_reference();
-  void perform(std::vector<DasoAction> const& actions);
-  void send(DasoAction const& action);
-  void receive(DasoAction const& action);
+  void perform(std::vector<DasoSchedule::Action> const& actions);
+  void send(DasoSchedule::Action const& action);
+  void receive(DasoSchedule::Action const& action);
   void share(int root);
 };
 
@@ -216,10 +208,10 @@ void Daso::State::keep_reference() {
   }
 }
 
-void Daso::State::send(DasoAction const& action) {
+void Daso::State::send(DasoSchedule::Action const& action) {
   auto const& group = nodes.groups[std::size_t(action.group)];
   if (!group) return;
-  auto const wire = action.phase == DasoPhase::blocking ? options.wire : options.stale_wire;
+  auto const wire = action.phase == DasoSchedule::Phase::blocking ? options.wire : options.stale_wire;
   messages.emplace_back(*group, optimizer, lanes,
                         detail::DasoMessageOptions{.wire = wire, .chunk = options.chunk, .check = options.check},
                         std::exchange(failure, nullptr));
@@ -228,17 +220,17 @@ void Daso::State::send(DasoAction const& action) {
   stats.bytes_sent += messages.back().bytes_sent();
 }
 
-void Daso::State::receive(DasoAction const& action) {
+void Daso::State::receive(DasoSchedule::Action const& action) {
   auto const& group = nodes.groups[std::size_t(action.group)];
   if (!group) return;
-  bool const merges = action.kind == DasoAction::Kind::merge;
+  bool const merges = action.kind == DasoSchedule::Action::Kind::merge;
   auto const means = messages.front().wait();
   messages.pop_front();
   ++(merges ? stats.num_merged : stats.num_replaced);
   bool const heat = options.schedule.arithmetic == DasoArithmetic::heat;
   if (merges && group->weights.size() == 1 && !heat) return;  // a node alone would be drawn back to its own past
   auto const num_ranks = double(group->weights.size());
-  auto const part = merges ? num_ranks / (num_ranks + double(daso_merge_weight(action.weight))) : 1.0;
+  auto const part = merges ? num_ranks / (num_ranks + double(action.merge_weight())) : 1.0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     auto value = means[i];
     if (merges) {
@@ -264,22 +256,22 @@ void Daso::State::share(int root) {
   }
 }
 
-void Daso::State::perform(std::vector<DasoAction> const& actions) {
+void Daso::State::perform(std::vector<DasoSchedule::Action> const& actions) {
   torch::NoGradGuard const no_grad;
   if (failed) throw Error("WrongState", "an earlier message of DASO failed; load a state to continue");
   std::exception_ptr received;
   bool replaced = false;
   for (auto const& action : actions) {
     switch (action.kind) {
-      case DasoAction::Kind::send: send(action); break;
-      case DasoAction::Kind::merge:
-      case DasoAction::Kind::replace: try { receive(action);
+      case DasoSchedule::Action::Kind::send: send(action); break;
+      case DasoSchedule::Action::Kind::merge:
+      case DasoSchedule::Action::Kind::replace: try { receive(action);
         } catch (...) {
           received = std::current_exception();
         }
-        replaced = action.kind == DasoAction::Kind::replace;
+        replaced = action.kind == DasoSchedule::Action::Kind::replace;
         break;
-      case DasoAction::Kind::share: try { agree(nodes.node, std::exchange(received, nullptr));
+      case DasoSchedule::Action::Kind::share: try { agree(nodes.node, std::exchange(received, nullptr));
         } catch (...) {
           failed = true;
           while (!messages.empty()) messages.pop_front();  // Completes them, as all other ranks do now.
@@ -295,8 +287,8 @@ void Daso::State::perform(std::vector<DasoAction> const& actions) {
 Daso::Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, Comm const& world,
            DasoOptions options) {
   run_agreed(world, [&] { detail::refuse_cut(module); });
-  nn::require_replicas(world, nn::parameters_of(module));
-  nn::require_replicas(world, nn::buffers_of(module));
+  nn::detail::require_replicas(world, nn::parameters_of(module));
+  nn::detail::require_replicas(world, nn::buffers_of(module));
   state_ = std::make_unique<State>(module, optimizer, world, options);
   state_->broadcast();
   state_->choose();
@@ -363,8 +355,8 @@ void Daso::drain() {
 
 void Daso::synchronize() {
   drain();
-  using Kind = DasoAction::Kind;
-  state_->perform({{Kind::send, 0, 0, DasoPhase::cycling}, {Kind::replace, 0}, {Kind::share, 0}});
+  using Kind = DasoSchedule::Action::Kind;
+  state_->perform({{Kind::send, 0, 0, DasoSchedule::Phase::cycling}, {Kind::replace, 0}, {Kind::share, 0}});
 }
 
 Values Daso::state() const { return state_->schedule.state(); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/training/daso/schedule.hpp>
+#include <graticule/training/detail/values.hpp>
 
 #include <algorithm>
 #include <string>
@@ -51,9 +52,9 @@ void DasoSchedule::set_last_batch(Index last_batch) {
   last_batch_ = last_batch;
 }
 
-std::vector<DasoAction> DasoSchedule::step() {
+std::vector<DasoSchedule::Action> DasoSchedule::step() {
   if (last_batch_ < 0) throw Error("WrongState", "DASO needs the index of an epoch's last batch before its first step");
-  std::vector<DasoAction> actions;
+  std::vector<Action> actions;
   Index const weight = std::min(batches_to_wait_, last_batch_ - batch_);
   if (batch_ == last_batch_ || global_skip_ == 0 || batch_ % global_skip_ == 0) {
     global_sync(weight, actions);
@@ -64,19 +65,19 @@ std::vector<DasoAction> DasoSchedule::step() {
   return actions;
 }
 
-void DasoSchedule::receive(std::vector<DasoAction>& actions) {
-  if (pending_) actions.push_back({DasoAction::Kind::merge, pending_->group, pending_->weight});
+void DasoSchedule::receive(std::vector<Action>& actions) {
+  if (pending_) actions.push_back({Action::Kind::merge, pending_->group, pending_->weight});
   pending_.reset();
-  if (previous_) actions.push_back({DasoAction::Kind::share, *previous_});
+  if (previous_) actions.push_back({Action::Kind::share, *previous_});
 }
 
-void DasoSchedule::global_sync(Index weight, std::vector<DasoAction>& actions) {
-  actions.push_back({DasoAction::Kind::send, group_, weight, phase()});
+void DasoSchedule::global_sync(Index weight, std::vector<Action>& actions) {
+  actions.push_back({Action::Kind::send, group_, weight, phase()});
   if (batches_to_wait_ != 0) receive(actions);
   bool const last = batch_ == last_batch_;
   if (last || batches_to_wait_ == 0) {
-    actions.push_back({DasoAction::Kind::replace, group_});
-    actions.push_back({DasoAction::Kind::share, group_});
+    actions.push_back({Action::Kind::replace, group_});
+    actions.push_back({Action::Kind::share, group_});
     previous_.reset();
   } else {
     previous_ = group_;
@@ -87,7 +88,7 @@ void DasoSchedule::global_sync(Index weight, std::vector<DasoAction>& actions) {
   if (last) ++epoch_;
 }
 
-void DasoSchedule::cycle(Index weight, std::vector<DasoAction>& actions) {
+void DasoSchedule::cycle(Index weight, std::vector<Action>& actions) {
   Index const next = batch_ + 1;
   Index const since = batch_ % global_skip_;
   bool const next_is_last = next == last_batch_;
@@ -160,15 +161,15 @@ void DasoSchedule::epoch_loss(double loss) {
     restart_skips();
 }
 
-std::vector<DasoAction> DasoSchedule::drain() {
-  std::vector<DasoAction> actions;
+std::vector<DasoSchedule::Action> DasoSchedule::drain() {
+  std::vector<Action> actions;
   if (pending_) receive(actions);
   return actions;
 }
 
 Values DasoSchedule::state() const {
   if (pending_) throw Error("WrongState", "a message of DASO is in flight; call drain() before saving the state");
-  auto values = with_prefix("plateau/", plateau_.state());
+  auto values = detail::with_prefix("plateau/", plateau_.state());
   values.merge(Values{{"epoch", epoch_},
                       {"batch", batch_},
                       {"last_batch", last_batch_},
@@ -182,7 +183,7 @@ Values DasoSchedule::state() const {
 }
 
 void DasoSchedule::load_state(Values const& values) {
-  auto const index = [&](char const* name) { return value_of<Index>(values, name); };
+  auto const index = [&](char const* name) { return detail::value_of<Index>(values, name); };
   auto found = DasoSchedule(options_, num_groups_);
   found.plateau_.load_state(values_below(values, "plateau/"));
   found.epoch_ = index("epoch");

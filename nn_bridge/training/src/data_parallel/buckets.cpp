@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/training/data_parallel/buckets.hpp>
+#include <graticule/training/detail/buckets.hpp>
 
 #include <map>
 #include <string>
 #include <utility>
 
-namespace graticule::training {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -42,4 +42,4 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<BucketItem const>
   return full;
 }
 
-}  // namespace graticule::training
+}  // namespace graticule::training::detail

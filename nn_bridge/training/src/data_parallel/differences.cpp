@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "differences.hpp"
 
+#include <graticule/nn_bridge/detail/types.hpp>
+
 namespace graticule::training::detail {
 
 std::string describe(DType dtype, Indices const& extents) { return to_string(dtype) + " " + to_string(extents); }
@@ -8,7 +10,7 @@ std::string describe(DType dtype, Indices const& extents) { return to_string(dty
 void compare(CheckpointField const& field, std::string const& name, torch::Tensor const& tensor,
              Differences& differences) {
   Indices const extents(std::span(tensor.sizes().data(), tensor.sizes().size()));
-  DType const dtype = nn::dtype_of(tensor.scalar_type());
+  DType const dtype = nn::detail::dtype_of(tensor.scalar_type());
   if (field.extents == extents && field.dtype == dtype) return;
   differences.add(name + " is " + describe(field.dtype, field.extents) + " in the checkpoint and " +
                   describe(dtype, extents) + " here");

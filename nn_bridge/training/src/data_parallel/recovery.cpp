@@ -2,7 +2,6 @@
 #include "recovery.hpp"
 
 #include <graticule/nn_bridge/detail/live_domains.hpp>
-#include <graticule/nn_bridge/model/dropout.hpp>
 #include <graticule/partition/failure.hpp>
 
 #include <algorithm>
@@ -49,7 +48,7 @@ void Recovery::remember() {
     version = now;
   }
   draws_.clear();
-  for (auto const& domain : nn::detail::live_domains()) draws_.emplace_back(domain, nn::num_draws(domain));
+  for (auto const& domain : nn::detail::live_domains()) draws_.emplace_back(domain, domain.num_draws());
 }
 
 std::vector<Comm> Recovery::comms() const {
@@ -80,7 +79,7 @@ void Recovery::renew() const {
   torch::NoGradGuard const no_grad;
   for (auto const& [buffer, copy, version] : buffers_)
     if (copy.defined() && copy.sizes() == buffer.sizes()) buffer.detach().copy_(copy);
-  for (auto const& [domain, num_draws] : draws_) nn::set_num_draws(domain, num_draws);
+  for (auto const& [domain, num_draws] : draws_) domain.set_num_draws(num_draws);
 }
 
 }  // namespace graticule::training::detail

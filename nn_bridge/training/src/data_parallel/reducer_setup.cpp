@@ -2,6 +2,7 @@
 // What the ranks settle between iterations: buckets, and who takes part; and what must hold then.
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/training/detail/buckets.hpp>
 
 #include "reducer.hpp"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wrapper_impl.hpp"
 
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
-#include <graticule/training/sharded/clip.hpp>
+#include <graticule/training/detail/clip.hpp>
 
 #include "sharded/wrap.hpp"
 
@@ -249,7 +250,7 @@ void DataParallel::Impl::sync_buffers() const {
     (policy == BufferPolicy::mean && has_mean ? averaged : copied).push_back(buffer);
   }
   for (auto const& team : default_teams()) {
-    nn::broadcast_replicas(team, copied);
+    nn::detail::broadcast_replicas(team, copied);
     for (auto const& [name, tensor] : averaged) combine(team, tensor, nn::Reduction::mean);
   }
 }
@@ -271,7 +272,7 @@ std::vector<Comm> DataParallel::Impl::teams_without_rule(detail::ReducedParamete
 
 double DataParallel::Impl::clip(double max_norm, double norm_type) {
   synchronize();
-  std::vector<ClippedPart> parts;
+  std::vector<detail::ClippedPart> parts;
   auto const same_teams = [](std::vector<Comm> const& a, std::vector<Comm> const& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                       [](auto const& x, auto const& y) { return x.handle() == y.handle(); });
@@ -283,7 +284,7 @@ double DataParallel::Impl::clip(double max_norm, double norm_type) {
     if (part == parts.end()) part = parts.insert(part, {{}, teams});
     part->parameters.emplace_back(parameter.name, parameter.tensor);
   }
-  return training::clip_gradients(parts, max_norm, norm_type);
+  return detail::clip_gradients(parts, max_norm, norm_type);
 }
 
 void DataParallel::Impl::require_watched() {

@@ -17,6 +17,7 @@ namespace graticule::training {
 namespace {
 
 using Modules = std::vector<torch::nn::Module*>;
+using Contexts = std::vector<std::shared_ptr<ReplicaContext>>;
 
 void walk(torch::nn::Module& module, Modules& found, std::unordered_set<torch::nn::Module*>& known) {
   if (!known.insert(&module).second) return;
@@ -118,7 +119,7 @@ Values read_values(std::string_view& bytes) {
 }
 
 /// Contexts get the values of rank 0's.
-void broadcast_values(Comm const& team, ReplicaContexts const& contexts) {
+void broadcast_values(Comm const& team, Contexts const& contexts) {
   std::string bytes;
   if (team.rank() == 0)
     for (auto const& context : contexts) write_values(bytes, context->values());
@@ -134,11 +135,11 @@ void ReplicaContext::put(std::string const& key, CheckpointValue value) {
   values_.insert_or_assign(key, std::move(value));
 }
 
-ReplicaContexts replicate(torch::nn::Module& module, Comm const& team) {
+std::vector<std::shared_ptr<ReplicaContext>> replicate(torch::nn::Module& module, Comm const& team) {
   auto const modules = walk(module);
   require_isomorphic(team, modules);
   Comm const own(team.handle());
-  ReplicaContexts contexts;
+  Contexts contexts;
   for (std::size_t i = 0; i < modules.size(); ++i) contexts.push_back(std::make_shared<ReplicaContext>(int(i), own));
   auto const call_all = [&] {
     for (std::size_t i = 0; i < modules.size(); ++i) call_hook(*modules[i], contexts[i], team.rank(), team.num_ranks());
@@ -153,7 +154,7 @@ ReplicaContexts replicate(torch::nn::Module& module, Comm const& team) {
   return contexts;
 }
 
-ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies) {
+std::vector<std::shared_ptr<ReplicaContext>> replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies) {
   if (copies.empty()) throw Error("BadOption", "replicate needs at least one copy of a module");
   std::vector<Modules> walks;
   for (auto const& copy : copies) walks.push_back(walk(*copy));
@@ -167,7 +168,7 @@ ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const&
         throw Error("ReplicaMismatch",
                     "copy 0 has " + text(master) + ", copy " + std::to_string(c) + " has " + text(walks[c]));
     }
-  ReplicaContexts contexts;
+  Contexts contexts;
   for (std::size_t i = 0; i < master.size(); ++i)
     contexts.push_back(std::make_shared<ReplicaContext>(int(i), std::nullopt));
   for (std::size_t c = 0; c < walks.size(); ++c) {

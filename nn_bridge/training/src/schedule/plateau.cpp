@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/schedule/plateau.hpp>
+#include <graticule/training/detail/plateau.hpp>
+#include <graticule/training/detail/values.hpp>
 
 #include <cmath>
 #include <limits>
 #include <string>
 
-namespace graticule::training {
-
-PlateauGoal plateau_goal(std::string_view name) {
-  if (name == "min") return PlateauGoal::lowest;
-  if (name == "max") return PlateauGoal::highest;
-  throw Error(Fault::usage, "BadOption", std::string(name) + ": a plateau's mode is min or max");
-}
-
-PlateauThreshold plateau_threshold(std::string_view name) {
-  if (name == "rel") return PlateauThreshold::relative;
-  if (name == "abs") return PlateauThreshold::absolute;
-  throw Error(Fault::usage, "BadOption", std::string(name) + ": a plateau's threshold is rel or abs");
-}
+namespace graticule::training::detail {
 
 PlateauDetector::PlateauDetector(PlateauOptions const& options)
     : options_(options), best_(std::numeric_limits<double>::infinity()) {
@@ -68,4 +57,4 @@ void PlateauDetector::load_state(Values const& values) {
   cooldown_left_ = cooldown_left;
 }
 
-}  // namespace graticule::training
+}  // namespace graticule::training::detail

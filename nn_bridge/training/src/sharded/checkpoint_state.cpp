@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/detail/shard_rule.hpp>
+#include <graticule/training/detail/sharded_state.hpp>
 #include <graticule/training/sharded/checkpoint_state.hpp>
 
 #include "engine.hpp"
@@ -14,6 +16,7 @@ namespace graticule::training {
 using detail::CutFields;
 using detail::ShardedParameter;
 using detail::ShardEngine;
+using detail::ShardEntry;
 
 namespace {
 
@@ -120,7 +123,7 @@ void load_full_state(ShardedParameters& sharded, nn::NamedTensors const& state) 
   }
 }
 
-std::vector<ShardEntry> sharded_state(ShardedParameters const& sharded) {
+std::vector<ShardEntry> detail::sharded_state(ShardedParameters const& sharded) {
   auto const& engine = sharded.engine();
   auto const& comm = sharded.engine().team().comm;
   std::vector<ShardEntry> result;
@@ -136,14 +139,14 @@ std::vector<ShardEntry> sharded_state(ShardedParameters const& sharded) {
 LocalState local_state(ShardedParameters const& sharded) {
   auto const& comm = sharded.engine().team().comm;
   LocalState state{comm.num_ranks(), comm.rank(), {}};
-  for (auto const& entry : sharded_state(sharded)) state.tensors.emplace_back(entry.name, entry.local.clone());
+  for (auto const& entry : detail::sharded_state(sharded)) state.tensors.emplace_back(entry.name, entry.local.clone());
   return state;
 }
 
 void load_local_state(ShardedParameters& sharded, LocalState const& state) {
   torch::NoGradGuard const no_grad;
   auto const& comm = sharded.engine().team().comm;
-  auto const entries = sharded_state(sharded);
+  auto const entries = detail::sharded_state(sharded);
   run_agreed(comm, [&] {
     if (state.num_ranks != comm.num_ranks() || state.rank != comm.rank())
       throw Error("StateMismatch", "the state of rank " + std::to_string(state.rank) + " of " +

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/sharded/clip.hpp>
+#include <graticule/training/detail/clip.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-namespace graticule::training {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -60,4 +60,4 @@ double clip_gradients(std::vector<ClippedPart> const& parts, double max_norm, do
   return norm;
 }
 
-}  // namespace graticule::training
+}  // namespace graticule::training::detail

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/sharded/managed.hpp>
+#include <graticule/training/detail/managed.hpp>
 
 #include <map>
 #include <mutex>
 #include <set>
 
-namespace graticule::training {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -52,12 +52,16 @@ void unmark_managed(torch::nn::Module const& root) noexcept {
   for (auto const& module : root.modules(/*include_self=*/false)) marks().marks.erase(module.get());
 }
 
-bool is_managed(torch::nn::Module const& module) { return managed_names(module).has_value(); }
-
 std::optional<ParameterNames> managed_names(torch::nn::Module const& module) { return marks().names_of(module); }
 
 bool uses_original_parameters(torch::nn::Module const& module) {
   return managed_names(module) == ParameterNames::original;
 }
+
+}  // namespace graticule::training::detail
+
+namespace graticule::training {
+
+bool is_managed(torch::nn::Module const& module) { return detail::managed_names(module).has_value(); }
 
 }  // namespace graticule::training

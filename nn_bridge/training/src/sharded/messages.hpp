@@ -4,7 +4,7 @@
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/data_parallel/checks.hpp>
-#include <graticule/training/sharded/rule.hpp>
+#include <graticule/training/detail/shard_rule.hpp>
 
 #include <torch/torch.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/detail/scatter_nested.hpp>
 #include <graticule/training/replicas/replication.hpp>
 
 #include <ATen/core/jit_type.h>
@@ -118,7 +119,8 @@ torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::
   return gather_nested(outputs, dim);
 }
 
-std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input, int num_copies) {
+std::vector<torch::IValue> detail::scatter_nested(InputScatter const& scatter, torch::IValue const& input,
+                                                  int num_copies) {
   auto inputs = scatter(input, num_copies);
   if (inputs.size() != std::size_t(std::max(num_copies, 0)))
     throw Error("ReplicaMismatch", "a scatter returned " + std::to_string(inputs.size()) + " inputs for " +

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/detail/managed.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 
 #include "engine.hpp"
@@ -25,7 +26,7 @@ ShardedParameters::ShardedParameters(ShardedParameters&&) noexcept = default;
 ShardedParameters::~ShardedParameters() {
   if (!engine_) return;
   engine_->detach();
-  unmark_managed(engine_->model());
+  detail::unmark_managed(engine_->model());
 }
 
 torch::nn::Module& ShardedParameters::root_module() const noexcept { return engine_->model(); }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
-#include <graticule/training/sharded/managed.hpp>
+#include <graticule/training/detail/managed.hpp>
 
 #include "engine.hpp"
 
@@ -38,8 +39,8 @@ void agree_on_values(torch::nn::Module const& model, nn::TeamRule const& shards,
   teams.push_back(shards);
   auto tensors = nn::parameters_of(model);
   for (auto& buffer : nn::buffers_of(model)) tensors.push_back(std::move(buffer));
-  for (auto const& rule : teams) nn::require_replicas(rule.team, tensors);
-  for (auto const& rule : teams) nn::broadcast_replicas(rule.team, tensors);
+  for (auto const& rule : teams) nn::detail::require_replicas(rule.team, tensors);
+  for (auto const& rule : teams) nn::detail::broadcast_replicas(rule.team, tensors);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wrap.hpp"
 
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/training/detail/buckets.hpp>
 #include <graticule/training/sharded/managed.hpp>
 
 #include "released_storage.hpp"
@@ -185,10 +187,10 @@ Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& r
   auto const groups = grouped(parameters, buffers, default_rules, own_rules);
   for (auto const& [list, tensors] : groups)
     for (auto const& [team, reduction] : list)
-      attempt(failure, [&] { nn::require_replicas(wrapped.teams[team], tensors); });
+      attempt(failure, [&] { nn::detail::require_replicas(wrapped.teams[team], tensors); });
   throw_agreed(wrapped.teams, failure);
   for (auto const& [list, tensors] : groups)
-    for (auto const& [team, reduction] : list) nn::broadcast_replicas(wrapped.teams[team], tensors);
+    for (auto const& [team, reduction] : list) nn::detail::broadcast_replicas(wrapped.teams[team], tensors);
   for (auto const& [name, tensor] : parameters) {
     if (!tensor.requires_grad()) continue;
     auto const own = own_rules.find(name);

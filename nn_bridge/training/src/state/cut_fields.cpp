@@ -2,6 +2,7 @@
 #include "cut_fields.hpp"
 
 #include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <array>
@@ -82,9 +83,10 @@ std::string difference(Checkpoint const& checkpoint, std::string const& field, t
   if (!checkpoint.has_field(field)) return checkpoint.path().string() + " lacks " + field;
   auto const& found = checkpoint.field(field);
   Indices const extents(std::span(sizes.data(), sizes.size()));
-  if (found.extents == extents && found.dtype == nn::dtype_of(type)) return {};
+  if (found.extents == extents && found.dtype == nn::detail::dtype_of(type)) return {};
   return field + " is " + to_string(found.dtype) + " " + to_string(found.extents) + " in " +
-         checkpoint.path().string() + " and " + to_string(nn::dtype_of(type)) + " " + to_string(extents) + " here";
+         checkpoint.path().string() + " and " + to_string(nn::detail::dtype_of(type)) + " " + to_string(extents) +
+         " here";
 }
 
 void refuse_differences(Fault fault, std::string const& rule, std::vector<std::string> const& differences) {

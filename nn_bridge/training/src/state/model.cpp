@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/training/state/model.hpp>
 
 #include "data_parallel/differences.hpp"
@@ -37,7 +38,7 @@ void save_model(CheckpointWriter& writer, torch::nn::Module const& model, std::s
 
 void load_model(Comm const& comm, Checkpoint const& checkpoint, torch::nn::Module& model, std::string const& prefix) {
   auto const tensors = tensors_of(model);
-  nn::require_replicas(comm, tensors);
+  nn::detail::require_replicas(comm, tensors);
   run_agreed(comm, [&] { require_fitting(checkpoint, tensors, prefix); });
   for (auto const& [name, tensor] : tensors) detail::load_tensor(checkpoint, prefix + "/" + name, tensor);
 }

@@ -15,6 +15,8 @@ namespace graticule::training {
 
 namespace {
 
+constexpr char const* random_state_name = "random/cpu";
+
 torch::Tensor random_state() {
   auto generator = at::detail::getDefaultCPUGenerator();
   std::lock_guard<std::mutex> const lock(generator.mutex());
@@ -34,14 +36,16 @@ std::uint64_t seed_of(torch::Tensor const& row, int rank) {
   return hash.value();
 }
 
-}  // namespace
-
-void save_random_state(Comm const& comm, CheckpointWriter& writer, std::string const& name) {
+/// One row per rank. Collective over the checkpoint's ranks, `comm`.
+void save_random_state(Comm const& comm, CheckpointWriter& writer) {
   auto const state = random_state().unsqueeze(0);
-  writer.add(name, Layout(ProcessGrid{comm.num_ranks(), 1}, {comm.num_ranks(), state.numel()}), nn::tensor_view(state));
+  writer.add(random_state_name, Layout(ProcessGrid{comm.num_ranks(), 1}, {comm.num_ranks(), state.numel()}),
+             nn::tensor_view(state));
 }
 
-void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::string const& name) {
+/// Gives each rank its row; see `TrainingState` for another number of ranks. Collective.
+void load_random_state(Comm const& comm, Checkpoint const& checkpoint) {
+  std::string const name = random_state_name;
   auto const num_bytes = random_state().numel();
   auto const& field = checkpoint.field(name);
   run_agreed(comm, [&] {
@@ -59,8 +63,6 @@ void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::stri
   else
     torch::manual_seed(seed_of(rows[0], comm.rank()));
 }
-
-namespace {
 
 void save_part(CheckpointWriter& writer, torch::nn::Module const& model, Comm const& /*comm*/) {
   save_model(writer, model);

@@ -104,7 +104,7 @@ inline IntArray taken(IntArray const& array, std::int64_t axis, std::vector<std:
 
 /// The part that a rank owns.
 inline IntArray part(IntArray const& array, std::optional<program::Cut> const& cut, std::int64_t rank) {
-  return cut ? taken(array, cut->axis, program::owned_indices(*cut, array.extent(cut->axis), rank)) : array;
+  return cut ? taken(array, cut->axis, cut->owned_indices(array.extent(cut->axis), rank)) : array;
 }
 
 /// The global array of its parts.
@@ -112,7 +112,7 @@ inline IntArray joined(std::vector<IntArray> const& parts, program::Cut const& c
   auto const axis = static_cast<std::size_t>(cut.axis);
   IntArray result(shape, -1);
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    auto const rows = program::owned_indices(cut, shape[axis], static_cast<std::int64_t>(rank));
+    auto const rows = cut.owned_indices(shape[axis], static_cast<std::int64_t>(rank));
     for_all_places(parts[rank].shape, [&](program::Shape const& at) {
       program::Shape to = at;
       to[axis] = rows.at(static_cast<std::size_t>(at[axis]));

@@ -121,7 +121,7 @@ void roll(Sharded& tensor, Random& random) {
       continue;
     }
     std::vector<std::int64_t> mine;
-    for (std::int64_t const i : owned_indices(tensor.cut, extent, rank)) {
+    for (std::int64_t const i : tensor.cut.owned_indices(extent, rank)) {
       mine.push_back(rows[static_cast<std::size_t>(i)]);
     }
     local = taken(before, axis, mine);
@@ -148,7 +148,7 @@ void slice(Sharded& tensor, Random& random) {
     return;
   }
   for (std::int64_t rank = 0; rank < cut->num_ranks(); ++rank) {
-    auto const owned = owned_indices(tensor.cut, extent, rank);
+    auto const owned = tensor.cut.owned_indices(extent, rank);
     std::vector<std::int64_t> kept;
     for (std::size_t i = 0; i < owned.size(); ++i) {
       if (std::ranges::find(rows, owned[i]) != rows.end()) {
@@ -212,7 +212,7 @@ TEST(Digits, views_are_refused_only_where_no_cut_of_the_result_exists) {
       for (std::int64_t period = 1; period <= to[axis]; ++period) {
         for (std::int64_t bound = 0; to[axis] % period == 0 && bound <= period; ++bound) {
           Cut const other{static_cast<std::int64_t>(axis), period, {0, bound, period}};
-          EXPECT_NE(part(counting(to), other, 0).values, wanted.values) << describe(cut, shape[1]);
+          EXPECT_NE(part(counting(to), other, 0).values, wanted.values) << cut.describe(shape[1]);
         }
       }
     }
@@ -253,7 +253,7 @@ TEST(Digits, of_windows_are_cut_high_or_low) {
       {{1, 8, {0, 4, 8}}, {72, 8}, {72, 2, 4}, {1, 2, {0, 1, 2}}},
   };
   for (Row const& row : rows) {
-    EXPECT_EQ(through_view(row.cut, row.from, row.to), row.expected) << describe(row.expected, 0);
+    EXPECT_EQ(through_view(row.cut, row.from, row.to), row.expected) << row.expected.describe(0);
   }
 }
 
@@ -264,20 +264,20 @@ TEST(Digits, common_extent_counts_indices_owned_under_both_cuts) {
     Cut const first = random_cut(random, shape, 3);
     Cut const second = random_cut(random, shape, 3);
     for (std::int64_t rank = 0; rank < 3; ++rank) {
-      auto const a = owned_indices(first, shape[0], rank);
-      auto const b = owned_indices(second, shape[0], rank);
+      auto const a = first.owned_indices(shape[0], rank);
+      auto const b = second.owned_indices(shape[0], rank);
       std::vector<std::int64_t> both;
       std::ranges::set_intersection(a, b, std::back_inserter(both));
       EXPECT_EQ(common_extent(first, second, shape[0], rank), static_cast<std::int64_t>(both.size()));
-      EXPECT_EQ(owned_extent(first, shape[0], rank), static_cast<std::int64_t>(a.size()));
+      EXPECT_EQ(first.owned_extent(shape[0], rank), static_cast<std::int64_t>(a.size()));
     }
   }
 }
 
 TEST(Digits, balanced_cuts_differ_by_one_unit) {
-  EXPECT_EQ(balanced_cut(2, 721, 4).bounds, (std::vector<std::int64_t>{0, 181, 361, 541, 721}));
-  EXPECT_EQ(balanced_cut(2, 721, 4, 103).bounds, (std::vector<std::int64_t>{0, 206, 412, 618, 721}));
-  EXPECT_EQ(balanced_cut(0, 2, 5).bounds, (std::vector<std::int64_t>{0, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(Cut::balanced(2, 721, 4).bounds, (std::vector<std::int64_t>{0, 181, 361, 541, 721}));
+  EXPECT_EQ(Cut::balanced(2, 721, 4, 103).bounds, (std::vector<std::int64_t>{0, 206, 412, 618, 721}));
+  EXPECT_EQ(Cut::balanced(0, 2, 5).bounds, (std::vector<std::int64_t>{0, 1, 2, 2, 2, 2}));
 }
 
 TEST(Pull, tables_of_padding_equal_pytorchs) {

@@ -52,6 +52,11 @@ class Domain {
   void set_call_checks(CallChecks checks) noexcept;
   [[nodiscard]] CallChecks call_checks() const noexcept;
 
+  /// Number of masks that the domain's random layers (`Dropout`, ...) have drawn; their only state.
+  [[nodiscard]] std::int64_t num_draws() const noexcept;
+  /// Sets it, as when a checkpoint is loaded. @pre the same on all ranks, between the same calls
+  void set_num_draws(std::int64_t number) const noexcept;
+
   /// The differentiable calls whose graph still exists.
   [[nodiscard]] detail::RecordedCalls& recorded_calls() const noexcept;
 

@@ -19,7 +19,4 @@ namespace graticule::nn {
 /// The same with other grid axes, counted from the last: `{-3, -2, -1}` for channels, rows and columns.
 [[nodiscard]] FieldView tensor_view(torch::Tensor const& tensor, std::span<std::int64_t const> axes);
 
-/// The engine's data type for a tensor's. @throws `UnsupportedTensor`
-[[nodiscard]] DType dtype_of(torch::ScalarType type);
-
 }  // namespace graticule::nn

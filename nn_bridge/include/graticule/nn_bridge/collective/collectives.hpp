@@ -2,19 +2,15 @@
 // Collective operations with exact adjoints, as functions on a communicator and as modules on a domain.
 #pragma once
 
-#include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/detail/collective_module.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/cuts.hpp>
-#include <graticule/partition/layout.hpp>
 
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <string>
 
 namespace graticule::nn {
 
@@ -80,90 +76,54 @@ enum class Consumer : std::uint8_t {
 [[nodiscard]] torch::Tensor scatter_from_root(torch::Tensor const& x, std::int64_t axis, Cuts const& cuts, int root,
                                               Comm const& comm);
 
-namespace detail {
-
-class CollectiveMap;
-
-/// Definition of a module of this file: its name, the cut axes of its input, and its map for a layout.
-struct CollectiveOptions {
-  std::string name;
-  Sharding sharding;
-  std::function<void(torch::Tensor const&)> check;
-  std::function<std::shared_ptr<CollectiveMap const>(torch::Tensor const&, Layout const&)> make;
-};
-
-/// Agreement, set-ups and forward of such a module.
-class CollectiveLayer : public LayerState<CollectiveMap> {
- public:
-  CollectiveLayer(CollectiveOptions options, Domain const& domain);
-  torch::Tensor forward(torch::Tensor const& x);
-
- private:
-  CollectiveOptions options_;
-};
-
-}  // namespace detail
-
-/// The module form of a function, over the ranks of a domain in order of ranks. It performs the checks of all layers in
-/// one small all-reduce, keeps its set-ups, and connects its result to every loss that uses it on any rank.
-template <class Derived>
-class CollectiveModule : public detail::StatefulModule<Derived, detail::CollectiveLayer> {
- public:
-  /// Collective. @throws `StructureDisagreement`, `CallDisagreement`, on all ranks alike
-  torch::Tensor forward(torch::Tensor const& x) { return this->state().forward(x); }
-
- protected:
-  CollectiveModule(detail::CollectiveOptions options, Domain const& domain)
-      : detail::StatefulModule<Derived, detail::CollectiveLayer>(
-            domain, [options = std::move(options)](Domain const& of) {
-              return std::make_shared<detail::CollectiveLayer>(options, of);
-            }) {}
-};
+// Modules: the module form of a function, over the ranks of a domain in order of ranks. A module performs the checks of
+// all layers in one small all-reduce, keeps its set-ups, and connects its result to every loss that uses it on any
+// rank. `forward(x)` is collective and throws `StructureDisagreement`, `CallDisagreement`, on all ranks alike.
 
 /// Module form of `all_sum`.
-struct AllSumImpl : CollectiveModule<AllSumImpl> {
+struct AllSumImpl : detail::CollectiveModule<AllSumImpl> {
   explicit AllSumImpl(Domain const& domain);
 };
 TORCH_MODULE(AllSum);
 
 /// Module form of `copy_to_region`.
-struct CopyToRegionImpl : CollectiveModule<CopyToRegionImpl> {
+struct CopyToRegionImpl : detail::CollectiveModule<CopyToRegionImpl> {
   explicit CopyToRegionImpl(Domain const& domain);
 };
 TORCH_MODULE(CopyToRegion);
 
 /// Module form of `broadcast`; the ranks' tensors must have equal sizes.
-struct BroadcastImpl : CollectiveModule<BroadcastImpl> {
+struct BroadcastImpl : detail::CollectiveModule<BroadcastImpl> {
   BroadcastImpl(int root, Domain const& domain);
 };
 TORCH_MODULE(Broadcast);
 
 /// Module form of `sum_to_root`.
-struct SumToRootImpl : CollectiveModule<SumToRootImpl> {
+struct SumToRootImpl : detail::CollectiveModule<SumToRootImpl> {
   SumToRootImpl(int root, Domain const& domain);
 };
 TORCH_MODULE(SumToRoot);
 
 /// Module form of `gather`. Modules count axes from the last, -1, -2, ... (otherwise `BadAxis`).
-struct GatherImpl : CollectiveModule<GatherImpl> {
+struct GatherImpl : detail::CollectiveModule<GatherImpl> {
   GatherImpl(std::int64_t axis, Consumer consumer, Domain const& domain);
 };
 TORCH_MODULE(Gather);
 
 /// Module form of `scatter`; the cuts are balanced unless given.
-struct ScatterImpl : CollectiveModule<ScatterImpl> {
+struct ScatterImpl : detail::CollectiveModule<ScatterImpl> {
   ScatterImpl(std::int64_t axis, Domain const& domain, std::optional<Cuts> cuts = {});
 };
 TORCH_MODULE(Scatter);
 
 /// Module form of `reduce_scatter`; the cuts are balanced unless given.
-struct ReduceScatterImpl : CollectiveModule<ReduceScatterImpl> {
+struct ReduceScatterImpl : detail::CollectiveModule<ReduceScatterImpl> {
   ReduceScatterImpl(std::int64_t axis, Domain const& domain, std::optional<Cuts> cuts = {});
 };
 TORCH_MODULE(ReduceScatter);
 
 /// Module form of `all_to_all`; the cuts are balanced unless given.
-struct AllToAllImpl : CollectiveModule<AllToAllImpl> {
+struct AllToAllImpl : detail::CollectiveModule<AllToAllImpl> {
   AllToAllImpl(std::int64_t split_axis, std::int64_t join_axis, Domain const& domain, std::optional<Cuts> cuts = {});
 };
 TORCH_MODULE(AllToAll);

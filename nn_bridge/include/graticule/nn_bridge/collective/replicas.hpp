@@ -19,14 +19,6 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 /// The buffers, likewise.
 [[nodiscard]] NamedTensors buffers_of(torch::nn::Module const& module);
 
-/// Checks that the ranks of a team hold tensors of the same number, names, shapes and dtypes. Collective.
-/// @throws `ReplicaMismatch` otherwise, on all ranks, with two ranks and their tensors. Cost: one all-reduce of 4
-/// integers if equal
-void require_replicas(Comm const& team, NamedTensors const& tensors);
-
-/// Copies the values of the team's first rank to the others, bit for bit. Collective. Cost: one broadcast per tensor.
-void broadcast_replicas(Comm const& team, NamedTensors const& tensors);
-
 /// Checks that all tensors are bitwise equal on the ranks of a team. Collective. @throws `ReplicaMismatch` otherwise,
 /// on all ranks, with the first different tensor and two ranks. Cost: one all-reduce of 4 integers if equal
 void require_same_bits(Comm const& team, NamedTensors const& tensors);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/repartition/field_view.hpp>
+
 #include <torch/torch.h>
 
 namespace graticule::nn::detail {
@@ -14,5 +16,8 @@ namespace graticule::nn::detail {
 [[nodiscard]] constexpr torch::ScalarType type_of_sums(torch::ScalarType type) noexcept {
   return is_narrow(type) ? torch::kFloat : type;
 }
+
+/// The engine's data type for a tensor's. @throws `UnsupportedTensor`
+[[nodiscard]] DType dtype_of(torch::ScalarType type);
 
 }  // namespace graticule::nn::detail

@@ -2,113 +2,60 @@
 // Losses of sharded fields: weighted by area, channel and level, normalised by the weight of the whole globe.
 #pragma once
 
-#include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/detail/loss_module.hpp>
+#include <graticule/nn_bridge/loss/options.hpp>
 
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace graticule::nn {
 
-/// How the values f of the cells, with weights w, are combined.
-enum class LossReduction : std::uint8_t {
-  mean,       ///< sum w f / sum w
-  sum,        ///< sum w f
-  batchmean,  ///< sum w f / samples
-};
-
-/// The granularity of the result; each value is normalised by its own sum of weights.
-enum class LossPer : std::uint8_t { domain, sample, channel, level };
-
-/// Weights of a loss. The weight w of a cell is the product of all weights given, and of the mask; by default 1.
-struct LossOptions {
-  LossReduction reduction = LossReduction::mean;
-  LossPer per = LossPer::domain;
-  /// One weight per row of this rank's shard (see `area_weights`), or
-  std::vector<double> row_weights = {};
-  /// one per row of the globe, of which each rank takes those of its rows.
-  std::vector<double> global_row_weights = {};
-  std::vector<double> channel_weights = {};
-  std::vector<double> level_weights = {};
-};
-
-namespace detail {
-
-struct LossFunction;
-struct LossSetUp;
-
-/// Common part of the modules of this file: agreement, weights and sums.
-class LossLayer : public LayerState<LossSetUp> {
- public:
-  LossLayer(std::shared_ptr<LossFunction const> function, LossOptions options, Domain const& domain);
-  torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& mask);
-
- private:
-  std::shared_ptr<LossFunction const> function_;
-  LossOptions options_;
-};
-
-}  // namespace detail
-
-/// A loss that applies LibTorch's formula to each cell, over the cells of all ranks.
-///
-/// Tensors are [batch, channels, ..., rows, columns]; with 5 axes or more, levels are axis -3. Rows and columns are cut
-/// as in the domain; ranks without cells take part and contribute nothing. The value is in f64, equal for all cuts to
-/// rounding, and bitwise equal on all ranks. It ends the loss as `reduce_loss` does: gradients of parameters are
-/// partial sums. Cells whose target is NaN, or whose mask is 0, enter neither the sum nor its divisor, whatever their
-/// values. Differentiable as often as LibTorch's function, also with respect to the target.
-/// Cost: one small all-reduce (the agreement), and that of `reduce_loss` for two numbers per value.
-template <class Derived>
-class LossModule : public detail::StatefulModule<Derived, detail::LossLayer> {
- public:
-  /// Collective. @param prediction this rank's shard @param target the same sizes, unless stated otherwise @param mask
-  /// a weight or boolean per cell; its sizes are broadcast
-  /// @return a scalar, or one value per sample, channel or level
-  /// @throws `ShapeMismatch`, `TooFewValues` if no cell on any rank has a weight, and
-  ///         `StructureDisagreement`, `CallDisagreement`, on all ranks alike
-  torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& mask = {}) {
-    return this->state().forward(prediction, target, mask);
-  }
-
- protected:
-  /// Collective. @throws `BadOption` for negative or non-finite weights, or if row weights are given in both forms
-  LossModule(std::shared_ptr<detail::LossFunction const> function, LossOptions options, Domain const& domain)
-      : detail::StatefulModule<Derived, detail::LossLayer>(
-            domain, [function = std::move(function), options = std::move(options)](Domain const& of) {
-              return std::make_shared<detail::LossLayer>(function, options, of);
-            }) {}
-};
+// A loss applies LibTorch's formula to each cell, over the cells of all ranks. Construction and
+// `forward(prediction, target, mask = {})` are collective.
+//
+// Tensors are this rank's shards, [batch, channels, ..., rows, columns]; with 5 axes or more, levels are axis -3. The
+// target has the prediction's sizes, unless stated otherwise; the mask is a weight or boolean per cell, and its sizes
+// are broadcast. Rows and columns are cut as in the domain; ranks without cells take part and contribute nothing. The
+// result is a scalar, or one value per sample, channel or level, in f64, equal for all cuts to rounding, and bitwise
+// equal on all ranks. It ends the loss as `reduce_loss` does: gradients of parameters are partial sums. Cells whose
+// target is NaN, or whose mask is 0, enter neither the sum nor its divisor, whatever their values. Differentiable as
+// often as LibTorch's function, also with respect to the target.
+//
+// Constructors throw `BadOption` for negative or non-finite weights, or if row weights are given in both forms.
+// Forwards throw `ShapeMismatch`, `TooFewValues` if no cell on any rank has a weight, `StructureDisagreement`,
+// `CallDisagreement`, on all ranks alike.
+// Cost: one small all-reduce (the agreement), and that of `reduce_loss` for two numbers per value.
 
 /// Absolute error |p - t|.
-struct L1LossImpl : LossModule<L1LossImpl> {
+struct L1LossImpl : detail::LossModule<L1LossImpl> {
   explicit L1LossImpl(Domain const& domain, LossOptions options = {});
 };
 TORCH_MODULE(L1Loss);
 
 /// Squared error (p - t)^2.
-struct MSELossImpl : LossModule<MSELossImpl> {
+struct MSELossImpl : detail::LossModule<MSELossImpl> {
   explicit MSELossImpl(Domain const& domain, LossOptions options = {});
 };
 TORCH_MODULE(MSELoss);
 
 /// Quadratic up to `delta`, then linear with slope `delta`: `torch::huber_loss`. @throws `BadOption` for `delta <= 0`
-struct HuberLossImpl : LossModule<HuberLossImpl> {
+struct HuberLossImpl : detail::LossModule<HuberLossImpl> {
   HuberLossImpl(double delta, Domain const& domain, LossOptions options = {});
 };
 TORCH_MODULE(HuberLoss);
 
 /// Huber loss divided by `beta`; |p - t| for `beta` 0. @throws `BadOption` for `beta < 0`
-struct SmoothL1LossImpl : LossModule<SmoothL1LossImpl> {
+struct SmoothL1LossImpl : detail::LossModule<SmoothL1LossImpl> {
   SmoothL1LossImpl(double beta, Domain const& domain, LossOptions options = {});
 };
 TORCH_MODULE(SmoothL1Loss);
 
 /// Binary cross-entropy of sigmoid(p). `positive_weights` are the weights of the positive class, one per channel;
 /// default: 1.
-struct BCEWithLogitsLossImpl : LossModule<BCEWithLogitsLossImpl> {
+struct BCEWithLogitsLossImpl : detail::LossModule<BCEWithLogitsLossImpl> {
   explicit BCEWithLogitsLossImpl(Domain const& domain, LossOptions options = {},
                                  std::vector<double> positive_weights = {});
 };
@@ -118,7 +65,7 @@ TORCH_MODULE(BCEWithLogitsLoss);
 enum class TargetIs : std::uint8_t { probability, log_probability };
 
 /// Kullback-Leibler divergence of predicted log-probabilities: t (log t - p).
-struct KLDivLossImpl : LossModule<KLDivLossImpl> {
+struct KLDivLossImpl : detail::LossModule<KLDivLossImpl> {
   explicit KLDivLossImpl(Domain const& domain, LossOptions options = {}, TargetIs target = TargetIs::probability);
 };
 TORCH_MODULE(KLDivLoss);
@@ -131,7 +78,7 @@ struct PoissonNLLOptions {
 };
 
 /// Negative log-likelihood of counts t with Poisson distribution.
-struct PoissonNLLLossImpl : LossModule<PoissonNLLLossImpl> {
+struct PoissonNLLLossImpl : detail::LossModule<PoissonNLLLossImpl> {
   explicit PoissonNLLLossImpl(Domain const& domain, LossOptions options = {}, PoissonNLLOptions poisson = {});
 };
 TORCH_MODULE(PoissonNLLLoss);
@@ -148,13 +95,13 @@ struct ClassOptions {
 ///
 /// Predicted log-probabilities are [batch, classes, ..., rows, columns], with whole classes; targets are int64 without
 /// the class axis. As in LibTorch, class weights also enter the divisor.
-struct NLLLossImpl : LossModule<NLLLossImpl> {
+struct NLLLossImpl : detail::LossModule<NLLLossImpl> {
   explicit NLLLossImpl(Domain const& domain, LossOptions options = {}, ClassOptions classes = {});
 };
 TORCH_MODULE(NLLLoss);
 
 /// The same for predicted logits; targets are classes or, with the prediction's sizes, probabilities.
-struct CrossEntropyLossImpl : LossModule<CrossEntropyLossImpl> {
+struct CrossEntropyLossImpl : detail::LossModule<CrossEntropyLossImpl> {
   explicit CrossEntropyLossImpl(Domain const& domain, LossOptions options = {}, ClassOptions classes = {});
 };
 TORCH_MODULE(CrossEntropyLoss);
@@ -172,7 +119,7 @@ struct CRPSOptions {
 ///
 /// Each rank holds all members. The second sum is computed by sorting; the gradient between equal members is 0. Cost:
 /// O(m log m) per cell. @throws `ShapeMismatch` for fewer than 1 member, or 2 if `fairness > 0`
-struct CRPSLossImpl : LossModule<CRPSLossImpl> {
+struct CRPSLossImpl : detail::LossModule<CRPSLossImpl> {
   explicit CRPSLossImpl(Domain const& domain, LossOptions options = {}, CRPSOptions crps = {});
 };
 TORCH_MODULE(CRPSLoss);

@@ -3,7 +3,7 @@
 
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/call/layer.hpp>
-#include <graticule/nn_bridge/model/dropout.hpp>
+#include <graticule/nn_bridge/model/random_options.hpp>
 #include <graticule/nn_bridge/stencil/conv.hpp>
 #include <graticule/partition/cuts.hpp>
 
@@ -29,17 +29,16 @@ enum class Verdict : std::uint8_t {
 /// Name of a verdict, for messages.
 [[nodiscard]] char const* to_string(Verdict verdict) noexcept;
 
-/// Report on one module.
-struct ShardedModule {
-  std::string path;  ///< as in parameter names: `encoder.0`; empty for the model itself
-  std::string type;
-  Verdict verdict = Verdict::refused;
-  std::string reason;
-};
-
 /// Result of `shard`.
 struct ShardReport {
-  std::vector<ShardedModule> modules;  ///< depth first
+  /// Report on one module.
+  struct Module {
+    std::string path;  ///< as in parameter names: `encoder.0`; empty for the model itself
+    std::string type;
+    Verdict verdict = Verdict::refused;
+    std::string reason;
+  };
+  std::vector<Module> modules;  ///< depth first
 
   [[nodiscard]] int num(Verdict verdict) const noexcept;
   /// One line per module.
@@ -59,7 +58,7 @@ struct ShardOptions {
   /// Cut axes of layers whose input has another order of axes: `{"blocks.0.norm", {{-3, -2}, grid}}` for
   /// [rows, columns, channels]. For normalisations and `Dropout`.
   std::map<std::string, Sharding> shardings = {};
-  /// See `BatchNormBase`.
+  /// Of batch normalisations: see `BatchNorm2d`.
   std::optional<Comm> data_team = {};
   /// Seed and first sample of dropout masks; a layer's number is derived from its path.
   RandomOptions random = {};
@@ -80,30 +79,27 @@ struct ShardOptions {
 /// unchanged. `ArgumentDisagreement` if ranks hold different models
 ShardReport shard(torch::nn::Module& model, Domain const& domain, ShardOptions const& options = {});
 
-/// One call of a sharded layer in a trial.
-struct TrialCall {
-  std::string path;
-  std::vector<std::int64_t> sizes;  ///< of the whole output
-  std::vector<Index> rows;          ///< of each part along latitude
-  Index num_messages = 0;           ///< maximum over ranks, of this call
-  Index bytes = 0;
-  /// Maximum difference from the reference's output of the same call, relative to that output's maximum; none if the
-  /// reference lacks this call.
-  std::optional<double> difference;
-};
-
 /// Result of `try_sharded`.
 struct Trial {
+  /// One call of a sharded layer.
+  struct Call {
+    std::string path;
+    std::vector<std::int64_t> sizes;  ///< of the whole output
+    std::vector<Index> rows;          ///< of each part along latitude
+    Index num_messages = 0;           ///< maximum over ranks, of this call
+    Index bytes = 0;
+    /// Maximum difference from the reference's output of the same call, relative to that output's maximum; none if the
+    /// reference lacks this call.
+    std::optional<double> difference;
+  };
+
   double output_difference = 0;    ///< relative, infinite where sizes differ
   double gradient_difference = 0;  ///< of the input's gradient for a random cotangent
-  std::vector<TrialCall> calls;    ///< of the sharded model, in order
+  std::vector<Call> calls;         ///< of the sharded model, in order
 
   /// A table of the calls, which marks the first difference greater than `tolerance`.
   [[nodiscard]] std::string text(double tolerance = 1e-6) const;
 };
-
-/// A model as a function.
-using Forward = std::function<torch::Tensor(torch::Tensor const&)>;
 
 /// Runs a model on the whole input on every rank and its sharded copy on shards, and compares both, forward and
 /// backward.
@@ -117,7 +113,9 @@ using Forward = std::function<torch::Tensor(torch::Tensor const&)>;
 ///        identifies the first different layer, not only the final difference
 /// @param x the whole input, equal on all ranks @param cuts of rows and columns; default: balanced
 /// Collective. Cost: the whole model on every rank; intended for small inputs.
-[[nodiscard]] Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tensor const& x,
-                                Domain const& domain, std::optional<std::pair<Cuts, Cuts>> const& cuts = {});
+[[nodiscard]] Trial try_sharded(std::function<torch::Tensor(torch::Tensor const&)> const& reference,
+                                std::function<torch::Tensor(torch::Tensor const&)> const& sharded,
+                                torch::Tensor const& x, Domain const& domain,
+                                std::optional<std::pair<Cuts, Cuts>> const& cuts = {});
 
 }  // namespace graticule::nn

@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/detail/norm_bases.hpp>
 
 #include <torch/torch.h>
 
@@ -14,9 +15,8 @@
 namespace graticule::nn {
 
 namespace detail {
-class TrackingState;
 class LastAxesState;
-}  // namespace detail
+}
 
 // Normalisations of fields whose last two axes, rows and columns, are sharded. Outputs, gradients, names and shapes are
 // those of the serial layers, for any cuts and for ranks without cells. `BatchNorm1d` and `InstanceNorm1d` take [batch,
@@ -30,78 +30,51 @@ class LastAxesState;
 // Cost: one small all-reduce (the agreement) and one all-gather of two numbers per group; in the backward one
 // all-reduce of two numbers per group. In `eval`, tracked statistics need neither.
 
-/// Batch normalisation over batch, rows and columns of the whole domain, and of all domains of `data_team` if given.
-template <std::size_t D, class Derived>
-class BatchNormBase
-    : public detail::StatefulModule<Derived, detail::TrackingState, torch::nn::BatchNormImplBase<D, Derived>> {
- public:
-  /// @param options LibTorch's @param domain the ranks that share a sample @param data_team the ranks that hold the
-  ///        same cells of other samples; statistics then include their samples
-  BatchNormBase(torch::nn::BatchNormOptions const& options, Domain domain, std::optional<Comm> data_team = {});
-
-  /// @param x [batch, channels, rows, columns], in 3d [batch, channels, depth, rows, columns], in 1d [batch, channels,
-  /// length]; this rank's shard
-  torch::Tensor forward(torch::Tensor const& x);
-
- protected:
-  void _check_input_dim(torch::Tensor const& x) override;
-
- private:
-  std::optional<Comm> data_team_;
-};
-
-/// `BatchNormBase` for torch::nn::BatchNorm1d.
-class BatchNorm1dImpl : public BatchNormBase<1, BatchNorm1dImpl> {
- public:
-  using BatchNormBase<1, BatchNorm1dImpl>::BatchNormBase;
-};
-TORCH_MODULE(BatchNorm1d);
-
-/// `BatchNormBase` for torch::nn::BatchNorm2d.
-class BatchNorm2dImpl : public BatchNormBase<2, BatchNorm2dImpl> {
+/// Batch normalisation over batch, rows and columns of the whole domain: torch::nn::BatchNorm2d of
+/// [batch, channels, rows, columns].
+///
+/// Constructed from `torch::nn::BatchNormOptions`, the domain, and an optional data team (`Comm`): the ranks that hold
+/// the same cells of other samples. Statistics then include their samples.
+/// Example: `BatchNorm2d(torch::nn::BatchNormOptions(8), domain, data_team)`.
+class BatchNorm2dImpl : public detail::BatchNormBase<2, BatchNorm2dImpl> {
  public:
   using BatchNormBase<2, BatchNorm2dImpl>::BatchNormBase;
 };
 TORCH_MODULE(BatchNorm2d);
 
-/// `BatchNormBase` for torch::nn::BatchNorm3d.
-class BatchNorm3dImpl : public BatchNormBase<3, BatchNorm3dImpl> {
+/// `BatchNorm2d` of [batch, channels, length].
+class BatchNorm1dImpl : public detail::BatchNormBase<1, BatchNorm1dImpl> {
+ public:
+  using BatchNormBase<1, BatchNorm1dImpl>::BatchNormBase;
+};
+TORCH_MODULE(BatchNorm1d);
+
+/// `BatchNorm2d` of [batch, channels, depth, rows, columns].
+class BatchNorm3dImpl : public detail::BatchNormBase<3, BatchNorm3dImpl> {
  public:
   using BatchNormBase<3, BatchNorm3dImpl>::BatchNormBase;
 };
 TORCH_MODULE(BatchNorm3d);
 
-/// Normalisation of each channel of a sample over space. Tracked running statistics are means over the batch.
-template <std::size_t D, class Derived>
-class InstanceNormBase
-    : public detail::StatefulModule<Derived, detail::TrackingState,
-                                    torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>> {
- public:
-  InstanceNormBase(torch::nn::InstanceNormOptions const& options, Domain domain);
-
-  /// @param x as for `BatchNormBase`, also without the batch axis
-  torch::Tensor forward(torch::Tensor const& x);
-
- protected:
-  void _check_input_dim(torch::Tensor const& x) override;
-};
-
-/// `InstanceNormBase` for torch::nn::InstanceNorm1d.
-class InstanceNorm1dImpl : public InstanceNormBase<1, InstanceNorm1dImpl> {
- public:
-  using InstanceNormBase<1, InstanceNorm1dImpl>::InstanceNormBase;
-};
-TORCH_MODULE(InstanceNorm1d);
-
-/// `InstanceNormBase` for torch::nn::InstanceNorm2d.
-class InstanceNorm2dImpl : public InstanceNormBase<2, InstanceNorm2dImpl> {
+/// Normalisation of each channel of a sample over space: torch::nn::InstanceNorm2d of [batch, channels, rows, columns],
+/// also without the batch axis. Tracked running statistics are means over the batch.
+///
+/// Constructed from `torch::nn::InstanceNormOptions` and the domain.
+class InstanceNorm2dImpl : public detail::InstanceNormBase<2, InstanceNorm2dImpl> {
  public:
   using InstanceNormBase<2, InstanceNorm2dImpl>::InstanceNormBase;
 };
 TORCH_MODULE(InstanceNorm2d);
 
-/// `InstanceNormBase` for torch::nn::InstanceNorm3d.
-class InstanceNorm3dImpl : public InstanceNormBase<3, InstanceNorm3dImpl> {
+/// `InstanceNorm2d` of [batch, channels, length].
+class InstanceNorm1dImpl : public detail::InstanceNormBase<1, InstanceNorm1dImpl> {
+ public:
+  using InstanceNormBase<1, InstanceNorm1dImpl>::InstanceNormBase;
+};
+TORCH_MODULE(InstanceNorm1d);
+
+/// `InstanceNorm2d` of [batch, channels, depth, rows, columns].
+class InstanceNorm3dImpl : public detail::InstanceNormBase<3, InstanceNorm3dImpl> {
  public:
   using InstanceNormBase<3, InstanceNorm3dImpl>::InstanceNormBase;
 };

@@ -3,16 +3,14 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/detail/pool_module.hpp>
 #include <graticule/nn_bridge/stencil/conv.hpp>
 #include <graticule/nn_bridge/stencil/resize.hpp>
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,10 +23,11 @@ namespace graticule::nn {
 // levels, 1d layers [batch, channels, length] with the length cut along latitude. The batch axis is optional. The rank
 // that owns the center of a window owns its output: output row o belongs to the rank of input row clamp(o * stride -
 // padding + (dilation * (kernel - 1)) / 2). A rank may hold no rows, or receive none. Outputs are differentiable to any
-// order. Forwards are collective and throw `ShapeMismatch`, `KernelTooLarge`, `LongitudeIsCut` (lengths),
-// `StructureDisagreement`, `CallDisagreement`, on all ranks alike.
-// Cost: one small all-reduce and the messages; no messages if every window lies within a shard, as for 2 x 2 windows on
-// shards of even sizes.
+// order. Constructors take the options and the domain, and throw `BadHaloWidth` for padding of more than half a window,
+// `BadOption` for kernels, strides, dilations or sizes below 1, `BadBoundary` for `odd_channels` without
+// `Padding::by_domain`. Forwards are collective and throw `ShapeMismatch`, `KernelTooLarge`, `LongitudeIsCut`
+// (lengths), `StructureDisagreement`, `CallDisagreement`, on all ranks alike. Cost: one small all-reduce and the
+// messages; no messages if every window lies within a shard, as for 2 x 2 windows on shards of even sizes.
 
 /// Options of LibTorch's layer, and the source of padding values.
 template <class Torch>
@@ -44,37 +43,11 @@ struct PoolOptions {
   std::vector<std::int64_t> odd_channels = {};
 };
 
-namespace detail {
-
-class WindowPool;
-class AdaptiveMax;
-class AreaResize;
-
-/// Common part of pooling modules: options, and the implementation `Core`.
-template <class Derived, class Options, class Core>
-class PoolModule : public StatefulModule<Derived, Core> {
- public:
-  /// @throws `BadHaloWidth` for padding of more than half a window, `BadOption` for kernels, strides, dilations or
-  ///         sizes below 1, `BadBoundary` without `Padding::by_domain`
-  PoolModule(Options options, Domain domain);
-
- protected:
-  Options options_;
-};
-
-}  // namespace detail
-
-template <std::size_t D>
-using MaxPoolOptions = PoolOptions<torch::nn::MaxPoolOptions<D>>;
-template <std::size_t D>
-using AvgPoolOptions = PoolOptions<torch::nn::AvgPoolOptions<D>>;
-template <std::size_t D>
-using LPPoolOptions = PoolOptions<torch::nn::LPPoolOptions<D>>;
-
 /// The maximum of each window.
 template <std::size_t D>
-class MaxPoolImpl : public detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>, detail::WindowPool> {
-  using Base = detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>, detail::WindowPool>;
+class MaxPoolImpl
+    : public detail::PoolModule<MaxPoolImpl<D>, PoolOptions<torch::nn::MaxPoolOptions<D>>, detail::WindowPool> {
+  using Base = detail::PoolModule<MaxPoolImpl<D>, PoolOptions<torch::nn::MaxPoolOptions<D>>, detail::WindowPool>;
 
  public:
   using Base::Base;
@@ -86,8 +59,9 @@ class MaxPoolImpl : public detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>,
 
 /// The mean of each window.
 template <std::size_t D>
-class AvgPoolImpl : public detail::PoolModule<AvgPoolImpl<D>, AvgPoolOptions<D>, detail::WindowPool> {
-  using Base = detail::PoolModule<AvgPoolImpl<D>, AvgPoolOptions<D>, detail::WindowPool>;
+class AvgPoolImpl
+    : public detail::PoolModule<AvgPoolImpl<D>, PoolOptions<torch::nn::AvgPoolOptions<D>>, detail::WindowPool> {
+  using Base = detail::PoolModule<AvgPoolImpl<D>, PoolOptions<torch::nn::AvgPoolOptions<D>>, detail::WindowPool>;
 
  public:
   using Base::Base;
@@ -96,39 +70,34 @@ class AvgPoolImpl : public detail::PoolModule<AvgPoolImpl<D>, AvgPoolOptions<D>,
 
 /// (sum over the window of x^p)^(1/p), as LibTorch computes it.
 template <std::size_t D>
-class LPPoolImpl : public detail::PoolModule<LPPoolImpl<D>, LPPoolOptions<D>, detail::WindowPool> {
-  using Base = detail::PoolModule<LPPoolImpl<D>, LPPoolOptions<D>, detail::WindowPool>;
+class LPPoolImpl
+    : public detail::PoolModule<LPPoolImpl<D>, PoolOptions<torch::nn::LPPoolOptions<D>>, detail::WindowPool> {
+  using Base = detail::PoolModule<LPPoolImpl<D>, PoolOptions<torch::nn::LPPoolOptions<D>>, detail::WindowPool>;
 
  public:
   using Base::Base;
   torch::Tensor forward(torch::Tensor const& x);
 };
 
-/// LibTorch's sizes: one for all axes, or an optional one per axis; an axis without a size keeps the input's.
-template <std::size_t D>
-using AdaptiveSizes = std::conditional_t<D == 1, torch::ExpandingArray<1>,
-                                         torch::ExpandingArrayWithOptionalElem<std::max<std::size_t>(D, 2)>>;
-template <std::size_t D>
-using AdaptiveAvgPoolOptions = torch::nn::AdaptiveAvgPoolOptions<AdaptiveSizes<D>>;
-template <std::size_t D>
-using AdaptiveMaxPoolOptions = torch::nn::AdaptiveMaxPoolOptions<AdaptiveSizes<D>>;
-
+/// Options are LibTorch's own, as `torch::nn::AdaptiveAvgPool2dOptions`; an axis without a size keeps the input's.
 /// Output row o of M is the mean of input rows floor(o N / M) to ceil((o + 1) N / M). This is the area mode of
 /// `Resize`, with the same owners. A window over the whole globe gathers the field on one rank: compute global means by
 /// `GlobalMean` instead.
 template <std::size_t D>
 class AdaptiveAvgPoolImpl : public detail::StatefulModule<AdaptiveAvgPoolImpl<D>, detail::AreaResize> {
  public:
-  AdaptiveAvgPoolImpl(AdaptiveAvgPoolOptions<D> const& options, Domain domain);
+  AdaptiveAvgPoolImpl(torch::nn::AdaptiveAvgPoolOptions<detail::AdaptiveSizes<D>> const& options, Domain domain);
 
   torch::Tensor forward(torch::Tensor const& x);
 };
 
-/// The maximum of the same windows, with the same owners.
+/// The maximum of the same windows, with the same options and owners.
 template <std::size_t D>
 class AdaptiveMaxPoolImpl
-    : public detail::PoolModule<AdaptiveMaxPoolImpl<D>, AdaptiveMaxPoolOptions<D>, detail::AdaptiveMax> {
-  using Base = detail::PoolModule<AdaptiveMaxPoolImpl<D>, AdaptiveMaxPoolOptions<D>, detail::AdaptiveMax>;
+    : public detail::PoolModule<AdaptiveMaxPoolImpl<D>, torch::nn::AdaptiveMaxPoolOptions<detail::AdaptiveSizes<D>>,
+                                detail::AdaptiveMax> {
+  using Base = detail::PoolModule<AdaptiveMaxPoolImpl<D>, torch::nn::AdaptiveMaxPoolOptions<detail::AdaptiveSizes<D>>,
+                                  detail::AdaptiveMax>;
 
  public:
   using Base::Base;
@@ -137,53 +106,47 @@ class AdaptiveMaxPoolImpl
   std::tuple<torch::Tensor, torch::Tensor> forward_with_indices(torch::Tensor const& x);
 };
 
-using MaxPool1dOptions = MaxPoolOptions<1>;
+using MaxPool1dOptions = PoolOptions<torch::nn::MaxPool1dOptions>;
 using MaxPool1dImpl = MaxPoolImpl<1>;
 TORCH_MODULE(MaxPool1d);
-using MaxPool2dOptions = MaxPoolOptions<2>;
+using MaxPool2dOptions = PoolOptions<torch::nn::MaxPool2dOptions>;
 using MaxPool2dImpl = MaxPoolImpl<2>;
 TORCH_MODULE(MaxPool2d);
-using MaxPool3dOptions = MaxPoolOptions<3>;
+using MaxPool3dOptions = PoolOptions<torch::nn::MaxPool3dOptions>;
 using MaxPool3dImpl = MaxPoolImpl<3>;
 TORCH_MODULE(MaxPool3d);
 
-using AvgPool1dOptions = AvgPoolOptions<1>;
+using AvgPool1dOptions = PoolOptions<torch::nn::AvgPool1dOptions>;
 using AvgPool1dImpl = AvgPoolImpl<1>;
 TORCH_MODULE(AvgPool1d);
-using AvgPool2dOptions = AvgPoolOptions<2>;
+using AvgPool2dOptions = PoolOptions<torch::nn::AvgPool2dOptions>;
 using AvgPool2dImpl = AvgPoolImpl<2>;
 TORCH_MODULE(AvgPool2d);
-using AvgPool3dOptions = AvgPoolOptions<3>;
+using AvgPool3dOptions = PoolOptions<torch::nn::AvgPool3dOptions>;
 using AvgPool3dImpl = AvgPoolImpl<3>;
 TORCH_MODULE(AvgPool3d);
 
-using LPPool1dOptions = LPPoolOptions<1>;
+using LPPool1dOptions = PoolOptions<torch::nn::LPPool1dOptions>;
 using LPPool1dImpl = LPPoolImpl<1>;
 TORCH_MODULE(LPPool1d);
-using LPPool2dOptions = LPPoolOptions<2>;
+using LPPool2dOptions = PoolOptions<torch::nn::LPPool2dOptions>;
 using LPPool2dImpl = LPPoolImpl<2>;
 TORCH_MODULE(LPPool2d);
-using LPPool3dOptions = LPPoolOptions<3>;
+using LPPool3dOptions = PoolOptions<torch::nn::LPPool3dOptions>;
 using LPPool3dImpl = LPPoolImpl<3>;
 TORCH_MODULE(LPPool3d);
 
-using AdaptiveAvgPool1dOptions = AdaptiveAvgPoolOptions<1>;
 using AdaptiveAvgPool1dImpl = AdaptiveAvgPoolImpl<1>;
 TORCH_MODULE(AdaptiveAvgPool1d);
-using AdaptiveAvgPool2dOptions = AdaptiveAvgPoolOptions<2>;
 using AdaptiveAvgPool2dImpl = AdaptiveAvgPoolImpl<2>;
 TORCH_MODULE(AdaptiveAvgPool2d);
-using AdaptiveAvgPool3dOptions = AdaptiveAvgPoolOptions<3>;
 using AdaptiveAvgPool3dImpl = AdaptiveAvgPoolImpl<3>;
 TORCH_MODULE(AdaptiveAvgPool3d);
 
-using AdaptiveMaxPool1dOptions = AdaptiveMaxPoolOptions<1>;
 using AdaptiveMaxPool1dImpl = AdaptiveMaxPoolImpl<1>;
 TORCH_MODULE(AdaptiveMaxPool1d);
-using AdaptiveMaxPool2dOptions = AdaptiveMaxPoolOptions<2>;
 using AdaptiveMaxPool2dImpl = AdaptiveMaxPoolImpl<2>;
 TORCH_MODULE(AdaptiveMaxPool2d);
-using AdaptiveMaxPool3dOptions = AdaptiveMaxPoolOptions<3>;
 using AdaptiveMaxPool3dImpl = AdaptiveMaxPoolImpl<3>;
 TORCH_MODULE(AdaptiveMaxPool3d);
 

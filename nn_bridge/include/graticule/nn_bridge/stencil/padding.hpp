@@ -52,12 +52,16 @@ namespace detail {
 class Padder;
 }
 
-/// Common part of `Pad` and `Trim`.
-template <std::size_t D, class Derived>
-class PadBase : public detail::StatefulModule<Derived, detail::Padder> {
+/// Pads the whole field, not the shards, as LibTorch's `pad`, into a new tensor. Differentiable to any order.
+///
+/// For models that use padded fields. Layers with their own padding (`Conv2d`) are cheaper.
+/// Example: 7 rows in parts 4 3, widths {.., .., 2, 1}: parts 6 4, or 5 5 balanced.
+/// Cost: one small all-reduce and the messages; no messages for a crop that keeps the cuts.
+template <std::size_t D>
+class PadImpl : public detail::StatefulModule<PadImpl<D>, detail::Padder> {
  public:
   /// @throws `BadBoundary` for widths of levels in `PadMode::domain`
-  PadBase(PadOptions<D> options, Domain domain);
+  PadImpl(PadOptions<D> options, Domain domain);
 
   /// Collective. @param x [batch, channels, rows, columns], with levels before the rows in 3d, [batch, channels,
   ///        length] in 1d, all also without batch; this rank's shard
@@ -66,26 +70,25 @@ class PadBase : public detail::StatefulModule<Derived, detail::Padder> {
   torch::Tensor forward(torch::Tensor const& x);
 };
 
-/// Pads the whole field, not the shards, as LibTorch's `pad`, into a new tensor. Differentiable to any order.
-///
-/// For models that use padded fields. Layers with their own padding (`Conv2d`) are cheaper.
-/// Example: 7 rows in parts 4 3, widths {.., .., 2, 1}: parts 6 4, or 5 5 balanced.
-/// Cost: one small all-reduce and the messages; no messages for a crop that keeps the cuts.
-template <std::size_t D>
-class PadImpl : public PadBase<D, PadImpl<D>> {
- public:
-  using PadBase<D, PadImpl<D>>::PadBase;
-};
-
 /// Removes `widths` from the edges of the whole field: the inverse of a `Pad` of the same widths, for any mode. Cuts
 /// are kept.
 template <std::size_t D>
-class TrimImpl : public PadBase<D, TrimImpl<D>> {
+class TrimImpl : public detail::StatefulModule<TrimImpl<D>, detail::Padder> {
  public:
   /// @param domain the ranks that share a sample @param widths in the order of `PadOptions` @throws `BadHaloWidth` for
   ///        negative ones
   TrimImpl(torch::ExpandingArray<2 * D> const& widths, Domain domain);
+
+  /// Collective. Shapes and errors are those of `Pad`.
+  torch::Tensor forward(torch::Tensor const& x);
 };
+
+extern template class PadImpl<1>;
+extern template class PadImpl<2>;
+extern template class PadImpl<3>;
+extern template class TrimImpl<1>;
+extern template class TrimImpl<2>;
+extern template class TrimImpl<3>;
 
 using Pad1dOptions = PadOptions<1>;
 using Pad2dOptions = PadOptions<2>;

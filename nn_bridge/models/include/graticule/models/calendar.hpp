@@ -27,13 +27,8 @@ using Seconds = Index;
 [[nodiscard]] std::string time_text(Seconds time);
 /// For names of files: `2006-01-01T06`, with minutes and seconds where they are not zero.
 [[nodiscard]] std::string compact(Seconds time);
-/// `6 h`, `1.5 d`, `90 s`.
+/// `6 h`, `36 h`, `2 d`, `30 min`, `90 s`.
 [[nodiscard]] std::string duration_text(Seconds duration);
-
-/// Seconds since midnight, 0 to 86399.
-[[nodiscard]] Seconds second_of_day(Seconds time);
-/// Part of the year that has passed, 0 to 1.
-[[nodiscard]] double part_of_year(Seconds time);
 
 /// The times from `first` to `last`, both included.
 struct Period {

@@ -87,14 +87,9 @@ struct Description {
 void save_description(CheckpointWriter& writer, Description const& description, Layout const& layout, Box const& box,
                       std::vector<double> const& climatology, std::vector<std::vector<double>> const& statics);
 
-/// Bytes of the exported network of a checkpoint, a `.pt2` file. Collective. @pre `ModelKind::program`
-[[nodiscard]] std::vector<std::byte> load_program(Checkpoint const& checkpoint);
 /// The climatology on this rank's box, [channel][row][column], from a checkpoint. Collective.
 [[nodiscard]] std::vector<double> load_climatology(Checkpoint const& checkpoint, Description const& description,
                                                    Box const& box);
-/// A static field, by its place, likewise. Collective.
-[[nodiscard]] std::vector<double> load_static(Checkpoint const& checkpoint, std::size_t place, Box const& box);
-
 /// Opens what was trained: a checkpoint file, a folder of checkpoints, or the output of graticule-train, whose best
 /// network counts, else the last one. Collective. @throws `NoSuchFile` (input); `BadInput` (input) for a checkpoint of
 /// another use

@@ -35,7 +35,4 @@ struct Places {
 template <class Value>
 void fill_forcing(std::vector<Forcing> const& forcings, Places const& places, Seconds time, Seconds step, Value* out);
 
-/// Cosine of the sun's zenith angle, negative at night.
-[[nodiscard]] double cosine_of_zenith(Seconds time, double latitude, double longitude);
-
 }  // namespace graticule::models

@@ -14,7 +14,7 @@ namespace graticule::program {
 
 /// The largest relative difference of one kind, and where it is.
 ///
-/// Tensors: max |a - b| / max |b|. Norms: |a - b| / b, where norms below `small_norm` of the largest one of their kind
+/// Tensors: max |a - b| / max |b|. Norms: |a - b| / b, where norms below 0.01 of the largest one of their kind
 /// count as that large: such norms are rounding errors of sums that are exactly zero. For complex gradients the norm of
 /// the real parts is accepted as well, which is what Python's `grad.double().norm()` gives.
 struct Difference {
@@ -34,9 +34,6 @@ struct GoldenDifferences {
 
   [[nodiscard]] double largest() const noexcept;
 };
-
-/// See `Difference`.
-inline constexpr double small_norm = 1e-2;
 
 /// Runs a program forward and backward on the inputs of `folder/golden.json` and compares.
 ///

@@ -130,29 +130,29 @@ struct NamedArgument {
   bool keyword = false;
 };
 
-/// One module that a node belongs to.
-struct ModuleFrame {
-  std::string path;  ///< "blocks.0.conv"; empty for the network itself
-  std::string type;  ///< "torch.nn.modules.conv.Conv2d"
-};
-
-/// Automatic casts (`torch.autocast`) around nodes.
-struct CastRegion {
-  bool enabled = true;
-  Dtype dtype = Dtype::unknown;  ///< of the operators that are computed in fewer digits; unknown: LibTorch's default
-  bool cached = true;            ///< whether weights are converted once
-};
-
 /// A call of an operator.
 struct Node {
+  /// One module that the node belongs to.
+  struct Module {
+    std::string path;  ///< "blocks.0.conv"; empty for the network itself
+    std::string type;  ///< "torch.nn.modules.conv.Conv2d"
+  };
+
+  /// Automatic casts (`torch.autocast`) around the node.
+  struct Casts {
+    bool enabled = true;
+    Dtype dtype = Dtype::unknown;  ///< of the operators that are computed in fewer digits; unknown: LibTorch's default
+    bool cached = true;            ///< whether weights are converted once
+  };
+
   std::string
       target;  ///< "aten.roll.default", "higher_order.wrap_with_autocast", "_operator.add": without "torch.ops."
   std::string name;
   std::vector<NamedArgument> inputs;  ///< only those that differ from the schema's defaults
   std::vector<Argument> outputs;  ///< `TensorRef`, `Tensors`, `OptionalTensors`, `SymbolRef` or `None`, one per result
-  std::vector<ModuleFrame> modules;  ///< the network first
-  std::string stack_trace;           ///< Python's, outermost call first
-  std::optional<CastRegion> casts;   ///< around it, in a graph whose subgraphs are inlined
+  std::vector<Module> modules;    ///< the network first
+  std::string stack_trace;        ///< Python's, outermost call first
+  std::optional<Casts> casts;     ///< around it, in a graph whose subgraphs are inlined
 
   /// The input of that name; null where the schema's default holds.
   [[nodiscard]] Argument const* input(std::string_view argument) const;
@@ -199,14 +199,14 @@ struct OutputSpec {
   Argument value;
 };
 
-/// Bounds of a symbol, both allowed.
-struct Range {
-  std::optional<std::int64_t> min;
-  std::optional<std::int64_t> max;
-};
-
 /// A network as `torch.export` writes it: graph, signature and bounds of its dynamic sizes.
 struct ExportedGraph {
+  /// Bounds of a symbol, both allowed.
+  struct Range {
+    std::optional<std::int64_t> min;
+    std::optional<std::int64_t> max;
+  };
+
   Graph graph;
   std::vector<InputSpec> inputs;    ///< one per input of the graph, in order
   std::vector<OutputSpec> outputs;  ///< one per output of the graph, in order

@@ -30,8 +30,4 @@ enum class OperatorClass {
 /// alike. Nothing for an operator that programs may not contain.
 [[nodiscard]] std::optional<OperatorClass> operator_class(std::string_view target);
 
-/// Checks that this library runs all operators of the program, also in its subgraphs.
-/// @throws Error `RefusedProgram` with operator, module path, source line, reason, and what would help
-void check_operators(ExportedGraph const& program);
-
 }  // namespace graticule::program

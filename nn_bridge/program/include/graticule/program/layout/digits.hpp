@@ -23,23 +23,24 @@ struct Cut {
   std::int64_t period = 1;
   std::vector<std::int64_t> bounds;
 
+  /// A cut of `extent` into shares that differ by at most one unit of `stride` indices.
+  /// @pre `stride` divides `extent`
+  [[nodiscard]] static Cut balanced(std::int64_t axis, std::int64_t extent, std::int64_t num_ranks,
+                                    std::int64_t stride = 1);
+
   [[nodiscard]] std::int64_t num_ranks() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
+  /// Number of indices that a rank owns of an axis of this extent.
+  [[nodiscard]] std::int64_t owned_extent(std::int64_t extent, std::int64_t rank) const;
+  /// The indices that a rank owns, ascending. Cost: linear in the extent.
+  [[nodiscard]] std::vector<std::int64_t> owned_indices(std::int64_t extent, std::int64_t rank) const;
+  /// "axis 2 at 0, 361, 721" or "axis 2, digit of stride 7 and size 103, at 0, 52, 103".
+  [[nodiscard]] std::string describe(std::int64_t extent) const;
+
   bool operator==(Cut const&) const = default;
   auto operator<=>(Cut const&) const = default;
 };
 
-/// A cut of `extent` into shares that differ by at most one unit of `stride` indices.
-/// @pre `stride` divides `extent`
-[[nodiscard]] Cut balanced_cut(std::int64_t axis, std::int64_t extent, std::int64_t num_ranks, std::int64_t stride = 1);
-
-/// Number of indices that a rank owns of an axis of this extent.
-[[nodiscard]] std::int64_t owned_extent(Cut const& cut, std::int64_t extent, std::int64_t rank);
-/// The indices that a rank owns, ascending. Cost: linear in the extent.
-[[nodiscard]] std::vector<std::int64_t> owned_indices(Cut const& cut, std::int64_t extent, std::int64_t rank);
 /// Product of the extents.
 [[nodiscard]] std::int64_t num_elements(Shape const& shape);
-
-/// "axis 2 at 0, 361, 721" or "axis 2, digit of stride 7 and size 103, at 0, 52, 103".
-[[nodiscard]] std::string describe(Cut const& cut, std::int64_t extent);
 
 }  // namespace graticule::program

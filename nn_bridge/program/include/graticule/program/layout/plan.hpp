@@ -40,8 +40,9 @@ struct NodePlan {
   NodeId node = -1;
   RunMode mode = RunMode::same;
   /// The axis of the result that is cut. With `table`, the operator does nothing along it any more; with `window`, it
-  /// runs without padding along it; with `statistic`, its sums over the axis are summed over ranks.
-  Placement placement;             ///< of all results, see `result_placement`
+  /// runs without padding along it; with `statistic`, its sums over the axis are summed over ranks. Results without
+  /// that axis, as the statistics of a norm, are whole on every rank.
+  Placement placement;
   std::vector<Transfer> tensors;   ///< one per tensor argument, lists opened
   std::vector<Shape> local_sizes;  ///< per rank the shape of the first result: the size argument of views and factories
   bool sum_over_ranks = false;     ///< each rank has a part of the sum, which all then get
@@ -49,10 +50,6 @@ struct NodePlan {
   bool field = false;                 ///< depends on an input of the network
   bool gathered = false;              ///< a value that was cut is needed whole on every rank
 };
-
-/// Where a result of the node is: results without the cut axis, as the statistics of a norm, are whole on every rank.
-[[nodiscard]] Placement result_placement(NodePlan const& node, std::vector<Shape> const& result_shapes,
-                                         std::size_t result);
 
 /// The shares of a program on ranks.
 struct Plan {

@@ -11,13 +11,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 namespace graticule::training {
-
-/// `auto`, `own`, `f32`, `bf16` or `f16`. @throws `BadOption` (usage)
-[[nodiscard]] Wire daso_wire(std::string_view name);
 
 /// Treatment of a module's buffers and an optimizer's moments.
 enum class DasoPolicy : std::uint8_t {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/partition/indices.hpp>
-#include <graticule/training/schedule/plateau.hpp>
+#include <graticule/training/detail/plateau.hpp>
 #include <graticule/training/state/values.hpp>
 
 #include <cstdint>
@@ -30,29 +30,6 @@ struct DasoScheduleOptions {
   DasoArithmetic arithmetic = DasoArithmetic::bounded;
 };
 
-/// Composition of the parameters of a message.
-enum class DasoPhase : std::uint8_t { blocking, cycling };
-
-/// One communication. All ranks get the same list and take part according to their group.
-struct DasoAction {
-  /// The step of the schedule that the ranks perform.
-  enum class Kind : std::uint8_t {
-    send,     ///< the ranks of `group` post the sum of their parameters over the group
-    merge,    ///< they wait for the message sent with `weight` and merge it (`daso_merge_weight`)
-    replace,  ///< they wait for the message just sent; its mean is the new value of their parameters
-    share,    ///< on each node the rank of `group` sends its parameters to the others
-  };
-  Kind kind = Kind::send;
-  int group = 0;
-  Index weight = 0;                       ///< of `send` and `merge`: batches to wait, as at the time of sending
-  DasoPhase phase = DasoPhase::blocking;  ///< of `send`
-
-  friend bool operator==(DasoAction const&, DasoAction const&) = default;
-};
-
-/// x <- (n x + S) / (P + n), where S is the sum of the sent values over the P ranks of the group.
-[[nodiscard]] constexpr Index daso_merge_weight(Index weight) noexcept { return weight > 0 ? 2 * weight : 1; }
-
 /// Schedule of DASO (Coquelin et al. 2021, doi:10.1186/s40537-021-00556-1): decisions only, no messages.
 ///
 /// During warm-up and cool-down every batch ends with a blocking average over all nodes. In between, parameters are
@@ -64,6 +41,28 @@ struct DasoAction {
 /// groups 0, 1, 0, 1; merges at 1, 5 and 9; at 9 the message just sent replaces all parameters.
 class DasoSchedule {
  public:
+  /// Composition of the parameters of a message.
+  enum class Phase : std::uint8_t { blocking, cycling };
+
+  /// One communication. All ranks get the same list and take part according to their group.
+  struct Action {
+    /// The step of the schedule that the ranks perform.
+    enum class Kind : std::uint8_t {
+      send,     ///< the ranks of `group` post the sum of their parameters over the group
+      merge,    ///< they wait for the message sent with `weight` and merge it: see `merge_weight`
+      replace,  ///< they wait for the message just sent; its mean is the new value of their parameters
+      share,    ///< on each node the rank of `group` sends its parameters to the others
+    };
+    Kind kind = Kind::send;
+    int group = 0;
+    Index weight = 0;               ///< of `send` and `merge`: batches to wait, as at the time of sending
+    Phase phase = Phase::blocking;  ///< of `send`
+
+    /// n in x <- (n x + S) / (P + n), where S is the sum of the sent values over the P ranks of the group.
+    [[nodiscard]] constexpr Index merge_weight() const noexcept { return weight > 0 ? 2 * weight : 1; }
+    friend bool operator==(Action const&, Action const&) = default;
+  };
+
   /// @param options see `DasoScheduleOptions` @param num_groups ranks of the largest node
   /// @throws `BadOption` for epochs and factors below 1, negative warm-up, cool-down, skips, stability or patience,
   ///         and, except with `heat`, overlapping warm-up and cool-down
@@ -74,23 +73,21 @@ class DasoSchedule {
   void set_last_batch(Index last_batch);
 
   /// Communications after the optimizer's step of one batch, in order. @throws `WrongState`
-  [[nodiscard]] std::vector<DasoAction> step();
+  [[nodiscard]] std::vector<Action> step();
   /// Once after each epoch; after the last one all skips are 0. @param loss mean over all ranks; NaN counts as no
   /// better
   /// @throws `WrongState` when batches of the epoch are missing
   void epoch_loss(double loss);
   /// The communications that leave no message in flight: before a checkpoint within an epoch. The schedule continues
   /// unchanged, except for that merge.
-  [[nodiscard]] std::vector<DasoAction> drain();
+  [[nodiscard]] std::vector<Action> drain();
 
   [[nodiscard]] Index epoch() const noexcept { return epoch_; }
   [[nodiscard]] Index batch() const noexcept { return batch_; }
   [[nodiscard]] Index global_skip() const noexcept { return global_skip_; }
   [[nodiscard]] Index local_skip() const noexcept { return local_skip_; }
   [[nodiscard]] Index batches_to_wait() const noexcept { return batches_to_wait_; }
-  [[nodiscard]] DasoPhase phase() const noexcept {
-    return global_skip_ == 0 ? DasoPhase::blocking : DasoPhase::cycling;
-  }
+  [[nodiscard]] Phase phase() const noexcept { return global_skip_ == 0 ? Phase::blocking : Phase::cycling; }
   /// Whether gradients of the next backward are averaged within nodes.
   [[nodiscard]] bool local_sync() const noexcept { return local_sync_; }
   [[nodiscard]] bool drained() const noexcept { return !pending_; }
@@ -109,13 +106,13 @@ class DasoSchedule {
   void set_skips(Index global, Index local, Index wait);
   void reduce_skips();
   void restart_skips();
-  void global_sync(Index weight, std::vector<DasoAction>& actions);
-  void cycle(Index weight, std::vector<DasoAction>& actions);
-  void receive(std::vector<DasoAction>& actions);
+  void global_sync(Index weight, std::vector<Action>& actions);
+  void cycle(Index weight, std::vector<Action>& actions);
+  void receive(std::vector<Action>& actions);
 
   DasoScheduleOptions options_;
   int num_groups_;
-  PlateauDetector plateau_;
+  detail::PlateauDetector plateau_;
   Index epoch_ = 0;
   Index batch_ = 0;
   Index last_batch_ = -1;

@@ -3,6 +3,7 @@
 
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/partition/comm.hpp>
+#include <graticule/training/detail/values.hpp>
 #include <graticule/training/state/values.hpp>
 
 #include <torch/torch.h>
@@ -33,7 +34,7 @@ class ReplicaContext {
   /// @throws `MissingVariable`, `WrongType`
   template <class T>
   [[nodiscard]] T take(std::string const& key) const {
-    return value_of<T>(values_, key);
+    return detail::value_of<T>(values_, key);
   }
   [[nodiscard]] bool has(std::string const& key) const { return values_.contains(key); }
 
@@ -61,23 +62,23 @@ class ReplicaHook {
   virtual void on_replicate(std::shared_ptr<ReplicaContext> const& context, int copy, int num_copies) = 0;
 };
 
-/// One context per module of the traversal; modules that occur in several places count once.
-using ReplicaContexts = std::vector<std::shared_ptr<ReplicaContext>>;
-
 /// Notifies the modules of a model on each rank of a team that they are copies of each other.
 ///
 /// Call it after wrapping, and after every load, conversion, move to a device or clone: the state of a hook belongs to
 /// one module object. All hooks of rank 0 run first; the values that they put into contexts are available to the hooks
 /// of the other ranks. Collective. @throws `ReplicaMismatch` where traversals differ in length or types; what a hook
 /// throws; on all ranks alike
+/// @return one context per module of the traversal; modules that occur in several places count once
 /// Cost: one all-reduce of 4 integers, one broadcast of all values.
-ReplicaContexts replicate(torch::nn::Module& module, Comm const& team);
+std::vector<std::shared_ptr<ReplicaContext>> replicate(torch::nn::Module& module, Comm const& team);
 
 /// The same for copies in one process, the first of which is the master. @throws `ReplicaMismatch`, `BadOption`
-ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies);
+std::vector<std::shared_ptr<ReplicaContext>> replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies);
 
 /// Result of `patch_replication`.
 enum class Patched : std::uint8_t { now, already };
+
+namespace detail {
 
 /// Callback that `patch_replication` installs in a wrapper: calls the previous callback, then `replicate`.
 struct PatchedReplication {
@@ -87,6 +88,8 @@ struct PatchedReplication {
     (void)replicate(copies);
   }
 };
+
+}  // namespace detail
 
 /// A user-defined class that calls `after_replication(copies)` whenever it has made copies of its module.
 template <class Wrapper>
@@ -99,11 +102,11 @@ concept ReplicatingWrapper = requires(Wrapper& wrapper) {
 /// Gives an existing wrapper the behaviour of `replicate`. A second call changes nothing and prints a line on stderr.
 template <ReplicatingWrapper Wrapper>
 Patched patch_replication(Wrapper& wrapper) {
-  if (wrapper.after_replication.template target<PatchedReplication>() != nullptr) {
+  if (wrapper.after_replication.template target<detail::PatchedReplication>() != nullptr) {
     std::cerr << "graticule: the wrapper has its replication callbacks already\n";
     return Patched::already;
   }
-  wrapper.after_replication = PatchedReplication{std::move(wrapper.after_replication)};
+  wrapper.after_replication = detail::PatchedReplication{std::move(wrapper.after_replication)};
   return Patched::now;
 }
 
@@ -114,11 +117,5 @@ Patched patch_replication(Wrapper& wrapper) {
 [[nodiscard]] torch::IValue gather_nested(std::vector<torch::IValue> const& outputs, std::int64_t dim = 0);
 /// Joins the outputs of all ranks, on every rank. Collective. @throws the same on all ranks
 [[nodiscard]] torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::int64_t dim = 0);
-
-/// Inputs of each copy, from a function of the user. @throws `ReplicaMismatch` unless it returns one per copy
-using InputScatter = std::function<std::vector<torch::IValue>(torch::IValue const& input, int num_copies)>;
-/// Calls `scatter` and checks the number of results.
-[[nodiscard]] std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input,
-                                                        int num_copies);
 
 }  // namespace graticule::training

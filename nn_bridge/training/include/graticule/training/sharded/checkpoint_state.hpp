@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace graticule::training {
 
@@ -25,17 +24,6 @@ enum class StateOn : std::uint8_t { all_ranks, first_rank };
 /// @throws `StateMismatch` on all ranks, with all missing and superfluous names and all different shapes; the model is
 ///         then unchanged
 void load_full_state(ShardedParameters& sharded, nn::NamedTensors const& state);
-
-/// One rank's part of a parameter or buffer.
-struct ShardEntry {
-  std::string name;
-  torch::Tensor local;              ///< rows `[first_row, first_row + local.size(0))`; shares memory with the model
-  std::vector<std::int64_t> sizes;  ///< of the whole
-  std::int64_t first_row = 0;
-  bool whole = false;  ///< whole on every rank: buffers, and parameters of ignored modules
-};
-/// The tensors of this rank, in the order of `full_state`. Local.
-[[nodiscard]] std::vector<ShardEntry> sharded_state(ShardedParameters const& sharded);
 
 /// The state of one rank, for this layout only: fast to save and load, without messages except for the agreement.
 struct LocalState {

@@ -69,7 +69,7 @@ struct ShardedParametersOptions {
   ShardPrecision precision = {};
   /// Modules that stay whole on every rank, whose gradients this object does not reduce.
   std::vector<std::shared_ptr<torch::nn::Module>> ignored = {};
-  /// Whether a `Hooked` module is a unit, from its name and the number of elements of its parameters that are in no
+  /// Whether a `Unit` or `Layer` is a unit, from its name and the number of elements of its parameters that are in no
   /// unit below. By default all modules with such parameters are units.
   std::function<bool(std::string const& name, std::int64_t num_elements)> is_unit = {};
   double gradient_factor = 1;  ///< in addition to the shard team's rule
@@ -78,15 +78,6 @@ struct ShardedParametersOptions {
   CheckedCalls checks = CheckedCalls::by_environment;  ///< whether ranks compare their next operation
   /// Called with each event and its unit, in order.
   std::function<void(ShardEvent, std::string const& unit)> on_event = {};
-};
-
-/// Options of `ShardedParameters::clip_grad_norm`.
-struct ClipOptions {
-  double norm_type = 2;  ///< infinity for the largest element
-  /// Gradients of replicated parameters, already the same on all ranks, that the norm counts once: by default those of
-  /// the ignored modules.
-  std::optional<std::vector<torch::Tensor>> replicated = {};
-  NonFinite non_finite = NonFinite::kept;
 };
 
 /// Storage of gradients until a synchronised backward.
@@ -198,7 +189,7 @@ class ShardedParameters {
 
  private:
   /// Gives a model that is not a unit the hooks of a unit.
-  class RootCall : public nn::Hooked {
+  class RootCall : public nn::detail::Hooked {
    public:
     template <class Call>
     auto run(torch::nn::Module& model, Call& call) {

@@ -23,20 +23,13 @@ struct DataPosition {
   friend bool operator==(DataPosition const&, DataPosition const&) = default;
 };
 
-/// Adds the state of LibTorch's CPU random generator: one row per rank.
-/// Collective over the checkpoint's ranks, `comm`.
-void save_random_state(Comm const& comm, CheckpointWriter& writer, std::string const& name = "random/cpu");
-
-/// Continues every rank's random numbers from the saved state. On another number of ranks: if all ranks had the same
-/// state, all get it; otherwise ranks with a row get their row, and further ranks a state derived from their number and
-/// row 0. Collective. @throws `StateMismatch` (input) when it was saved by another version of LibTorch
-void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::string const& name = "random/cpu");
-
 /// Everything that a training needs to continue as if it had not stopped: model, optimizers, data position, random
 /// state, and any parts that are added.
 ///
 /// It loads on any number of ranks and any teams, with whole or sharded parameters: the files are the same. It refers
-/// to its arguments, which must outlive it.
+/// to its arguments, which must outlive it. The random state is that of LibTorch's CPU generator, one per rank. On
+/// another number of ranks: if all ranks had the same state, all get it; otherwise ranks with a saved state get theirs,
+/// and further ranks a state derived from their number and the first one.
 /// Example:
 ///     training::TrainingState state(comm, *net);
 ///     state.add("optimizer", optimizer);
@@ -74,7 +67,9 @@ class TrainingState {
 
   /// Collective. @throws what `save_model` and `save_optimizer` throw
   void save(CheckpointWriter& writer) const;
-  /// Collective. @throws what `load_model`, `load_optimizer` and `load_random_state` throw; `MissingVariable` (input)
+  /// Collective. @throws what `load_model` and `load_optimizer` throw; `StateMismatch` (input) when the random state
+  /// was
+  ///         saved by another version of LibTorch; `MissingVariable` (input)
   void load(Checkpoint const& checkpoint);
 
  private:

@@ -5,7 +5,6 @@
 
 #include <map>
 #include <string>
-#include <variant>
 
 namespace graticule::training {
 
@@ -14,27 +13,11 @@ namespace graticule::training {
 /// Example: `for (auto const& [name, value] : daso.state()) writer.add_value("daso/" + name, value);`
 using Values = std::map<std::string, CheckpointValue>;
 
-/// The value of that name and type. @throws `MissingVariable`, `WrongType` (input)
-template <class T>
-[[nodiscard]] T value_of(Values const& values, std::string const& name) {
-  auto const found = values.find(name);
-  if (found == values.end()) throw Error(Fault::input, "MissingVariable", "no value " + name);
-  auto const* value = std::get_if<T>(&found->second);
-  if (value == nullptr) throw Error(Fault::input, "WrongType", "value " + name + " is of another type");
-  return *value;
-}
-
-/// The values whose names begin with `prefix`, without the prefix; and the reverse.
+/// The values whose names begin with `prefix`, without the prefix.
 [[nodiscard]] inline Values values_below(Values const& values, std::string const& prefix) {
   Values result;
   for (auto const& [name, value] : values)
     if (name.starts_with(prefix)) result.emplace(name.substr(prefix.size()), value);
-  return result;
-}
-/// Copies of `values`, with `prefix` added to their names.
-[[nodiscard]] inline Values with_prefix(std::string const& prefix, Values const& values) {
-  Values result;
-  for (auto const& [name, value] : values) result.emplace(prefix + name, value);
   return result;
 }
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace graticule::nn {
+namespace graticule::nn::detail {
 
 /// Four random 32-bit words, a function of counter and key only: Philox4x32-10 (Salmon, Moraes, Dror and Shaw
 /// 2011, "Parallel random numbers: as easy as 1, 2, 3", doi:10.1145/2063384.2063405).
@@ -20,4 +20,4 @@ namespace graticule::nn {
   return counter;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::nn::detail

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/loss/losses.hpp>
+#include <graticule/nn_bridge/loss/options.hpp>
 
 #include "shards.hpp"
 
@@ -9,20 +10,14 @@
 #include <limits>
 
 namespace graticule {
-namespace test_row_weights {
+namespace test_options {
 
+using test::bands;
 using test::difference;
 using test::Part;
 using test::random_tensor;
-
-using test::bands;
-
-std::vector<double> some_weights() { return {0.1, 0.5, 0.9, 1.0, 0.8, 0.4, 0.05}; }
-
-std::vector<double> weights_of(Part const& part) {
-  auto const all = some_weights();
-  return {all.begin() + part.row, all.begin() + part.row + part.num_rows};
-}
+using test::row_weights;
+using test::row_weights_of;
 
 TEST(RowWeightedLoss, equals_the_serial_formula_with_missing_cells) {
   std::mt19937 random(1);
@@ -44,11 +39,11 @@ TEST(RowWeightedLoss, equals_the_serial_formula_with_missing_cells) {
             for (int j = 0; j < 4; ++j) {
               if (std::isnan(t[b][c][i][j])) continue;
               double const d = p[b][c][i][j] - t[b][c][i][j];
-              sum += some_weights()[std::size_t(i)] * (squared ? d * d : std::abs(d));
-              weight += some_weights()[std::size_t(i)];
+              sum += row_weights()[std::size_t(i)] * (squared ? d * d : std::abs(d));
+              weight += row_weights()[std::size_t(i)];
             }
 
-      nn::LossOptions const options{.row_weights = weights_of(part)};
+      nn::LossOptions const options{.row_weights = row_weights_of(part)};
       auto shard = part.of(prediction).clone().requires_grad_();
       auto const found = squared ? nn::MSELoss(domain, options)(shard, part.of(target))
                                  : nn::L1Loss(domain, options)(shard, part.of(target));
@@ -59,7 +54,7 @@ TEST(RowWeightedLoss, equals_the_serial_formula_with_missing_cells) {
       auto const scaled = torch::where(
           part.of(target).isnan(), torch::zeros_like(shard),
           squared ? 2 * (part.of(prediction) - part.of(target)) : (part.of(prediction) - part.of(target)).sign());
-      auto const rows = torch::tensor(weights_of(part), torch::kDouble).unsqueeze(-1);
+      auto const rows = torch::tensor(row_weights_of(part), torch::kDouble).unsqueeze(-1);
       EXPECT_LE(difference(shard.grad(), scaled * rows / weight), 1e-13);
     }
   }
@@ -68,7 +63,7 @@ TEST(RowWeightedLoss, equals_the_serial_formula_with_missing_cells) {
 TEST(RowWeightedLoss, refuses_bad_arguments_on_all_ranks) {
   auto const domain = bands();
   Part const part(domain, balanced_cuts(7, domain.grid().extent(0)), Cuts{4});
-  nn::MSELoss loss(domain, nn::LossOptions{.row_weights = weights_of(part)});
+  nn::MSELoss loss(domain, nn::LossOptions{.row_weights = row_weights_of(part)});
   auto const good = torch::zeros({1, part.num_rows, 4});
   bool const odd_one = domain.comm().rank() == 0;
   auto const rule_of = [&](torch::Tensor const& a, torch::Tensor const& b) -> std::string {
@@ -86,5 +81,5 @@ TEST(RowWeightedLoss, refuses_bad_arguments_on_all_ranks) {
   EXPECT_EQ(rule_of(good, torch::full_like(good, std::numeric_limits<float>::quiet_NaN())), "TooFewValues");
 }
 
-}  // namespace test_row_weights
+}  // namespace test_options
 }  // namespace graticule

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/partition/cuts.hpp>
 
 #include <torch/torch.h>
 
 #include <cstdint>
 
-namespace graticule::training {
+namespace graticule::training::detail {
 
 /// Rows `[lo, hi)` of the first axis of a tensor.
 struct ShardRows {
@@ -25,7 +24,4 @@ struct ShardRows {
 /// Example: 5 rows on 4 ranks are [0, 2), [2, 4), [4, 5), [5, 5).
 [[nodiscard]] ShardRows shard_rows(std::int64_t num_rows, int num_ranks, int rank);
 
-/// The same as cuts, for the layout of a field over the first axis.
-[[nodiscard]] Cuts shard_cuts(std::int64_t num_rows, int num_ranks);
-
-}  // namespace graticule::training
+}  // namespace graticule::training::detail

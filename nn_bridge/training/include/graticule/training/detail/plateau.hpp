@@ -5,19 +5,13 @@
 #include <graticule/training/state/values.hpp>
 
 #include <cstdint>
-#include <string_view>
 
-namespace graticule::training {
+namespace graticule::training::detail {
 
 /// Direction in which a metric improves.
 enum class PlateauGoal : std::uint8_t { lowest, highest };
 /// Whether a threshold is relative to the best value or absolute.
 enum class PlateauThreshold : std::uint8_t { relative, absolute };
-
-/// `min` or `max`, `rel` or `abs`. @throws `BadOption` (usage)
-[[nodiscard]] PlateauGoal plateau_goal(std::string_view name);
-/// The threshold, likewise.
-[[nodiscard]] PlateauThreshold plateau_threshold(std::string_view name);
 
 /// Options of `PlateauDetector`.
 struct PlateauOptions {
@@ -61,4 +55,4 @@ class PlateauDetector {
   Index cooldown_left_ = 0;
 };
 
-}  // namespace graticule::training
+}  // namespace graticule::training::detail

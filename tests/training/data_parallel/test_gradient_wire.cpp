@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gradients that travel as products of thin matrices.
+// Gradients that travel in narrow types, and as products of thin matrices.
+#include <graticule/training/data_parallel/gradient_wire.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
+#include "numbers.hpp"
 #include "pmpi_shim.hpp"
 #include "replicated_net.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace graticule {
-namespace test_low_rank {
+namespace test_gradient_wire {
 
 using nn::Reduction;
 using test::Holder;
+using test::mean_over;
+using test::numbers;
 using test::rule_of;
 using training::DataParallelOptions;
-
-torch::Tensor numbers(std::uint64_t seed, std::vector<std::int64_t> const& sizes) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  return torch::randn(sizes, generator, torch::kDouble);
-}
 
 /// A matrix of 40 x 30, one in more axes that is too small to be thin, and a vector.
 struct Trained {
@@ -55,14 +55,39 @@ struct Trained {
   training::DataParallel parallel;
 };
 
-torch::Tensor mean_over_ranks(torch::Tensor const& tensor) {
-  auto const comm = Comm::world();
-  auto sum = tensor.contiguous().clone();
-  comm.sum(std::span(sum.mutable_data_ptr<double>(), std::size_t(sum.numel())));
-  return sum / comm.num_ranks();
-}
-
 double difference(torch::Tensor const& a, torch::Tensor const& b) { return (a - b).abs().max().item<double>(); }
+
+TEST(Wire, sends_narrow_words_and_adds_them_in_f32) {
+  auto const comm = Comm::world();
+  for (auto const type : {torch::kFloat, torch::kDouble, torch::kComplexDouble})
+    for (auto const wire : {training::Wire::bf16, training::Wire::f16}) {
+      Holder holder;
+      auto const a = holder.add("a", torch::zeros({1000}, type));
+      training::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.wire = wire});
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
+      auto const all = torch::randn({comm.num_ranks(), 1000}, generator, torch::kDouble) + 3;
+      // A gradient that one rank has lost must not look like a number.
+      auto mine = all[comm.rank()].clone();
+      if (comm.rank() == 0) mine[7] = std::nan("");
+
+      torch::real((a * mine.to(type)).sum()).backward();
+
+      auto const grad = torch::real(a.grad()).to(torch::kDouble);
+      auto const expected = all.mean(0);
+      auto error = ((grad - expected) / expected.abs()).abs();
+      EXPECT_EQ(a.grad().scalar_type(), type);
+      EXPECT_TRUE(grad[7].isnan().item<bool>());
+      error[7] = 0;
+      EXPECT_LE(error.max().item<double>(), wire == training::Wire::bf16 ? 0.03 : 0.004);
+      EXPECT_GT(error.max().item<double>(), comm.num_ranks() > 1 ? 1e-5 : -1.0);
+      EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, {{"grad", a.grad().nan_to_num()}}); }), "nothing was thrown");
+      // Each rank gives away all parts but its own, and its sum to all: each number twice, in 2 bytes.
+      if (comm.num_ranks() > 1) {
+        EXPECT_EQ(parallel.traffic()[0].messages, 2 * (comm.num_ranks() - 1));
+        EXPECT_LE(parallel.traffic()[0].bytes, 2 * 2 * 1003 * (type == torch::kComplexDouble ? 2 : 1));
+      }
+    }
+}
 
 TEST(LowRankGradients, give_sums_of_low_rank_as_they_are_and_send_few_numbers) {
   auto const comm = Comm::world();
@@ -82,9 +107,9 @@ TEST(LowRankGradients, give_sums_of_low_rank_as_they_are_and_send_few_numbers) {
       auto const found = trained.reduced(mine, other, vector);
 
       // The last left factor may nearly miss what this sum needs.
-      EXPECT_LE(difference(found[0], mean_over_ranks(mine) * factor), 1e-9);
-      EXPECT_LE(difference(found[1], mean_over_ranks(other) * factor), 1e-14);
-      EXPECT_LE(difference(found[2], mean_over_ranks(vector) * factor), 1e-14);
+      EXPECT_LE(difference(found[0], mean_over(comm, mine) * factor), 1e-9);
+      EXPECT_LE(difference(found[1], mean_over(comm, other) * factor), 1e-14);
+      EXPECT_LE(difference(found[2], mean_over(comm, vector) * factor), 1e-14);
     }
     // Thin factors, what is in no matrix, and three flags a parameter and rank: missing, there; failed.
     Index const thin = 2 * (40 + 30) + 12 + 7 + 2 * 3 + 1;
@@ -100,7 +125,7 @@ TEST(LowRankGradients, lose_nothing_but_what_they_keep) {
   auto wanted = torch::zeros({40, 30}, torch::kDouble);
   for (int iteration = 0; iteration < 12; ++iteration) {
     auto const found = trained.reduced(iteration);
-    auto const exact = mean_over_ranks(numbers(std::uint64_t(100 * iteration + 10 * comm.rank()), {40, 30}));
+    auto const exact = mean_over(comm, numbers(std::uint64_t(100 * iteration + 10 * comm.rank()), {40, 30}));
     given += found[0].view({40, 30});
     wanted += exact;
     // At first all travels whole.
@@ -109,7 +134,7 @@ TEST(LowRankGradients, lose_nothing_but_what_they_keep) {
   auto error = torch::zeros({40, 30}, torch::kDouble);
   for (auto const& [name, tensor] : trained.parallel.low_rank_state())
     if (name == "matrix/0/error") error = tensor;
-  EXPECT_LE(difference(given + mean_over_ranks(error), wanted), 1e-12);
+  EXPECT_LE(difference(given + mean_over(comm, error), wanted), 1e-12);
   EXPECT_EQ(error.abs().max().item<double>() > 0.1, comm.num_ranks() > 1);
 }
 
@@ -189,5 +214,5 @@ TEST(LowRankGradients, are_refused_with_options_that_mean_nothing_or_differ) {
   EXPECT_EQ(rule({.seed = odd_one ? 1U : 0U}), comm.num_ranks() > 1 ? "ArgumentDisagreement" : "nothing was thrown");
 }
 
-}  // namespace test_low_rank
+}  // namespace test_gradient_wire
 }  // namespace graticule

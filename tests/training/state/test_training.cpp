@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace graticule {
-namespace test_training_state {
+namespace test_training {
 
 using test::Folder;
 using test::rule_of;
@@ -322,5 +322,5 @@ TEST(LoadModel, h5py_reads_the_same_numbers_under_the_serial_names) {
   EXPECT_EQ(comm.rank() == 0 ? std::system((python + " -c \"" + script + "\"").c_str()) : 0, 0);
 }
 
-}  // namespace test_training_state
+}  // namespace test_training
 }  // namespace graticule

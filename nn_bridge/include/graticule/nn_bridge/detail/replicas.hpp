@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/partition/comm.hpp>
+
+namespace graticule::nn::detail {
+
+/// Checks that the ranks of a team hold tensors of the same number, names, shapes and dtypes. Collective.
+/// @throws `ReplicaMismatch` otherwise, on all ranks, with two ranks and their tensors. Cost: one all-reduce of 4
+/// integers if equal
+void require_replicas(Comm const& team, NamedTensors const& tensors);
+
+/// Copies the values of the team's first rank to the others, bit for bit. Collective. Cost: one broadcast per tensor.
+void broadcast_replicas(Comm const& team, NamedTensors const& tensors);
+
+}  // namespace graticule::nn::detail

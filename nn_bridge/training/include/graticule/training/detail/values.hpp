@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/error.hpp>
+#include <graticule/training/state/values.hpp>
+
+#include <string>
+#include <variant>
+
+namespace graticule::training::detail {
+
+/// The value of that name and type. @throws `MissingVariable`, `WrongType` (input)
+template <class T>
+[[nodiscard]] T value_of(Values const& values, std::string const& name) {
+  auto const found = values.find(name);
+  if (found == values.end()) throw Error(Fault::input, "MissingVariable", "no value " + name);
+  auto const* value = std::get_if<T>(&found->second);
+  if (value == nullptr) throw Error(Fault::input, "WrongType", "value " + name + " is of another type");
+  return *value;
+}
+
+/// Copies of `values`, with `prefix` added to their names: the inverse of `values_below`.
+[[nodiscard]] inline Values with_prefix(std::string const& prefix, Values const& values) {
+  Values result;
+  for (auto const& [name, value] : values) result.emplace(prefix + name, value);
+  return result;
+}
+
+}  // namespace graticule::training::detail
