@@ -15,8 +15,8 @@ namespace graticule::train {
 
 /// Two slots: the caller uses one while a thread fills the other with what is requested next.
 ///
-/// A `Slot` has a member `request`, which says what it is filled with and can be compared. Declare the object behind
-/// everything that `fill` uses: its destructor waits for the thread.
+/// A `Slot` has an equality-comparable member `request`, which specifies its contents. Declare the object after all
+/// members that `fill` uses: its destructor waits for the thread.
 template <class Slot>
 class ReadAhead {
  public:
@@ -47,8 +47,10 @@ class ReadAhead {
     has_begun_ = true;
     thread_.start([this, &slot] { fill_(slot); });
   }
-  /// Until the thread is idle; a failure is discarded.
-  void wait() { static_cast<void>(thread_.wait()); }
+  /// Blocks until the thread is idle. A failure is discarded, and the next `take` fills the slot again.
+  void wait() {
+    if (thread_.wait()) has_begun_ = false;
+  }
 
   /// Seconds that `take` has waited for the thread.
   [[nodiscard]] double seconds_waited() const noexcept { return seconds_waited_; }

@@ -40,9 +40,9 @@ struct SampleAxes {
 /// agree without a message. Fisher and Yates, drawn from SplitMix64.
 [[nodiscard]] std::vector<Index> shuffled(std::vector<Index> samples, std::uint64_t seed, Index epoch);
 
-/// `text` in small letters.
+/// `text` in lower case.
 [[nodiscard]] std::string lower_case(std::string text);
-/// The name of a variable or dimension in small letters, without the groups before it.
+/// The name of a variable or dimension in lower case, without the groups before it.
 [[nodiscard]] std::string short_name(std::string const& name);
 /// With up to ten digits: `0.25`, `850`.
 [[nodiscard]] std::string short_number(double value);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/plan.hpp>
 
-#include <gtest/gtest.h>
-
 #include "engine/segment_path.hpp"
+
+#include <gtest/gtest.h>
 
 #include <cstddef>
 #include <vector>
@@ -60,6 +61,15 @@ TEST(SegmentPath, compares_seconds_per_byte) {
   EXPECT_FALSE(path.past_cache());
 }
 
+TEST(SegmentPath, does_not_count_calls_without_copies) {
+  detail::SegmentPath path;
+  for (int c = 0; c < 40; ++c) {
+    path.begin_call();
+    EXPECT_FALSE(path.past_cache()) << "call " << c;
+  }
+  EXPECT_EQ(calls(path, 5, 1.0, 2.0), (std::vector<bool>{false, true, false, false, false}));
+}
+
 TEST(SegmentPath, a_large_call_moves_the_same_cells_either_way) {
   auto const comm = Comm::world();
   Index const n = 512;
@@ -89,4 +99,6 @@ TEST(SegmentPath, a_large_call_moves_the_same_cells_either_way) {
         for (Index k = 0; k < levels; ++k) num_wrong += target[at++] != value(i, j, k, call) ? 1 : 0;
     EXPECT_EQ(num_wrong, 0) << "call " << call;
   }
+  EXPECT_GE(Index(target.size() * sizeof(double)), detail::least_streamed_bytes);
+  EXPECT_GT(plan.stats().node_packed.num_messages, 0);
 }

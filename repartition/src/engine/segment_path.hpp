@@ -11,21 +11,24 @@ namespace graticule::detail {
 /// or past it, into memory.
 ///
 /// Which is faster depends on whether the cores of both ranks share a cache, and ranks may move. So the copies of this
-/// rank are timed, and every 32nd call tries the other way. Values and messages are the same.
+/// rank are timed, and every 32nd call tries the other way. Calls without such copies do not count. Values and messages
+/// are the same.
 class SegmentPath {
  public:
   /// Ends the call before, and chooses for the next one.
   void begin_call() noexcept {
-    if (bytes_ > 0) seconds_per_byte_[way_] = seconds_ / double(bytes_);
+    if (bytes_ > 0) {
+      seconds_per_byte_[way_] = seconds_ / double(bytes_);
+      ++num_timed_;
+    }
     bytes_ = 0;
     seconds_ = 0;
     std::size_t const faster = seconds_per_byte_[past] < seconds_per_byte_[cached] ? past : cached;
-    ++num_calls_;
     // The first call also touches new memory; the third replaces its time.
-    if (num_calls_ <= 3)
-      way_ = num_calls_ == 2 ? past : cached;
+    if (num_timed_ < 3)
+      way_ = num_timed_ == 1 ? past : cached;
     else
-      way_ = num_calls_ % calls_per_trial == 0 ? 1 - faster : faster;
+      way_ = (num_timed_ + 1) % calls_per_trial == 0 ? 1 - faster : faster;
   }
   [[nodiscard]] bool past_cache() const noexcept { return way_ == past; }
   /// Adds a copy into a segment or from one.
@@ -43,7 +46,7 @@ class SegmentPath {
   std::size_t way_ = cached;
   std::size_t bytes_ = 0;
   double seconds_ = 0;
-  std::uint64_t num_calls_ = 0;
+  std::uint64_t num_timed_ = 0;  ///< calls with copies
 };
 
 }  // namespace graticule::detail

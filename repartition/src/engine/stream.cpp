@@ -138,7 +138,7 @@ void Stream::open() {
   make_room();
   for (auto const& in : incoming_) written += in.bytes;
   large_ = Index(written) >= least_streamed_bytes;
-  if (large_) path_.begin_call();
+  if (large_ && !on_device()) path_.begin_call();
 }
 
 void Stream::make_room() {
@@ -438,6 +438,7 @@ void Stream::pack(Outgoing& out, StreamSlot const& slot, std::size_t bytes) {
     Elements const to{slot.packed + block.offset, field.conversion.wire, {}};
     tasks_.push_back(task(field, transfer, block, to, cells(read(field, transfer.target), transfer, forward()),
                           field.conversion.pack));
+    tasks_.back().streams = large_ && out.link && path_.past_cache();
   }
   run_segment(out.link != nullptr, bytes);
   if (slot.packed == slot.wire || bytes == 0) return;
@@ -802,8 +803,7 @@ StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Blo
     negated.alpha[1] = -negated.alpha[1];
     return make_transform(negated, block.extents, to, from);
   }();
-  bool const into_segment = &transform == &field.conversion.pack;
-  result.streams = large_ && (!into_segment || path_.past_cache());
+  result.streams = large_ && &transform != &field.conversion.pack;
   result.independent = forward() || !plan_.ordered_sums;
   return result;
 }

@@ -45,10 +45,16 @@ TEST(Calendar, goes_back_beyond_its_reform_where_it_is_proleptic) {
   EXPECT_EQ(times_of({-1}, "days since 1582-10-15", "proleptic_gregorian"), std::vector<Seconds>{-12219379200});
   EXPECT_EQ(times_of({0}, "days since 0001-01-01", "proleptic_gregorian"), std::vector<Seconds>{-62135596800});
   EXPECT_EQ(time_text(-62135596800), "0001-01-01 00:00");
-  for (char const* const calendar : {"", "standard", "gregorian"})
+  for (char const* const calendar : {"", "standard", "gregorian"}) {
     EXPECT_EQ(rule_of([&] { static_cast<void>(times_of({0}, "days since 0001-01-01", calendar)); }),
               (ErrorWith{"BadInput", "before 1582-10-15"}))
         << calendar;
+    EXPECT_EQ(rule_of([&] {
+                static_cast<void>(times_of({0, -1}, "days since 1582-10-15", calendar));
+              }),
+              (ErrorWith{"BadInput", "before 1582-10-15"}))
+        << calendar;
+  }
 }
 
 TEST(Calendar, rounds_to_whole_seconds) {
@@ -80,7 +86,9 @@ TEST(Calendar, refuses_other_calendars_and_missing_times_as_input) {
     EXPECT_NE(thrown.text.find("calendar '" + std::string(calendar) + "'"), std::string::npos) << thrown.text;
   }
   for (double const missing : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
-    EXPECT_EQ(rule_of([&] { static_cast<void>(times_of({0, missing}, "days since 2000-01-01", "")); }),
+    EXPECT_EQ(rule_of([&] {
+                static_cast<void>(times_of({0, missing}, "days since 2000-01-01", ""));
+              }),
               (ErrorWith{"BadInput", "missing"}));
 }
 

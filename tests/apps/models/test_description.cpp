@@ -41,10 +41,9 @@ StateChannel channel(std::string const& variable, Index level, Role role, Compon
 /// Two levels of u, one of t, and z as a diagnostic variable.
 Description some_description() {
   Description d;
-  d.channels = {channel("u", 0, Role::prognostic, Component::eastward),
-                channel("u", 1, Role::prognostic, Component::eastward),
-                channel("t", 0, Role::prognostic, Component::scalar),
-                channel("z", 0, Role::diagnostic, Component::scalar)};
+  d.channels = {
+      channel("u", 0, Role::prognostic, Component::eastward), channel("u", 1, Role::prognostic, Component::eastward),
+      channel("t", 0, Role::prognostic, Component::scalar), channel("z", 0, Role::diagnostic, Component::scalar)};
   d.channels[2].info.mirror_negates = true;
   d.channels[3].info.is_potential = true;
   d.values = {{0, 10}, {0, 1.0 / 3}, {273.15, 20}, {5e4, 1e3}};
@@ -194,7 +193,11 @@ TEST(Description, says_which_file_has_a_text_that_is_none_or_newer) {
   auto other_type = text;
   other_type.replace(other_type.find("\"width\":24"), 10, "\"width\":\"24\"");
 
-  for (auto const& broken : {text.substr(0, text.size() / 2), renamed, other_type, std::string("{}"), std::string()}) {
+  auto unknown_kind = text;
+  unknown_kind.replace(unknown_kind.find("\"kind\":\"") + 8, 1, "Q");
+
+  for (auto const& broken :
+       {text.substr(0, text.size() / 2), renamed, other_type, unknown_kind, std::string("{}"), std::string()}) {
     auto const thrown = thrown_by([&] { static_cast<void>(description_of(broken, "run/x.h5")); });
     EXPECT_EQ(thrown.rule, "BrokenFile") << broken.substr(0, 40);
     EXPECT_EQ(thrown.fault, Fault::input);
@@ -231,8 +234,7 @@ std::vector<double> numbered(Index num_fields, Box const& box) {
   std::vector<double> values;
   for (Index c = 0; c < num_fields; ++c)
     for (Index i = box.lo(0); i < box.hi(0); ++i)
-      for (Index j = box.lo(1); j < box.hi(1); ++j)
-        values.push_back(double(1000 * c + num_columns * i + j) + 0.5);
+      for (Index j = box.lo(1); j < box.hi(1); ++j) values.push_back(double(1000 * c + num_columns * i + j) + 0.5);
   return values;
 }
 

@@ -85,8 +85,8 @@ TEST(Insolation, over_a_day_is_that_of_the_formula_for_circular_orbits) {
   for (double const latitude : {-45.0, 0.0, 45.0, 65.0}) {
     double const p = degrees(latitude);
     double const half_day = std::acos(-std::tan(p) * std::tan(d));
-    double const expected = (half_day * std::sin(p) * std::sin(d) + std::cos(p) * std::cos(d) * std::sin(half_day)) /
-                            std::numbers::pi;
+    double const expected =
+        (half_day * std::sin(p) * std::sin(d) + std::cos(p) * std::cos(d) * std::sin(half_day)) / std::numbers::pi;
     double found = 0;
     for (Seconds hour = 0; hour < 24; hour += 3)
       found += insolation(solstice + hour * 3600, 3 * 3600, latitude, 17) / 8;

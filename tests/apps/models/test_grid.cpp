@@ -160,11 +160,7 @@ TEST(Grid, coordinates_that_are_no_grid_are_input_errors) {
             }),
             (test::ErrorWith{"BadCoordinates", "latitude"}));
   EXPECT_EQ(rule_of([] { (void)make_grid({0, 10}, {0, 0}); }), (test::ErrorWith{"BadCoordinates", "longitude"}));
-  try {
-    (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45));
-  } catch (Error const& error) {
-    EXPECT_EQ(error.fault(), Fault::input);
-  }
+  EXPECT_EQ(test::thrown_by([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45)); }).fault, Fault::input);
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ ModelOptions options_of(ModelKind kind) {
 }
 
 Tensor inputs_on(Box const& box) {
-  return test::fields_on(box, 2, [](Index c, Index j, Index i) { return std::sin(double(c + j * j) + 0.4 * double(i)); });
+  return test::fields_on(box, 2,
+                         [](Index c, Index j, Index i) { return std::sin(double(c + j * j) + 0.4 * double(i)); });
 }
 
 Tensor statics() { return torch::linspace(-1, 1, num_rows, torch::kDouble).reshape({num_rows, 1}); }

@@ -108,7 +108,8 @@ class StepperOnRanks : public testing::Test {
   [[nodiscard]] Tensor fields(Index num_channels, Value const& value) const {
     std::vector<Tensor> samples;
     for (Index s = 0; s < num_samples; ++s)
-      samples.push_back(test::fields_on(box_, num_channels, [&](Index c, Index i, Index j) { return value(s, c, i, j); }));
+      samples.push_back(
+          test::fields_on(box_, num_channels, [&](Index c, Index i, Index j) { return value(s, c, i, j); }));
     return torch::cat(samples);
   }
   /// [sample][time][channel][row][column].
@@ -233,9 +234,7 @@ TEST_F(StepperOnRanks, has_derivatives_that_cross_ranks_and_poles) {
   auto const network = [](Tensor const& in, Tensor const&) {
     return torch::stack({in.select(1, 2), in.select(1, 5), in.select(1, 0)}, 1);
   };
-  auto const after = [&](Tensor const& state) {
-    return steps.next(network, state, forcings(), mask, {false, false});
-  };
+  auto const after = [&](Tensor const& state) { return steps.next(network, state, forcings(), mask, {false, false}); };
   auto const some = [&](double phase) {
     return fields(5, [&](Index s, Index c, Index i, Index j) {
       return std::sin(phase + double(s + 2 * c) + 0.7 * double(i * j));

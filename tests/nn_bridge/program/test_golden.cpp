@@ -31,7 +31,9 @@ using test::rule_of;
 constexpr std::int64_t num_rows = 6;
 constexpr std::int64_t num_columns = 8;
 
-torch::Tensor input() { return torch::linspace(-1, 2, 2 * num_rows * num_columns).reshape({1, 2, num_rows, num_columns}); }
+torch::Tensor input() {
+  return torch::linspace(-1, 2, 2 * num_rows * num_columns).reshape({1, 2, num_rows, num_columns});
+}
 torch::Tensor weight() { return torch::linspace(-1, 1, 54).reshape({3, 2, 3, 3}); }
 
 /// y = conv2d(x, head.weight), and a parameter that no node reads.
@@ -42,10 +44,9 @@ void write_network(std::filesystem::path const& path) {
   for (auto const* const name : {"p_weight", "p_spare"}) {
     test::graph_of(program)["tensor_values"][name]["requires_grad"] = true;
   }
-  test::append(
-      program, "aten.conv2d.default",
-      {{"input", test::tensor("x")}, {"weight", test::tensor("p_weight")}, {"padding", {{"as_ints", {1, 1}}}}}, "y",
-      {1, 3, num_rows, num_columns});
+  test::append(program, "aten.conv2d.default",
+               {{"input", test::tensor("x")}, {"weight", test::tensor("p_weight")}, {"padding", {{"as_ints", {1, 1}}}}},
+               "y", {1, 3, num_rows, num_columns});
   test::set_output(program, "y");
   test::write_records(
       path, test::make_records(program, {{"head.weight", weight(), true}, {"spare", torch::zeros({4}), true}}));
@@ -152,12 +153,9 @@ TEST_F(Golden, measures_each_kind_of_difference_and_says_where_it_is) {
        &GoldenDifferences::parameter_gradients, 1, "head.weight"},
       // A thousandth of the largest norm counts as a hundredth of it.
       {"small_norm",
-       [](Json& golden, Figures& figures) {
-         golden["parameter_gradient_norms"]["spare"] = figures.weight_norm / 1000;
-       },
+       [](Json& golden, Figures& figures) { golden["parameter_gradient_norms"]["spare"] = figures.weight_norm / 1000; },
        &GoldenDifferences::parameter_gradients, 0.1, "spare"},
-      {"input",
-       [](Json& golden, Figures& figures) { golden["input_gradient_norms"][0] = 2 * figures.input_norm; },
+      {"input", [](Json& golden, Figures& figures) { golden["input_gradient_norms"][0] = 2 * figures.input_norm; },
        &GoldenDifferences::input_gradients, 0.5, "x"}};
   for (Row const& row : rows) {
     SCOPED_TRACE(row.name);
@@ -189,19 +187,30 @@ TEST_F(Golden, refuses_figures_by_name_and_place) {
     ErrorWith error;
   };
   std::vector<Row> const rows{
-      {"no_file", [](Json& golden, Figures&) { golden["inputs"][0]["file"] = "nothing.bin"; },
+      {"no_file",
+       [](Json& golden, Figures&) { golden["inputs"][0]["file"] = "nothing.bin"; },
        {"NoSuchFile", "nothing.bin does not exist"}},
-      {"dtype", [](Json& golden, Figures&) { golden["inputs"][0]["dtype"] = "quaternion"; },
+      {"dtype",
+       [](Json& golden, Figures&) { golden["inputs"][0]["dtype"] = "quaternion"; },
        {"BadInput", "x.bin: its type \"quaternion\" is not known"}},
-      {"bytes", [](Json& golden, Figures&) { golden["inputs"][0]["shape"] = {1, 2, 6, 9}; },
+      {"bytes",
+       [](Json& golden, Figures&) {
+         golden["inputs"][0]["shape"] = {1, 2, 6, 9};
+       },
        {"BadInput", "x.bin: it has 384 bytes, its shape needs 432"}},
-      {"shape", [](Json& golden, Figures&) { golden["outputs"][0]["shape"] = {1, -3, 6, 8}; },
+      {"shape",
+       [](Json& golden, Figures&) {
+         golden["outputs"][0]["shape"] = {1, -3, 6, 8};
+       },
        {"BadInput", "y.bin: its shape is not valid"}},
-      {"two_outputs", [](Json& golden, Figures&) { golden["outputs"].push_back(nullptr); },
+      {"two_outputs",
+       [](Json& golden, Figures&) { golden["outputs"].push_back(nullptr); },
        {"BadInput", "golden.json: it has 2 outputs, the program 1"}},
-      {"none", [](Json& golden, Figures&) { golden["outputs"][0] = nullptr; },
+      {"none",
+       [](Json& golden, Figures&) { golden["outputs"][0] = nullptr; },
        {"BadInput", "output 0 is None there or in the program alone"}},
-      {"loss_is", [](Json& golden, Figures&) { golden["loss_is"] = "sum"; },
+      {"loss_is",
+       [](Json& golden, Figures&) { golden["loss_is"] = "sum"; },
        {"BadInput", "its loss is \"sum\", not the mean of the squares of output 0"}},
       {"no_loss", [](Json& golden, Figures&) { golden.erase("loss"); }, {"BadInput", "golden.json: "}},
       {"number", [](Json& golden, Figures&) { golden["loss"] = "small"; }, {"BadInput", "golden.json: "}}};

@@ -100,12 +100,11 @@ TEST(Operators, are_refused_in_subgraphs_as_well) {
     append(inner, target, {{"self", tensor("x")}}, "y", {1, 2});
     set_output(inner, "y");
     Json json = empty_program({1, 2});
-    graph_of(json)["nodes"].push_back(
-        node("higher_order.wrap_with_set_grad_enabled",
-             {{"", {{"as_bool", true}}},
-              {"", {{"as_graph", {{"name", "submod_1"}, {"graph", graph_of(inner)}}}}},
-              {"", tensor("x")}},
-             {tensor("z")}));
+    graph_of(json)["nodes"].push_back(node("higher_order.wrap_with_set_grad_enabled",
+                                           {{"", {{"as_bool", true}}},
+                                            {"", {{"as_graph", {{"name", "submod_1"}, {"graph", graph_of(inner)}}}}},
+                                            {"", tensor("x")}},
+                                           {tensor("z")}));
     graph_of(json)["tensor_values"]["z"] = tensor_meta({1, 2});
     return read_graph(json.dump());
   };

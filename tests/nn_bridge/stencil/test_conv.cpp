@@ -103,7 +103,8 @@ TEST(Conv, reads_beyond_the_edge_by_mode_unless_it_is_told_to_cross_the_pole) {
   auto const options = options_of<2>({3, 1, 1, 1});
   auto const expect_above_the_first = [&](nn::Conv2dOptions const& given, Tensor const& line) {
     auto const expected = torch::cat({line.to(torch::kDouble).view({1, 1, 1, 4}), whole.narrow(2, 0, 3)}, 2);
-    EXPECT_TRUE(torch::equal((row_above<nn::Conv2d, 2>(given, domain, part.of(whole).contiguous())), part.of(expected)));
+    EXPECT_TRUE(
+        torch::equal((row_above<nn::Conv2d, 2>(given, domain, part.of(whole).contiguous())), part.of(expected)));
   };
   nn::Conv2dOptions const by_domain(options, nn::Padding::by_domain);
   nn::Conv2dOptions odd = by_domain;

@@ -166,6 +166,8 @@ std::vector<Seconds> times_of(std::vector<double> const& values, std::string con
   for (double const value : values) {
     if (!std::isfinite(value)) refuse_time("a time is missing or not finite");
     times.push_back(*begin + Seconds(std::llround(value * factor)));
+    if (is_standard && times.back() < reform)
+      refuse_time("a time lies before 1582-10-15, where the standard calendar is Julian");
   }
   return times;
 }

@@ -152,6 +152,18 @@ std::string to_text(Description const& d) {
   return json.dump();
 }
 
+namespace {
+
+ModelKind kind_named(std::string const& name, std::string const& file) {
+  if (name == "program") return ModelKind::program;
+  auto const found = model_kinds().find(name);
+  if (found == model_kinds().end())
+    throw Error(Fault::input, "BrokenFile", file + ": the description of the forecast names a model '" + name + "'");
+  return found->second;
+}
+
+}  // namespace
+
 Description description_of(std::string const& text, std::string const& file) try {
   Json const json = Json::parse(text);
   if (json.at("format") != 1) throw Error(Fault::input, "UnsupportedFile", file + " was written by a newer version");
@@ -169,7 +181,7 @@ Description description_of(std::string const& text, std::string const& file) try
   d.row_functions = json.at("row_functions").get<std::vector<std::string>>();
   for (Json const& field : json.at("statics")) d.statics.push_back({field.at("name"), scale_of(field.at("scale"))});
   Json const& model = json.at("model");
-  d.model = model.at("kind") == "program" ? ModelKind::program : model_kinds().at(model.at("kind"));
+  d.model = kind_named(model.at("kind"), file);
   d.width = model.at("width");
   d.blocks = model.at("blocks");
   d.kernel = model.at("kernel");

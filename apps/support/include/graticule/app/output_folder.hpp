@@ -13,8 +13,7 @@ namespace graticule::app {
 /// Creates the folder of `--output` and removes the file `stopped` of an earlier run. Collective; rank 0 does it.
 /// @param check further conditions on the folder, tested on rank 0 before the removal
 /// @throws `BadOption` (usage) if the folder cannot be created; what `check` throws
-void make_output_folder(Comm const& comm, std::filesystem::path const& folder,
-                        std::function<void()> const& check = {});
+void make_output_folder(Comm const& comm, std::filesystem::path const& folder, std::function<void()> const& check = {});
 
 /// Reports a run that stopped early with a checkpoint: `stopped_by` in the report, and `reason after place` in the file
 /// `stopped` of the output folder, which scripts read because launchers lose exit codes. Collective.
