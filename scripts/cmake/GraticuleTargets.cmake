@@ -324,6 +324,7 @@ endif()
 if(GRATICULE_SANITIZER)
   # HDF5 asks for as much memory as a damaged file says, and is content with none.
   list(APPEND GRATICULE_TEST_ENVIRONMENT TSAN_OPTIONS=allocator_may_return_null=1 ASAN_OPTIONS=allocator_may_return_null=1)
+  list(APPEND GRATICULE_TEST_ENVIRONMENT "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks.supp")
   # MPI_Init loads hwloc's plugins, whose libraries leak and are unloaded, so that no suppression could name them.
   list(APPEND GRATICULE_TEST_ENVIRONMENT "HWLOC_PLUGINS_PATH=${PROJECT_BINARY_DIR}/no-plugins")
 endif()

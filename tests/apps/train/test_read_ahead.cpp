@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "read_ahead.hpp"
-
 #include <graticule/partition/error.hpp>
 
-#include <gtest/gtest.h>
-
 #include "expect_error.hpp"
+#include "read_ahead.hpp"
+
+#include <gtest/gtest.h>
 
 #include <atomic>
 
