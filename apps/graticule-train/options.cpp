@@ -84,6 +84,15 @@ CLI::Validator const positive_number(
     },
     "> 0");
 
+/// Beyond it a step is infinite in single precision.
+CLI::Validator const rate_of_learning(
+    [](std::string& text) -> std::string {
+      double value = 0;
+      return CLI::detail::lexical_cast(text, value) && value > 0 && value <= 1e6 ? std::string()
+                                                                                 : "must be above 0 and at most 1e6";
+    },
+    "(0, 1e6]");
+
 CLI::Validator const fraction(
     [](std::string& text) -> std::string {
       double value = 0;
@@ -335,7 +344,7 @@ void declare_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Training");
   app.add_option("--lr", net.learning_rate, "Maximum learning rate of Adam; see --schedule")
-      ->check(positive_number)
+      ->check(rate_of_learning)
       ->capture_default_str()
       ->group("Training");
   app.add_option("--schedule", net.schedule,

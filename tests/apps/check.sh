@@ -539,6 +539,19 @@ case_reports() {
         run 1 "$BIN/graticule-train" --input x.nc --output trained --report no/r.json
         fails_with 1 "no/r.json cannot be written"
         [ ! -e trained ] || fail "training in spite of a wrong report"
+        # The driver creates the folder of its output.
+        run 1 "$BIN/graticule-make-fields" two.nc --nlat 9 --nlon 18 --samples 2 --levels 1 --progress none
+        local train="$BIN/graticule-train --input two.nc --epochs 1 --channels 2 --blocks 1 --progress none"
+        for path in trained/ ./trained; do
+            run 1 $train --output "$path" --report trained/r.json
+            succeeds
+            [ -s trained/r.json ] || fail "no report in the new folder"
+            rm -r trained
+        done
+        run 1 $train --output trained --report trained/no/r.json
+        fails_with 1 "trained/no/r.json cannot be written"
+        run 1 $train --lr 1e38
+        fails_with 2 "--lr"
     fi
     # An older report stays when the work fails, a link stays a link, and streams are written to.
     echo old >r.json && ln -s r.json link.json

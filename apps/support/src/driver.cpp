@@ -255,12 +255,25 @@ void refuse_overwriting(CLI::App const& app, std::string const& report) {
   }
 }
 
+/// Whether `report` is to lie in the folder of `--output`, which the driver has yet to create.
+bool is_in_new_folder(CLI::App const& app, std::filesystem::path const& report) {
+  auto const* option = app.get_option_no_throw("--output");
+  auto const folder = report.parent_path();
+  std::error_code ignored;
+  if (option == nullptr || folder.empty() || std::filesystem::exists(folder, ignored)) return false;
+  auto const output = option->count() > 0 ? option->as<std::string>() : option->get_default_str();
+  auto const whole = [](std::filesystem::path const& path) {
+    return std::filesystem::absolute(path / "").lexically_normal();
+  };
+  return whole(folder) == whole(output);
+}
+
 int run(Comm const& comm, CommandLine const& line, Driver const& driver, std::string const& command) {
   // Not after hours of work.
   run_agreed(comm, [&] {
     if (comm.rank() != 0 || line.common.report.empty()) return;
     refuse_overwriting(line.app, line.common.report);
-    require_writable(line.common.report);
+    if (!is_in_new_folder(line.app, line.common.report)) require_writable(line.common.report);
   });
   Report report;
   auto& data = report.data();
