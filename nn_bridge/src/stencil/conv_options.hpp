@@ -3,6 +3,7 @@
 #pragma once
 
 #include <graticule/halo/boundary.hpp>
+#include <graticule/nn_bridge/detail/common_conv_options.hpp>
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/error.hpp>
 
@@ -34,16 +35,10 @@ ConvNdOptions<D> checked(ConvNdOptions<D> const& o) {
   return o;
 }
 
-/// What options of convolutions and of transposed ones have in common.
 template <std::size_t D, class Options>
 ConvNdOptions<D> common_options(Options const& o) {
-  return ConvNdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
-      .stride(o.stride())
-      .padding(o.padding())
-      .dilation(o.dilation())
-      .groups(o.groups())
-      .bias(o.bias())
-      .padding_mode(o.padding_mode());
+  return with_common_options(ConvNdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size()), o)
+      .padding(o.padding());
 }
 
 /// @throws `BadOption` for kernels, strides or dilations below 1, or padding below 0

@@ -47,7 +47,7 @@ struct NetImpl : torch::nn::Cloneable<NetImpl> {
 void watch(torch::nn::Module& module, std::string& text) {
   int number = 0;
   for (auto const& child : module.modules(false))
-    if (auto* const hooked = dynamic_cast<nn::detail::Hooked*>(child.get()))
+    if (auto* const hooked = dynamic_cast<nn::Hooked*>(child.get()))
       hooked->add_hooks(std::make_shared<HookLog>(text, std::string(1, char('a' + number++))));
 }
 

@@ -57,12 +57,11 @@ LateSteps::LateSteps(torch::nn::Module& module, torch::optim::Optimizer& optimiz
 LateSteps::~LateSteps() {
   reducer_.set_before({});
   for (auto const& unit : units_)
-    if (auto const module = unit.module.lock())
-      dynamic_cast<nn::detail::Hooked&>(*module).remove_hooks(unit.hooks.get());
+    if (auto const module = unit.module.lock()) dynamic_cast<nn::Hooked&>(*module).remove_hooks(unit.hooks.get());
 }
 
 void LateSteps::find_units(std::shared_ptr<torch::nn::Module> const& module, std::size_t unit) {
-  if (auto* const hooked = dynamic_cast<nn::detail::Hooked*>(module.get())) {
+  if (auto* const hooked = dynamic_cast<nn::Hooked*>(module.get())) {
     auto const known =
         std::find_if(units_.begin() + 1, units_.end(), [&](auto const& held) { return held.module.lock() == module; });
     if (known != units_.end()) return;

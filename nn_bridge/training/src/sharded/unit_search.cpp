@@ -30,7 +30,7 @@ class Search {
 
   UnitSearch run() {
     auto rest = visit(*model_, "");
-    result_.units.push_back({root_name, model_, dynamic_cast<nn::detail::Hooked*>(model_), std::move(rest)});
+    result_.units.push_back({root_name, model_, dynamic_cast<nn::Hooked*>(model_), std::move(rest)});
     for (auto const& [name, tensor] : nn::parameters_of(*model_))
       if (whole_.contains(tensor.unsafeGetTensorImpl())) result_.ignored.emplace_back(name, tensor);
     for (auto const& unit : result_.units) claim(unit);
@@ -48,7 +48,7 @@ class Search {
       if (units_.contains(child.value().get())) continue;
       auto const child_path = path.empty() ? child.key() : path + "." + child.key();
       auto below = visit(*child.value(), child_path);
-      auto* const hooked = dynamic_cast<nn::detail::Hooked*>(child.value().get());
+      auto* const hooked = dynamic_cast<nn::Hooked*>(child.value().get());
       if (hooked != nullptr && is_unit(child_path, below)) {
         units_.insert(child.value().get());
         result_.units.push_back({child_path, child.value().get(), hooked, std::move(below)});

@@ -15,8 +15,8 @@ namespace graticule::training::detail {
 struct FoundUnit {
   std::string name;
   torch::nn::Module* module = nullptr;
-  nn::detail::Hooked* hooked = nullptr;  ///< nothing for a model that is no unit
-  nn::NamedTensors parameters;           ///< in no unit below
+  nn::Hooked* hooked = nullptr;  ///< nothing for a model that is no unit
+  nn::NamedTensors parameters;   ///< in no unit below
 };
 
 struct UnitSearch {

@@ -10,8 +10,9 @@ namespace graticule::nn {
 /// Functions called before and after each forward of a `Unit` or `Layer`. LibTorch's C++ modules have no forward hooks
 /// (pytorch#25888).
 ///
-/// `block->add_hooks(hooks)` adds them, `block->remove_hooks(hooks.get())` removes them. Of several, the one added last
-/// is called first before a forward, and last after it. Copies and clones of a module have no hooks.
+/// `block->add_hooks(hooks)` adds them, `block->remove_hooks(hooks.get())` removes them; a module of unknown type is
+/// asked by `dynamic_cast<Hooked*>` (call/unit.hpp). Of several, the one added last is called first before a forward,
+/// and last after it. Copies and clones of a module have no hooks.
 class ForwardHooks {
  public:
   virtual ~ForwardHooks() = default;

@@ -11,6 +11,10 @@
 
 namespace graticule::nn {
 
+/// Base of every `Unit` and `Layer`, to give hooks to one of unknown type:
+/// `if (auto* hooked = dynamic_cast<nn::Hooked*>(module.get())) hooked->add_hooks(hooks);`
+using Hooked = detail::Hooked;
+
 /// A module that data parallelism and sharded parameters handle separately: they wait for its gradients, or gather its
 /// parameters. It calls the `ForwardHooks` given to `add_hooks`. In every other respect it is `Impl`, including the
 /// names of its parameters.

@@ -38,6 +38,7 @@ class CollectiveLayer : public LayerState<CollectiveMap> {
 template <class Derived>
 class CollectiveModule : public StatefulModule<Derived, CollectiveLayer> {
  public:
+  /// Collective; shapes and gradient are those of the module in `collectives.hpp`.
   torch::Tensor forward(torch::Tensor const& x) { return this->state().forward(x); }
 
  protected:

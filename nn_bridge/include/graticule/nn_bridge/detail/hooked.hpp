@@ -42,7 +42,7 @@ void with_tensors(Values& values, Hook&& hook) {
   for (std::size_t i = 0; i < places.size(); ++i) *places[i] = tensors.at(i);
 }
 
-/// A module with forward hooks: a base of every `Unit` and `Layer`, found by `dynamic_cast<Hooked*>(module)`.
+/// A module with forward hooks, `nn::Hooked` to users.
 class Hooked {
  public:
   Hooked() = default;

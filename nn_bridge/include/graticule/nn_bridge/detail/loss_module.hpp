@@ -30,6 +30,7 @@ class LossLayer : public LayerState<LossSetUp> {
 template <class Derived>
 class LossModule : public StatefulModule<Derived, LossLayer> {
  public:
+  /// Collective; shapes, weights and errors are those of `losses.hpp`.
   torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& mask = {}) {
     return this->state().forward(prediction, target, mask);
   }

@@ -19,6 +19,7 @@ class BatchNormBase : public StatefulModule<Derived, TrackingState, torch::nn::B
  public:
   BatchNormBase(torch::nn::BatchNormOptions const& options, Domain domain, std::optional<Comm> data_team = {});
 
+  /// Collective where it needs sums over the field; shapes and errors are those of `norms.hpp`.
   torch::Tensor forward(torch::Tensor const& x);
 
  protected:
@@ -35,6 +36,7 @@ class InstanceNormBase : public StatefulModule<Derived, TrackingState,
  public:
   InstanceNormBase(torch::nn::InstanceNormOptions const& options, Domain domain);
 
+  /// Collective where it needs sums over the field; shapes and errors are those of `norms.hpp`.
   torch::Tensor forward(torch::Tensor const& x);
 
  protected:

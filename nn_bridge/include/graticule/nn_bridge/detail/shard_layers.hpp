@@ -2,6 +2,7 @@
 // The sharded counterparts of LibTorch's layers: a `Counterpart` for each.
 #pragma once
 
+#include <graticule/nn_bridge/detail/common_conv_options.hpp>
 #include <graticule/nn_bridge/model/dropout.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
 #include <graticule/nn_bridge/norm/norms.hpp>
@@ -48,13 +49,9 @@ struct Counterpart;
 template <std::size_t D>
 struct ConvCounterpart {
   static auto make(torch::nn::detail::ConvNdOptions<D> const& o, ShardContext const& context) {
-    auto const options = torch::nn::ConvOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
-                             .stride(o.stride())
-                             .padding(o.padding())
-                             .dilation(o.dilation())
-                             .groups(o.groups())
-                             .bias(o.bias())
-                             .padding_mode(o.padding_mode());
+    using Options = torch::nn::ConvOptions<D>;
+    auto const options =
+        with_common_options(Options(o.in_channels(), o.out_channels(), o.kernel_size()), o).padding(o.padding());
     return std::make_shared<ConvImpl<D>>(ConvOptions<D>(options, context.padding), context.domain);
   }
 };
@@ -68,14 +65,10 @@ struct Counterpart<torch::nn::Conv3dImpl> : ConvCounterpart<3> {};
 template <std::size_t D>
 struct ConvTransposeCounterpart {
   static auto make(torch::nn::detail::ConvNdOptions<D> const& o, ShardContext const& context) {
-    auto const options = torch::nn::ConvTransposeOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
-                             .stride(o.stride())
+    using Options = torch::nn::ConvTransposeOptions<D>;
+    auto const options = with_common_options(Options(o.in_channels(), o.out_channels(), o.kernel_size()), o)
                              .padding(std::get<torch::ExpandingArray<D>>(o.padding()))
-                             .output_padding(o.output_padding())
-                             .dilation(o.dilation())
-                             .groups(o.groups())
-                             .bias(o.bias())
-                             .padding_mode(o.padding_mode());
+                             .output_padding(o.output_padding());
     return std::make_shared<ConvTransposeImpl<D>>(ConvTransposeOptions<D>(options, context.padding), context.domain);
   }
 };

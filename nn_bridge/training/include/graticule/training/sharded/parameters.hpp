@@ -189,7 +189,7 @@ class ShardedParameters {
 
  private:
   /// Gives a model that is not a unit the hooks of a unit.
-  class RootCall : public nn::detail::Hooked {
+  class RootCall : public nn::Hooked {
    public:
     template <class Call>
     auto run(torch::nn::Module& model, Call& call) {
