@@ -39,109 +39,128 @@ void choose_device(Options& options, Comm const& comm) {
 #endif
 }
 
+void declare_case(CLI::App& app, Options& options) {
+  app.add_option("KIND,--kind", options.kind,
+                 "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, pull-layer "
+                 "(pooling and resizing), repartition-layer, spherical (a transform), unet, data-parallel, "
+                 "program (an exported network); or replay, which times a plan")
+      ->required()
+      ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "pull-layer",
+                             "repartition-layer", "spherical", "unet", "data-parallel", "program", "replay"}));
+  app.add_option("FILE,--plan", options.plan,
+                 "Plan file written by GRATICULE_DUMP (replay), or network exported by torch.export (program)");
+  app.add_option("--share", options.share,
+                 "The same network exported for the rows of one rank, to compare with; default: FILE, which then "
+                 "takes any number of rows (program)");
+  auto* const rows =
+      app.add_option("--nlat", options.num_rows, "Latitudes; default: 721, for repartition 512, for data-parallel 32")
+          ->check(CLI::Range(Index(2), Index(1) << 20));
+  auto* const columns =
+      app.add_option("--nlon", options.num_columns,
+                     "Longitudes, an even number; default: 1440, for repartition 512, for data-parallel 32")
+          ->check(CLI::Range(Index(2), Index(1) << 20));
+  app.add_option("--grid", options.grid, "Grid, LATITUDESxLONGITUDES, such as 721x1440; replaces --nlat and --nlon")
+      ->excludes(rows)
+      ->excludes(columns);
+  app.add_option("--dtype", options.dtype,
+                 "Data type, f32 or f64; default: f64 for repartition and allreduce, otherwise f32 (halo, "
+                 "repartition, allreduce, io)")
+      ->check(CLI::IsMember({"f32", "f64"}));
+  app.add_option(
+      "--partition", options.partition,
+      "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only (halo, repartition, io)");
+}
+
+void declare_measurement(CLI::App& app, Options& options) {
+  app.add_option("--transport", options.transport,
+                 "Transport between ranks of a node: auto, p2p or node (halo, repartition, allreduce)")
+      ->check(CLI::IsMember({"auto", "p2p", "node"}));
+  app.add_option("--widths", options.widths,
+                 "Halo width on each side, ROWSxCOLUMNS or one number for both; default: --width (halo)");
+  app.add_option("--output", options.output, "Folder for temporary files (io)")->check(CLI::ExistingDirectory);
+  app.add_option("--levels", options.num_levels, "Extent of the third axis (repartition)")
+      ->check(CLI::Range(Index(1), Index(1) << 16));
+  app.add_option("--channels", options.num_channels,
+                 "Channels; 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet and io, "
+                 "16 for spherical, otherwise 64")
+      ->check(CLI::Range(Index(0), Index(1) << 16));
+  app.add_option("--batch", options.batch, "Images per rank (data-parallel)")
+      ->check(CLI::Range(Index(1), Index(1) << 16));
+  app.add_option("--width", options.width, "Halo rows on each side (halo, halo-layer)")
+      ->check(CLI::Range(Index(1), Index(64)));
+  app.add_option("--repetitions", options.timing.num_repetitions,
+                 "Timed repetitions per candidate, at least 3; with program and unet, 0: only memory and traffic")
+      ->check(CLI::Range(0, 100000));
+  options.device.declare(app);
+  app.add_option("--caches", options.timing.caches,
+                 "Cache contents before each call: cold (other data) or warm (the same call immediately before)")
+      ->check(CLI::IsMember({"cold", "warm"}));
+}
+
+/// @throws `BadOption`, `BadBoundary` (usage)
+void check_options(Options& options) {
+  if ((options.kind == "replay" || options.kind == "program") == options.plan.empty())
+    throw Error(Fault::usage, "BadOption",
+                options.plan.empty() ? options.kind + " requires a file" : options.kind + " accepts no file");
+  if (auto const wrong = misplaced_option(options); !wrong.empty())
+    throw Error(Fault::usage, "BadOption", wrong + " does not apply to the kind " + options.kind);
+  bool const weighs = options.kind == "program" || options.kind == "unet";
+  if (options.timing.num_repetitions < 3 && (!weighs || options.timing.num_repetitions > 0))
+    throw Error(Fault::usage, "BadOption",
+                "--repetitions " + std::to_string(options.timing.num_repetitions) + ": " + options.kind +
+                    " takes at least 3" + (weighs ? ", or 0" : ""));
+  bool const moves = options.kind == "repartition";
+  bool const trains = options.kind == "data-parallel";
+  bool const has_poles = !moves && !trains && options.kind != "replay" && options.kind != "program" &&
+                         options.kind != "allreduce" && options.kind != "io";
+  if (!options.grid.empty()) set_grid(options);
+  if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
+  if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
+  if (has_poles && options.num_columns % 2 != 0)
+    throw Error(Fault::usage, "BadBoundary",
+                "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
+}
+
+void run_kind(app::Context& context, Options const& options) {
+  // Before the first plan, all of which ask rank 0's environment.
+  if (options.transport != "auto") ::setenv("GRATICULE_TRANSPORT", options.transport.c_str(), 1);
+  bool const on_host = options.device.is_host();
+  if (options.kind == "repartition")
+    on_host ? run_repartition(context, options) : run_repartition_on_device(context, options);
+  if (options.kind == "halo") on_host ? run_halo(context, options) : run_halo_on_device(context, options);
+  if (options.kind == "allreduce") run_allreduce(context, options);
+  if (options.kind == "io") run_io(context, options);
+  if (options.kind == "replay") run_replay(context, options);
+#ifdef GRATICULE_BENCH_LAYER
+  if (options.kind == "layer") run_layer(context, options);
+  if (options.kind == "halo-layer") run_halo_layer(context, options);
+  if (options.kind == "pull-layer") run_pull_layers(context, options);
+  if (options.kind == "repartition-layer") run_repartition_layer(context, options);
+  if (options.kind == "spherical") run_spherical(context, options);
+  if (options.kind == "unet") run_unet(context, options);
+  if (options.kind == "program") run_program(context, options);
+  if (options.kind == "data-parallel") run_data_parallel(context, options);
+#else
+  if (options.kind.ends_with("layer") || options.kind == "unet" || options.kind == "program" ||
+      options.kind == "data-parallel")
+    throw Error(Fault::usage, "Unsupported", "this graticule-bench was built without LibTorch; layers need it");
+#endif
+}
+
 }  // namespace
 }  // namespace graticule::bench
 
 int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
+  // The order is that of --help.
   auto const declare = [&](CLI::App& app) {
-    app.add_option("KIND,--kind", options.kind,
-                   "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, pull-layer "
-                   "(pooling and resizing), repartition-layer, spherical (a transform), unet, data-parallel, "
-                   "program (an exported network); or replay, which times a plan")
-        ->required()
-        ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "pull-layer",
-                               "repartition-layer", "spherical", "unet", "data-parallel", "program", "replay"}));
-    app.add_option("FILE,--plan", options.plan,
-                   "Plan file written by GRATICULE_DUMP (replay), or network exported by torch.export (program)");
-    app.add_option("--share", options.share,
-                   "The same network exported for the rows of one rank, to compare with; default: FILE, which then "
-                   "takes any number of rows (program)");
-    auto* const rows =
-        app.add_option("--nlat", options.num_rows, "Latitudes; default: 721, for repartition 512, for data-parallel 32")
-            ->check(CLI::Range(Index(2), Index(1) << 20));
-    auto* const columns =
-        app.add_option("--nlon", options.num_columns,
-                       "Longitudes, an even number; default: 1440, for repartition 512, for data-parallel 32")
-            ->check(CLI::Range(Index(2), Index(1) << 20));
-    app.add_option("--grid", options.grid, "Grid, LATITUDESxLONGITUDES, such as 721x1440; replaces --nlat and --nlon")
-        ->excludes(rows)
-        ->excludes(columns);
-    app.add_option("--dtype", options.dtype,
-                   "Data type, f32 or f64; default: f64 for repartition and allreduce, otherwise f32 (halo, "
-                   "repartition, allreduce, io)")
-        ->check(CLI::IsMember({"f32", "f64"}));
-    app.add_option(
-        "--partition", options.partition,
-        "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only (halo, repartition, io)");
-    app.add_option("--transport", options.transport,
-                   "Transport between ranks of a node: auto, p2p or node (halo, repartition, allreduce)")
-        ->check(CLI::IsMember({"auto", "p2p", "node"}));
-    app.add_option("--widths", options.widths,
-                   "Halo width on each side, ROWSxCOLUMNS or one number for both; default: --width (halo)");
-    app.add_option("--output", options.output, "Folder for temporary files (io)")->check(CLI::ExistingDirectory);
-    app.add_option("--levels", options.num_levels, "Extent of the third axis (repartition)")
-        ->check(CLI::Range(Index(1), Index(1) << 16));
-    app.add_option("--channels", options.num_channels,
-                   "Channels; 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet and io, "
-                   "16 for spherical, otherwise 64")
-        ->check(CLI::Range(Index(0), Index(1) << 16));
-    app.add_option("--batch", options.batch, "Images per rank (data-parallel)")
-        ->check(CLI::Range(Index(1), Index(1) << 16));
-    app.add_option("--width", options.width, "Halo rows on each side (halo, halo-layer)")
-        ->check(CLI::Range(Index(1), Index(64)));
-    app.add_option("--repetitions", options.timing.num_repetitions,
-                   "Timed repetitions per candidate, at least 3; with program and unet, 0: only memory and traffic")
-        ->check(CLI::Range(0, 100000));
-    options.device.declare(app);
-    app.add_option("--caches", options.timing.caches,
-                   "Cache contents before each call: cold (other data) or warm (the same call immediately before)")
-        ->check(CLI::IsMember({"cold", "warm"}));
+    bench::declare_case(app, options);
+    bench::declare_measurement(app, options);
   };
   auto const run = [&](app::Context& context) -> int {
-    if ((options.kind == "replay" || options.kind == "program") == options.plan.empty())
-      throw Error(Fault::usage, "BadOption",
-                  options.plan.empty() ? options.kind + " requires a file" : options.kind + " accepts no file");
-    if (auto const wrong = bench::misplaced_option(options); !wrong.empty())
-      throw Error(Fault::usage, "BadOption", wrong + " does not apply to the kind " + options.kind);
-    bool const weighs = options.kind == "program" || options.kind == "unet";
-    if (options.timing.num_repetitions < 3 && (!weighs || options.timing.num_repetitions > 0))
-      throw Error(Fault::usage, "BadOption",
-                  "--repetitions " + std::to_string(options.timing.num_repetitions) + ": " + options.kind +
-                      " takes at least 3" + (weighs ? ", or 0" : ""));
-    bool const moves = options.kind == "repartition";
-    bool const trains = options.kind == "data-parallel";
-    bool const has_poles = !moves && !trains && options.kind != "replay" && options.kind != "program" &&
-                           options.kind != "allreduce" && options.kind != "io";
-    if (!options.grid.empty()) bench::set_grid(options);
-    if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
-    if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
-    if (has_poles && options.num_columns % 2 != 0)
-      throw Error(Fault::usage, "BadBoundary",
-                  "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
-    // Before the first plan, all of which ask rank 0's environment.
-    if (options.transport != "auto") ::setenv("GRATICULE_TRANSPORT", options.transport.c_str(), 1);
-    bool const on_host = options.device.is_host();
-    if (moves) on_host ? bench::run_repartition(context, options) : bench::run_repartition_on_device(context, options);
-    if (options.kind == "halo")
-      on_host ? bench::run_halo(context, options) : bench::run_halo_on_device(context, options);
-    if (options.kind == "allreduce") bench::run_allreduce(context, options);
-    if (options.kind == "io") bench::run_io(context, options);
-    if (options.kind == "replay") bench::run_replay(context, options);
-#ifdef GRATICULE_BENCH_LAYER
-    if (options.kind == "layer") bench::run_layer(context, options);
-    if (options.kind == "halo-layer") bench::run_halo_layer(context, options);
-    if (options.kind == "pull-layer") bench::run_pull_layers(context, options);
-    if (options.kind == "repartition-layer") bench::run_repartition_layer(context, options);
-    if (options.kind == "spherical") bench::run_spherical(context, options);
-    if (options.kind == "unet") bench::run_unet(context, options);
-    if (options.kind == "program") bench::run_program(context, options);
-    if (trains) bench::run_data_parallel(context, options);
-#else
-    if (options.kind.ends_with("layer") || options.kind == "unet" || options.kind == "program" || trains)
-      throw Error(Fault::usage, "Unsupported", "this graticule-bench was built without LibTorch; layers need it");
-#endif
+    bench::check_options(options);
+    bench::run_kind(context, options);
     return app::good;
   };
   app::run_driver(argc, argv,

@@ -2,6 +2,7 @@
 // A plan from a file, moved again without the program that made it: verified cell by cell, then timed.
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/partition/text_file.hpp>
 #include <graticule/repartition/dump.hpp>
 
 #include "options.hpp"
@@ -12,9 +13,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 namespace graticule::bench {
 
@@ -29,12 +28,7 @@ char const* name_of(Transport transport) {
 std::string read_shared(Comm const& comm, std::string const& path) {
   std::string text;
   run_agreed(comm, [&] {
-    if (comm.rank() != 0) return;
-    std::ifstream file(path, std::ios::binary);
-    std::stringstream bytes;
-    bytes << file.rdbuf();
-    if (!file) throw Error(Fault::input, "BadInput", path + " cannot be read");
-    text = bytes.str();
+    if (comm.rank() == 0) text = read_text(path);
   });
   return comm.broadcast(text, 0);
 }

@@ -3,6 +3,7 @@
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
+#include <graticule/repartition/detail/permutation_map.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/pull.hpp>
 
@@ -41,7 +42,7 @@ Box with_axis(Box box, int axis, Index lo, Index hi) {
   return box;
 }
 
-/// Owners of the ring sums: one cell per ring, [0, 1) along the ring axis. If the axis before the ring axis is cut as
+/// Owners of the ring sums: one cell per ring, [0, 1) along the sum axis. If the axis before the sum axis is cut as
 /// well, the ranks of a ring divide its rows; otherwise the owners of the first columns take all.
 Layout owners_of_rings(Layout const& layout, int sum_axis) {
   auto extents = layout.global().extents();
@@ -128,10 +129,11 @@ struct AxisSumPlan::State {
         sum_axis(axis),
         geometry(agreed_geometry(on, layout, axis, with)),
         owner_box(geometry.owners.owned(on.rank())),
-        plan(on, {geometry.owners,
-                  {{owner_box, {Target{geometry.sums, {geometry.sums}}}, permutation_map(identity(layout.ndim()))}},
-                  fingerprint(layout, axis, with),
-                  AfterAdjoint::keep}) {}
+        plan(on,
+             {geometry.owners,
+              {{owner_box, {Target{geometry.sums, {geometry.sums}}}, detail::permutation_map(identity(layout.ndim()))}},
+              fingerprint(layout, axis, with),
+              AfterAdjoint::keep}) {}
 
   /// Two calls of the plan: to the rank that adds up a ring, and back.
   enum class Round : std::uint8_t { collect, spread };
@@ -380,14 +382,14 @@ void AxisSumPlan::apply_adjoint(FieldView const& cells, FieldView const& sums, C
   apply_adjoint(std::span(&field, 1), cotangents);
 }
 
-AxisSumPending AxisSumPlan::start(FieldView const& cells, FieldView const& sums) const {
+AxisSumPlan::Running AxisSumPlan::start(FieldView const& cells, FieldView const& sums) const {
   AxisSumField const field{cells, sums};
   return start(std::span(&field, 1));
 }
 
 void AxisSumPlan::apply(std::span<AxisSumField const> fields) const { start(fields).wait(); }
 
-AxisSumPending AxisSumPlan::start(std::span<AxisSumField const> fields) const {
+AxisSumPlan::Running AxisSumPlan::start(std::span<AxisSumField const> fields) const {
   using enum State::Round;
   std::vector<FieldView> sums;
   std::vector<PullField> pulls;
@@ -406,12 +408,12 @@ AxisSumPending AxisSumPlan::start(std::span<AxisSumField const> fields) const {
   return {state_, std::move(sums), std::move(pending)};
 }
 
-AxisSumPending::AxisSumPending(std::shared_ptr<AxisSumPlan::State> state, std::vector<FieldView> sums, Pending pending)
+AxisSumPlan::Running::Running(std::shared_ptr<State> state, std::vector<FieldView> sums, Pending pending)
     : state_(std::move(state)), sums_(std::move(sums)), pending_(std::move(pending)) {
   state_->busy = true;
 }
 
-AxisSumPending::~AxisSumPending() {
+AxisSumPlan::Running::~Running() {
   try {
     wait();
   } catch (...) {
@@ -419,11 +421,11 @@ AxisSumPending::~AxisSumPending() {
   }
 }
 
-void AxisSumPending::wait() {
+void AxisSumPlan::Running::wait() {
   if (!state_) return;
   auto const state = std::move(state_);
   state->busy = false;
-  state->or_refuse({AxisSumPlan::State::Round::spread}, [&] {
+  state->or_refuse({State::Round::spread}, [&] {
     pending_.wait();
     state->round_totals(sums_);
   });

@@ -60,7 +60,7 @@ struct Rows {
   }
 };
 
-/// Grid axes of `part` but the ring axis, then batch axes; the last varies fastest.
+/// Grid axes of `part` except the sum axis, then batch axes; the last varies fastest.
 inline Rows rows_of(FieldView const& view, Box const& cover, Box const& part, int sum_axis) {
   Rows rows;
   auto const add = [&](Index extent, Index stride) {

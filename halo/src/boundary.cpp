@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/halo/boundary.hpp>
+#include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/partition/hash.hpp>
+
+#include "geometry.hpp"
 
 #include <algorithm>
 #include <array>
@@ -54,9 +56,6 @@ Boundary Boundary::behind(AxisBoundary const& axis) const {
 namespace {
 
 bool is_negated(Edge edge) { return edge == Edge::antireflect || edge == Edge::antisymmetric; }
-bool mirrors_at_row(Edge edge) {
-  return edge == Edge::reflect || edge == Edge::antireflect || edge == Edge::pole_row || edge == Edge::tripolar_row;
-}
 }  // namespace
 
 bool is_fold(Edge edge) noexcept { return is_pole(edge) || is_seam(edge); }
@@ -177,8 +176,8 @@ AxisRules rules_of(Indices const& extents, Boundary const& boundary, int axis) {
     return {-1, pivot - Index(boundary.axes[std::size_t(longitude)].stagger)};
   };
   // Half index of the mirror less the stagger; 2e is twice a cell, so that 2e - mirror is its signed distance.
-  Index const low = (mirrors_at_row(given.lower) ? 0 : -1) - stagger;
-  Index const high = (mirrors_at_row(given.upper) ? 2 * (n - 1) : 2 * n - 1) - stagger;
+  Index const low = (detail::mirrors_at_row(given.lower) ? 0 : -1) - stagger;
+  Index const high = (detail::mirrors_at_row(given.upper) ? 2 * (n - 1) : 2 * n - 1) - stagger;
   return {n,
           given.constant,
           {given.lower, 0, n, low, turn(given.lower), -low},
@@ -264,7 +263,7 @@ class AxisCutter {
     if (side.edge == Edge::constant) return fill(run);
     if (side.edge == Edge::periodic) return add(mapped(run, 1, side.wrap));
     if (side.edge == Edge::replicate) return add_inside(mapped(run, 0, side.edge_cell));
-    if (mirrors_at_row(side.edge) && rules_.extent == 1)
+    if (detail::mirrors_at_row(side.edge) && rules_.extent == 1)
       throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
                                       ") mirrored in an axis of 1 cell (" + to_string(side.edge) + ")");
     if (side.inside_distance == 2) {
@@ -383,12 +382,12 @@ class BoxCutter {
 
 }  // namespace
 
-IndexMap boundary_map(Indices const& extents, Boundary const& boundary) {
+IndexMap detail::boundary_map(Indices const& extents, Boundary const& boundary) {
   check(extents, boundary);
   return [cutter = BoxCutter(extents, boundary)](Box const& needed) { return BoxCutter(cutter).cut(needed); };
 }
 
-std::vector<Box> copied_boxes(Indices const& extents, Boundary const& boundary, Box const& owned) {
+std::vector<Box> detail::copied_boxes(Indices const& extents, Boundary const& boundary, Box const& owned) {
   std::vector<Box> boxes;
   if (boundary.mirror_line == MirrorLine::keep) return boxes;
   for (auto const& piece : boundary_map(extents, boundary)(owned)) {
@@ -399,11 +398,11 @@ std::vector<Box> copied_boxes(Indices const& extents, Boundary const& boundary, 
   return boxes;
 }
 
-std::uint64_t fingerprint(Boundary const& boundary) {
+std::uint64_t Boundary::fingerprint() const {
   Hash hash;
-  hash.add(boundary.longitude_axis).add(int(boundary.odd_longitudes)).add(int(boundary.mirror_line));
-  hash.add(boundary.pivot.has_value()).add(boundary.pivot.value_or(0));
-  for (auto const& axis : boundary.axes)
+  hash.add(longitude_axis).add(int(odd_longitudes)).add(int(mirror_line));
+  hash.add(pivot.has_value()).add(pivot.value_or(0));
+  for (auto const& axis : axes)
     hash.add(int(axis.lower)).add(int(axis.upper)).add(axis.constant).add(int(axis.stagger));
   return hash.value();
 }

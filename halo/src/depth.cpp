@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/depth.hpp>
+#include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/repartition/detail/strided.hpp>
+
+#include "geometry.hpp"
 
 #include <algorithm>
 
@@ -8,12 +11,8 @@ namespace graticule {
 
 namespace {
 
-bool at_row(Edge edge) {
-  return edge == Edge::reflect || edge == Edge::antireflect || edge == Edge::pole_row || edge == Edge::tripolar_row;
-}
-
 bool is_mirror(Edge edge) {
-  return at_row(edge) || is_fold(edge) || edge == Edge::symmetric || edge == Edge::antisymmetric;
+  return detail::mirrors_at_row(edge) || is_fold(edge) || edge == Edge::symmetric || edge == Edge::antisymmetric;
 }
 
 /// Every rank that owns cells owns all of `axis`.
@@ -113,7 +112,7 @@ HaloDepth::HaloDepth(HaloPlan const& plan, std::string name, int kind, Parity pa
     for (bool const upper : {false, true}) {
       Edge const edge = upper ? axis.upper : axis.lower;
       Index const stagger = Index(axis.stagger);
-      Index const mirror = (at_row(edge) ? 0 : -1) + (upper ? stagger : -stagger);
+      Index const mirror = (detail::mirrors_at_row(edge) ? 0 : -1) + (upper ? stagger : -stagger);
       bool const at_hand = !is_fold(edge) || (boundary_.mirror_line == MirrorLine::keep &&
                                               is_whole(plan.layout(), boundary_.longitude_axis));
       sides_.push_back({edge, mirror, commutes(edge, mirror, boundary_, extents_, parity),
@@ -249,13 +248,13 @@ void HaloDepth::refill(FieldView const& field) {
     if (!side(a, false).refilled) axis.lower = Edge::untouched;
     if (!side(a, true).refilled) axis.upper = Edge::untouched;
   }
-  auto const map = boundary_map(known.extents(), edges);
+  auto const map = detail::boundary_map(known.extents(), edges);
   auto const moved = [&](Box box, Index sign) {
     for (int a = 0; a < box.ndim(); ++a) box.set(a, box.lo(a) + sign * known.lo(a), box.hi(a) + sign * known.lo(a));
     return box;
   };
   std::vector<detail::StridedTask> tasks;
-  for (auto const& ghosts : boxes_around(source, valid()))
+  for (auto const& ghosts : detail::boxes_around(source, valid()))
     for (auto piece : map(moved(ghosts, -1))) {
       piece.box = moved(piece.box, 1);
       for (int a = 0; a < extents_.size(); ++a) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/grid_choice.hpp>
+#include <graticule/partition/detail/factorizations.hpp>
 #include <graticule/partition/detail/grid_sample.hpp>
 
 #include <algorithm>
@@ -81,7 +82,7 @@ std::vector<Layout> possible_layouts(GridRequest const& request) {
     if (request.ranks.size() > 0 && request.ranks[a] > 0) least[a] = most[a] = request.ranks[a];
   }
   std::vector<Layout> layouts;
-  for (auto const& extents : factorizations(num_ranks, least, most)) {
+  for (auto const& extents : detail::factorizations(num_ranks, least, most)) {
     std::vector<Cuts> cuts;
     bool fits = true;
     for (int a = 0; a < ndim && fits; ++a) {
@@ -105,7 +106,7 @@ class Plans {
  public:
   Plans(Layout const& layout, HaloKind const& kind) : halo_(layout, kind) {}
 
-  [[nodiscard]] VirtualHaloPlan const& of(int place) {
+  [[nodiscard]] VirtualHalo::Plan const& of(int place) {
     auto const [found, is_new] = plans_.try_emplace(place);
     if (is_new) found->second = halo_.plan(place);
     return found->second;
@@ -114,12 +115,12 @@ class Plans {
 
  private:
   VirtualHalo halo_;
-  std::unordered_map<int, VirtualHaloPlan> plans_;
+  std::unordered_map<int, VirtualHalo::Plan> plans_;
 };
 
-/// Seconds of one rank; `is_off(peer)` tells a peer on another node.
+/// Seconds of one rank; `is_off(peer)` is true for a peer on another node.
 template <class IsOff>
-double seconds_of(GridRequest const& request, VirtualHaloPlan const& plan, IsOff&& is_off) {
+double seconds_of(GridRequest const& request, VirtualHalo::Plan const& plan, IsOff&& is_off) {
   auto const& cost = request.cost;
   double const cell_bytes = double(request.element_bytes * request.num_batch);
   double seconds = 0;
@@ -159,7 +160,7 @@ class SpreadOf {
     sum_ += value;
     ++count_;
   }
-  [[nodiscard]] Spread spread() const { return {max_, count_ > 0 ? sum_ / count_ : 0}; }
+  [[nodiscard]] GridCandidate::Spread spread() const { return {max_, count_ > 0 ? sum_ / count_ : 0}; }
 
  private:
   double max_ = 0;

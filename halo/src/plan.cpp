@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/hash.hpp>
+
+#include "geometry.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -48,7 +51,7 @@ std::vector<Box> halo_boxes(Box const& owned, Box const& local, Corners corners)
   return boxes;
 }
 
-std::vector<Box> boxes_around(Box const& inner, Box const& outer) {
+std::vector<Box> detail::boxes_around(Box const& inner, Box const& outer) {
   std::vector<Box> boxes;
   if (outer.empty()) return boxes;
   Box const hole = intersection(inner, outer);
@@ -84,7 +87,7 @@ void check(HaloKind const& kind, int ndim) {
 
 std::uint64_t fingerprint_of(HaloKind const& kind) {
   Hash hash;
-  hash.add(fingerprint(kind.boundary)).add(int(kind.corners)).add(int(kind.widths_of)).add(kind.directions.size());
+  hash.add(kind.boundary.fingerprint()).add(int(kind.corners)).add(int(kind.widths_of)).add(kind.directions.size());
   for (auto const& direction : kind.directions) hash.add(direction);
   if (kind.widths_of == WidthsOf::this_rank) return hash.value();
   for (auto const* list : {&kind.widths, &kind.memory}) {
@@ -92,10 +95,6 @@ std::uint64_t fingerprint_of(HaloKind const& kind) {
     for (auto const& width : *list) hash.add(width.lower).add(width.upper);
   }
   return hash.value();
-}
-
-Box local_box(Box const& owned, HaloKind const& kind) {
-  return grown(owned, kind.memory.empty() ? kind.widths : kind.memory);
 }
 
 bool wants(HaloKind const& kind, Indices const& direction) {
@@ -106,9 +105,10 @@ bool wants(HaloKind const& kind, Indices const& direction) {
 PullKind describe(Layout const& layout, Box const& owned, HaloKind const& kind) {
   check(kind, layout.ndim());
   auto const extents = layout.global().extents();
-  auto map = boundary_map(extents, kind.boundary);
-  Target target{local_box(owned, kind), {}};
-  if (wants(kind, Indices::filled(layout.ndim(), 0))) target.needed = copied_boxes(extents, kind.boundary, owned);
+  auto map = detail::boundary_map(extents, kind.boundary);
+  Target target{detail::local_box(owned, kind), {}};
+  if (wants(kind, Indices::filled(layout.ndim(), 0)))
+    target.needed = detail::copied_boxes(extents, kind.boundary, owned);
   for_each_part(owned, grown(owned, kind.widths), [&](Indices const& direction, Box const& box) {
     if ((kind.corners == Corners::fill || !is_corner(direction)) && wants(kind, direction))
       target.needed.push_back(box);
@@ -193,7 +193,7 @@ HaloPlan::HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind>
       kinds_(std::move(kinds)),
       owned_(layout.owned(comm.rank())),
       plan_(comm, describe_agreed(comm, layout_, kinds_)) {
-  for (auto const& kind : kinds_) local_.push_back(local_box(owned_, kind));
+  for (auto const& kind : kinds_) local_.push_back(detail::local_box(owned_, kind));
 }
 
 Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
@@ -205,7 +205,7 @@ Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
       throw Error("BadHaloWidth", "a stencil that reaches " + text_of(width) + " cells");
   auto const& boundary = kinds_[checked(kind)].boundary;
   Box result = owned_;
-  for (auto const& copies : copied_boxes(layout_.global().extents(), boundary, owned_))
+  for (auto const& copies : detail::copied_boxes(layout_.global().extents(), boundary, owned_))
     for (int a = 0; a < owned_.ndim(); ++a) {
       auto const& axis = boundary.axes[std::size_t(a)];
       if (!is_fold(axis.lower) && !is_fold(axis.upper)) continue;
@@ -225,7 +225,7 @@ Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
 }
 
 std::vector<Box> HaloPlan::border(std::span<Width const> reach, int kind) const {
-  return boxes_around(interior(reach, kind), owned_);
+  return detail::boxes_around(interior(reach, kind), owned_);
 }
 
 Pending HaloPlan::start(std::span<HaloField const> fields, DeviceQueue const& queue) const {

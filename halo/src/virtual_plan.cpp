@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/halo/virtual_plan.hpp>
+
+#include "geometry.hpp"
 
 #include <algorithm>
 #include <map>
@@ -8,15 +11,11 @@ namespace graticule {
 
 namespace {
 
-using Peers = std::map<int, PeerCells>;
+using Peers = std::map<int, VirtualHalo::Plan::Peer>;
 
 Index num_runs(Box const& box) {
   if (box.empty()) return 0;
   return box.ndim() == 0 ? 1 : box.num_cells() / box.extent(box.ndim() - 1);
-}
-
-Box local_box(HaloKind const& kind, Box const& owned) {
-  return grown(owned, kind.memory.empty() ? kind.widths : kind.memory);
 }
 
 /// -1, 0 or 1 per axis: the side of `owned` on which `part` lies.
@@ -32,7 +31,7 @@ Indices direction_of(Box const& part, Box const& owned) {
 /// What an exchange writes around and in `owned`.
 std::vector<Box> filled_boxes(Layout const& layout, HaloKind const& kind, Box const& owned) {
   auto boxes = halo_boxes(owned, grown(owned, kind.widths), kind.corners);
-  auto const copies = copied_boxes(layout.global().extents(), kind.boundary, owned);
+  auto const copies = detail::copied_boxes(layout.global().extents(), kind.boundary, owned);
   boxes.insert(boxes.end(), copies.begin(), copies.end());
   if (!kind.directions.empty())
     std::erase_if(boxes, [&](Box const& box) {
@@ -66,7 +65,7 @@ void check_any_rank(HaloKind const& kind, int ndim) {
 
 }  // namespace
 
-PullCounts VirtualHaloPlan::counts() const noexcept {
+PullCounts VirtualHalo::Plan::counts() const noexcept {
   PullCounts counts;
   for (auto const& peer : peers) {
     counts.num_send_peers += peer.send_cells > 0 ? 1 : 0;
@@ -81,16 +80,16 @@ PullCounts VirtualHaloPlan::counts() const noexcept {
 
 VirtualHalo::VirtualHalo(Layout layout, HaloKind kind) : layout_(std::move(layout)), kind_(std::move(kind)) {
   check_any_rank(kind_, layout_.ndim());
-  map_ = boundary_map(layout_.global().extents(), kind_.boundary);
+  map_ = detail::boundary_map(layout_.global().extents(), kind_.boundary);
   if (layout_.global().empty()) return;
   for (auto const& piece : map_(grown(layout_.global(), kind_.widths)))
     if (!piece.filled && !piece.box.empty()) pieces_.push_back(piece);
 }
 
-VirtualHaloPlan VirtualHalo::plan(int rank) const {
-  VirtualHaloPlan result;
+VirtualHalo::Plan VirtualHalo::plan(int rank) const {
+  Plan result;
   result.owned = layout_.owned(rank);
-  result.local = local_box(kind_, result.owned);
+  result.local = detail::local_box(result.owned, kind_);
   if (result.owned.empty()) return result;
   Peers peers;
   for (auto const& needed : filled_boxes(layout_, kind_, result.owned))

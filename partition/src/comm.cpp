@@ -152,7 +152,7 @@ void Comm::wait(MPI_Request& request, char const* what) const {
   detail::wait(request, patience);
 }
 
-std::optional<PeerFailure> Comm::failed_peer() const {
+std::optional<Comm::Failure> Comm::failed_peer() const {
   auto const& s = *state_;
   if (!s.channel) return std::nullopt;
   s.channel->poll();
@@ -160,8 +160,7 @@ std::optional<PeerFailure> Comm::failed_peer() const {
     bool const ends = notice.kind == detail::Notice::Kind::ended;
     if (!ends && (notice.comm != s.id || notice.number != s.generation || s.renewing)) continue;
     auto const place = std::find(s.places.begin(), s.places.end(), from);
-    if (place != s.places.end())
-      return PeerFailure{int(place - s.places.begin()), Fault(notice.fault), notice.text.data()};
+    if (place != s.places.end()) return Failure{int(place - s.places.begin()), Fault(notice.fault), notice.text.data()};
   }
   return std::nullopt;
 }

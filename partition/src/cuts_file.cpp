@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/cuts_file.hpp>
+#include <graticule/partition/detail/cuts_text.hpp>
+#include <graticule/partition/text_file.hpp>
 
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <string>
 
 namespace graticule {
 
@@ -37,7 +38,7 @@ std::vector<Index> sizes_in(std::string_view line, std::string const& place) {
 
 }  // namespace
 
-std::vector<Cuts> parse_cuts(std::string_view text, std::string_view name) {
+std::vector<Cuts> detail::parse_cuts(std::string_view text, std::string_view name) {
   std::vector<Cuts> cuts;
   for (int number = 1; !text.empty(); ++number) {
     auto const end = text.find('\n');
@@ -60,23 +61,10 @@ std::vector<Cuts> read_cuts(Comm const& comm, std::filesystem::path const& path)
   std::string text;
   run_agreed(comm, [&] {
     if (comm.rank() != 0) return;
-    std::ifstream file(path);
-    std::ostringstream bytes;
-    bytes << file.rdbuf();
-    if (!file || std::filesystem::is_directory(path))
-      throw Error(Fault::input, "BadInput", path.string() + " cannot be read");
-    text = bytes.str();
-    static_cast<void>(parse_cuts(text, path.string()));
+    text = read_text(path);
+    static_cast<void>(detail::parse_cuts(text, path.string()));
   });
-  return parse_cuts(comm.broadcast(text, 0), path.string());
-}
-
-std::string cuts_text(std::span<Cuts const> cuts) {
-  std::string text;
-  for (auto const& axis_cuts : cuts)
-    for (int p = 0; p < axis_cuts.num_parts(); ++p)
-      text += std::to_string(axis_cuts.size(p)) + (p + 1 < axis_cuts.num_parts() ? "," : "\n");
-  return text;
+  return detail::parse_cuts(comm.broadcast(text, 0), path.string());
 }
 
 }  // namespace graticule

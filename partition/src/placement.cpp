@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/factorizations.hpp>
 #include <graticule/partition/detail/grid_sample.hpp>
 #include <graticule/partition/placement.hpp>
 
@@ -56,6 +57,8 @@ detail::GridSample detail::sample_of(Indices const& extents, int most) {
 }
 
 namespace {
+
+using Traffic = std::function<void(int, std::function<void(int, Index)> const&)>;
 
 /// Bytes between nodes for any order of the ranks of one process grid.
 class TrafficStudy {
@@ -160,7 +163,7 @@ ProcessGrid along(Indices const& extents, std::vector<int> const& places,
 /// Shapes of blocks for walks: as many places as a node has ranks, and strips of up to 8 rows or columns.
 std::vector<Indices> walk_blocks(Indices const& extents, Index node_size) {
   auto const ones = Indices::filled(extents.size(), 1);
-  auto blocks = factorizations(node_size, ones, extents);
+  auto blocks = detail::factorizations(node_size, ones, extents);
   for (int a = 0; a < extents.size(); ++a)
     for (Index thickness = 1; thickness <= std::min<Index>(extents[a], 8); ++thickness) {
       auto block = ones;
@@ -205,7 +208,7 @@ Placement place_on_nodes(Indices const& extents, std::span<int const> node_of_ra
   Index const node_size = uniform_node_size(node_of_rank, members);
   bool has_blocks = false;
   if (node_size > 0)
-    for (auto const& block : factorizations(node_size, Indices::filled(extents.size(), 1), extents)) {
+    for (auto const& block : detail::factorizations(node_size, Indices::filled(extents.size(), 1), extents)) {
       bool divides = true;
       for (int a = 0; a < extents.size(); ++a) divides = divides && extents[a] % block[a] == 0;
       if (!divides) continue;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/factorizations.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/process_grid.hpp>
 
@@ -42,7 +43,7 @@ void factorize(Index number, Indices const& chosen, Indices const& least, Indice
 
 }  // namespace
 
-std::vector<Indices> factorizations(Index number, Indices const& least, Indices const& most) {
+std::vector<Indices> detail::factorizations(Index number, Indices const& least, Indices const& most) {
   if (least.size() != most.size())
     throw Error("AxesMismatch", "factors from " + to_string(least) + " to " + to_string(most));
   Indices at_least_one = least;

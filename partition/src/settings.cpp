@@ -72,11 +72,13 @@ thread_local StallRule const* innermost = nullptr;
 
 StallRule stall_rule() { return innermost ? *innermost : settings().stall; }
 
-StallRule stall_rule_of_environment(StallRule const& otherwise) {
+StallRule StallRule::of_environment(StallRule const& otherwise) {
   auto const& known = settings();
   return {known.report_seconds.value_or(otherwise.report_seconds),
           known.error_seconds.value_or(otherwise.error_seconds)};
 }
+
+StallRule StallRule::of_environment() { return of_environment({}); }
 
 void set_stall_rule(StallRule const& rule) {
   for (double const seconds : {rule.report_seconds, rule.error_seconds})

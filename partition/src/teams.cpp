@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/node_order.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/placement.hpp>
 #include <graticule/partition/teams.hpp>
@@ -10,21 +11,21 @@ namespace graticule {
 
 namespace {
 
-std::string describe(std::vector<TeamAxis> const& axes) {
+std::string describe(std::vector<Teams::Axis> const& axes) {
   std::string text;
   for (auto const& axis : axes) text += (text.empty() ? "" : " x ") + axis.name + " " + std::to_string(axis.size);
   return text.empty() ? "no axis" : text;
 }
 
 /// The same axes with the free size filled in. @throws `BadProcessGrid`
-std::vector<TeamAxis> sized(std::vector<TeamAxis> axes, int num_ranks) {
+std::vector<Teams::Axis> sized(std::vector<Teams::Axis> axes, int num_ranks) {
   auto const given = describe(axes);
   auto const refuse = [&](std::string const& why) {
     throw Error("BadProcessGrid", "teams of " + given + " on " + std::to_string(num_ranks) + " ranks: " + why);
   };
   if (axes.empty() || axes.size() > std::size_t(max_ndim)) refuse("1 to 8 axes are needed");
   Index product = 1;
-  TeamAxis* free = nullptr;
+  Teams::Axis* free = nullptr;
   for (auto& axis : axes) {
     for (auto const& other : axes)
       if (&other != &axis && other.name == axis.name) refuse("two axes have one name");
@@ -42,7 +43,7 @@ std::vector<TeamAxis> sized(std::vector<TeamAxis> axes, int num_ranks) {
   return axes;
 }
 
-std::vector<TeamAxis> sized_alike(Comm const& comm, std::vector<TeamAxis> const& axes) {
+std::vector<Teams::Axis> sized_alike(Comm const& comm, std::vector<Teams::Axis> const& axes) {
   Hash hash;
   for (auto const& axis : axes) hash.add(std::string_view(axis.name)).add(axis.size);
   require_same(comm, "ArgumentDisagreement", hash.value(), "teams of " + describe(axes));
@@ -50,13 +51,13 @@ std::vector<TeamAxis> sized_alike(Comm const& comm, std::vector<TeamAxis> const&
 }
 
 Comm by_node(Comm const& comm) {
-  auto const order = ranks_by_node(nodes_of_ranks(comm));
+  auto const order = detail::ranks_by_node(nodes_of_ranks(comm));
   return comm.split(0, int(std::find(order.begin(), order.end(), comm.rank()) - order.begin()));
 }
 
 }  // namespace
 
-std::vector<int> ranks_by_node(std::span<int const> node_of_rank) {
+std::vector<int> detail::ranks_by_node(std::span<int const> node_of_rank) {
   std::vector<int> ranks(node_of_rank.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   std::stable_sort(ranks.begin(), ranks.end(),
@@ -64,7 +65,7 @@ std::vector<int> ranks_by_node(std::span<int const> node_of_rank) {
   return ranks;
 }
 
-Teams::Teams(Comm const& comm, std::vector<TeamAxis> axes) : axes_(sized_alike(comm, axes)), world_(by_node(comm)) {
+Teams::Teams(Comm const& comm, std::vector<Axis> axes) : axes_(sized_alike(comm, axes)), world_(by_node(comm)) {
   Indices sizes;
   for (auto const& axis : axes_) sizes.push_back(axis.size);
   auto const coords = coords_of(world_.rank(), sizes);

@@ -245,7 +245,8 @@ TEST(Checkpoint, lists_fields_with_their_attributes) {
   CheckpointStore store(comm, folder / "run");
   auto writer = store.begin(5);
   std::vector<Attribute> const attributes{Attribute::of_text("units", "m s-1"),
-                                          Attribute::of_number("third", 1.0 / 3, ValueType::f32)};
+                                          Attribute::of_number("third", 1.0 / 3, ValueType::f32),
+                                          {.name = "notes", .value = std::vector<std::string>{"a", "", "b c"}}};
   writer.add("wind/u", layout, u.view(), {.attributes = attributes});
   Checkpoint const found(comm, writer.commit());
 
@@ -254,8 +255,9 @@ TEST(Checkpoint, lists_fields_with_their_attributes) {
   EXPECT_EQ(field.dtype, DType::f32);
   EXPECT_EQ(field.extents, (Indices{4, 2, 9}));
   EXPECT_EQ(field.grid_axes, (Indices{1, 2}));
-  ASSERT_EQ(field.attributes.size(), 2U);
+  ASSERT_EQ(field.attributes.size(), 3U);
   EXPECT_EQ(field.attributes[0], attributes[0]);
+  EXPECT_EQ(field.attributes[2], attributes[2]);
   EXPECT_EQ(field.attributes[1].numbers(), std::vector<double>{double(1.0F / 3)});
   EXPECT_EQ(found.number(), 1);
 }

@@ -38,7 +38,7 @@ TEST(FileContents, lists_dimensions_variables_and_attributes_in_the_order_of_the
         short t(time, zlev, lat, lon); t:scale_factor = 0.5; t:add_offset = 10.f; t:_FillValue = -32768s;
           t:levels = 1, 2, 3; t:_ChunkSizes = 1, 1, 2, 5; t:_DeflateLevel = 3; t:_Shuffle = "true";
         int64 big(bare); big:_Endianness = "big"; char name(bare); float twod(lat, lon); int bare(lat);
-      :title = "all"; :numbers = 1.5, 2.5;
+      :title = "all"; :numbers = 1.5, 2.5; string :texts = "a", "", "b"; string :text = "one";
       group: deeper { variables: float inner(lat); } })");
   });
 
@@ -69,8 +69,11 @@ TEST(FileContents, lists_dimensions_variables_and_attributes_in_the_order_of_the
   EXPECT_EQ(contents.variable("name").type, ValueType::text);
   EXPECT_EQ(contents.coordinate("lat"), contents.find("lat"));
   EXPECT_EQ(contents.coordinate("zlev"), nullptr);
-  ASSERT_EQ(contents.attributes.size(), 2U);
+  ASSERT_EQ(contents.attributes.size(), 4U);
   EXPECT_EQ(contents.attributes[0], Attribute::of_text("title", "all"));
+  EXPECT_EQ(contents.attributes[2], (Attribute{"texts", ValueType::text, std::vector<std::string>{"a", "", "b"}}));
+  EXPECT_EQ(contents.attributes[2].text(), "a\n\nb");
+  EXPECT_EQ(contents.attributes[3], Attribute::of_text("text", "one"));
   EXPECT_EQ(contents.attributes[1].numbers(), (std::vector<double>{1.5, 2.5}));
   EXPECT_EQ(rule_of([&] { (void)contents.variable("T"); }, "time, lat, lon, t, big"), "MissingVariable");
 }
@@ -143,9 +146,9 @@ TEST(HorizontalAxes, are_found_by_standard_name_then_units_then_name) {
     });
     auto const contents = read_contents(path);
 
-    EXPECT_EQ(horizontal_axes(contents, contents.variable("f")), (HorizontalAxes{1, 2})) << y;
-    EXPECT_EQ(horizontal_axes(contents, contents.variable("g")), (HorizontalAxes{2, 0})) << y;
-    EXPECT_EQ(rule_of([&] { (void)horizontal_axes(contents, contents.variable("h")); }, "units = \"degrees_east\""),
+    EXPECT_EQ(contents.horizontal_axes(contents.variable("f")), (HorizontalAxes{1, 2})) << y;
+    EXPECT_EQ(contents.horizontal_axes(contents.variable("g")), (HorizontalAxes{2, 0})) << y;
+    EXPECT_EQ(rule_of([&] { (void)contents.horizontal_axes(contents.variable("h")); }, "units = \"degrees_east\""),
               "MissingVariable");
   }
 }
@@ -160,9 +163,9 @@ TEST(HorizontalAxes, are_refused_for_curvilinear_and_rotated_grids) {
   });
   auto const contents = read_contents(path);
 
-  EXPECT_EQ(rule_of([&] { (void)horizontal_axes(contents, contents.variable("f")); }, "curvilinear, as lat(y=3, x=4)"),
+  EXPECT_EQ(rule_of([&] { (void)contents.horizontal_axes(contents.variable("f")); }, "curvilinear, as lat(y=3, x=4)"),
             "MissingVariable");
-  EXPECT_EQ(rule_of([&] { (void)horizontal_axes(contents, contents.variable("r")); }), "MissingVariable");
+  EXPECT_EQ(rule_of([&] { (void)contents.horizontal_axes(contents.variable("r")); }), "MissingVariable");
 }
 
 /// By h5py 3.16 with HDF5 2.0, `libver="latest"`: z in chunks, t in one piece, both along latitude and longitude, whose
@@ -180,7 +183,7 @@ TEST(FileContents, lists_what_a_newer_hdf5_wrote_and_says_how_to_rewrite_it) {
   EXPECT_EQ(t.refusal, "");
   EXPECT_EQ(t.text("units"), "K");
   EXPECT_EQ(contents.dimensions, (std::vector<Dimension>{{"latitude", 5, false}, {"longitude", 8, false}}));
-  EXPECT_EQ(horizontal_axes(contents, t), (HorizontalAxes{0, 1}));
+  EXPECT_EQ(contents.horizontal_axes(t), (HorizontalAxes{0, 1}));
   ASSERT_EQ(contents.attributes.size(), 1U);
   EXPECT_EQ(contents.attributes.front(), Attribute::of_text("title", "x"));
   for (auto const* name : {"z", "latitude", "longitude"}) {

@@ -39,7 +39,7 @@ void copy_file(Comm const& comm, std::filesystem::path const& from, std::filesys
   for (auto const& dimension : contents.dimensions)
     out.add_dimension(dimension.name, dimension.extent,
                       dimension.is_unlimited ? DimensionKind::unlimited : DimensionKind::fixed);
-  for (auto const& variable : contents.variables) out.add_variable(spec_of(variable));
+  for (auto const& variable : contents.variables) out.add_variable(VariableSpec::of(variable));
   for (auto const& variable : contents.variables) {
     auto const box = share_of(comm, variable.extents);
     std::vector<std::byte> bytes(std::size_t(box.num_cells() * variable.value_bytes));
@@ -187,7 +187,7 @@ TEST(StoredValues, are_refused_by_name_where_they_do_not_fit) {
   bool const last = comm.rank() == comm.num_ranks() - 1;
 
   EXPECT_EQ(rule_of([&] { file.read_stored("words", Box({0}, {2}), bytes); }), "UnreadableVariable");
-  EXPECT_EQ(rule_of([&] { (void)spec_of(file.variable("words")); }), "UnreadableVariable");
+  EXPECT_EQ(rule_of([&] { (void)VariableSpec::of(file.variable("words")); }), "UnreadableVariable");
   EXPECT_EQ(rule_of([&] { file.read_stored("x", Box({0}, {1}), std::span(bytes).first(last ? 7 : 8)); }),
             "ShapeMismatch");
   FieldWriter out(comm, folder / "out.nc");

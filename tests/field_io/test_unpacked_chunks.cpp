@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/file.hpp>
-#include <graticule/field_io/unpacked_chunks.hpp>
 
 #include "sample_files.hpp"
 
@@ -47,12 +46,12 @@ TEST(UnpackedChunks, are_those_that_this_process_has_inflated_or_checked) {
   FieldFile const file(comm, path);
   auto const num_unpacked_by = [&](std::string const& name, Box const& box) {
     std::vector<float> values(std::size_t(box.num_cells()));
-    Index const before = num_unpacked_chunks();
+    Index const before = FieldFile::num_unpacked_chunks();
     file.read(name, box, std::span(values));
     if (!box.empty()) {
       EXPECT_EQ(values.back(), float((box.hi(0) - 1) * 8 + box.hi(1) - 1)) << name;
     }
-    return num_unpacked_chunks() - before;
+    return FieldFile::num_unpacked_chunks() - before;
   };
   Box const whole({0, 0}, {6, 8});
   // The cells of one chunk, of the two chunks beside each other, and none.

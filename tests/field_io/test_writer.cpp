@@ -53,9 +53,14 @@ Box own_box(Comm const& comm, ProcessGrid const& grid) {
   return {{0, owned.lo(0), owned.lo(1)}, {owned.empty() ? 0 : num_levels, owned.hi(0), owned.hi(1)}};
 }
 
+/// An attribute of several texts, of which netCDF reads as many strings.
+Attribute texts() {
+  return {.name = "texts", .type = ValueType::text, .value = std::vector<std::string>{"a", "", "K\u00e4lte\n"}};
+}
+
 void write_sample(Comm const& comm, std::filesystem::path const& path, ProcessGrid const& grid,
                   FieldWriterOptions const& options) {
-  FieldWriter writer(comm, path, {Attribute::of_text("title", "a test")}, options);
+  FieldWriter writer(comm, path, {Attribute::of_text("title", "a test"), texts()}, options);
   writer.add_dimension("level", num_levels);
   writer.add_coordinate(
       "latitude", latitudes(num_latitudes), ValueType::f64,
@@ -121,13 +126,14 @@ TEST(FieldWriter, writes_what_ncdump_reads) {
   EXPECT_EQ(dumped(folder, path, "latitude"), latitudes(num_latitudes));
   EXPECT_EQ(dumped(folder, path, "longitude"), longitudes(num_longitudes));
   auto const header = test::ncdump(folder, path, "-hs");
-  for (auto const* line : {"level = 2 ;", "latitude = 7 ;", "longitude = 8 ;", "double latitude(latitude) ;",
-                           "float longitude(longitude) ;", "latitude:units = \"degrees_north\" ;",
-                           "float whole(level, latitude, longitude) ;", "double chunked(level, latitude, longitude) ;",
-                           "chunked:_ChunkSizes = 1, 3, 8 ;", "short packed(level, latitude, longitude) ;",
-                           "packed:_FillValue = -32768s ;", "packed:scale_factor = 0.125 ;",
-                           "packed:add_offset = 20. ;", "whole:units = \"m s-1\" ;", ":title = \"a test\" ;",
-                           ":Conventions = \"CF-1.8\" ;", ":_Format = \"netCDF-4\" ;"})
+  for (auto const* line :
+       {"level = 2 ;", "latitude = 7 ;", "longitude = 8 ;", "double latitude(latitude) ;",
+        "float longitude(longitude) ;", "latitude:units = \"degrees_north\" ;",
+        "float whole(level, latitude, longitude) ;", "double chunked(level, latitude, longitude) ;",
+        "chunked:_ChunkSizes = 1, 3, 8 ;", "short packed(level, latitude, longitude) ;",
+        "packed:_FillValue = -32768s ;", "packed:scale_factor = 0.125 ;", "packed:add_offset = 20. ;",
+        "whole:units = \"m s-1\" ;", ":title = \"a test\" ;", "string :texts = \"a\", \"\", \"K\u00e4lte\\n\" ;",
+        ":Conventions = \"CF-1.8\" ;", ":_Format = \"netCDF-4\" ;"})
     EXPECT_NE(header.find(line), std::string::npos) << line << "\n" << header;
   EXPECT_LT(header.find("level = 2"), header.find("latitude = 7"));
   EXPECT_EQ(header.find("level(level)"), std::string::npos) << header;

@@ -44,7 +44,7 @@ void plain_pass(benchmark::State& state) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Runtime const runtime(argc, argv, {1});
+  Runtime const runtime(argc, argv, 1);
   benchmark::RegisterBenchmark("exact f64", [](auto& state) { zonal_sums<double>(state, AxisSumMethod::exact); });
   benchmark::RegisterBenchmark("exact f32", [](auto& state) { zonal_sums<float>(state, AxisSumMethod::exact); });
   benchmark::RegisterBenchmark("fast f64", [](auto& state) { zonal_sums<double>(state, AxisSumMethod::fast); });

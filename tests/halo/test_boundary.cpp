@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/boundary.hpp>
+#include <graticule/halo/detail/boundary_map.hpp>
 
 #include "expect_error.hpp"
 #include "reference.hpp"
@@ -12,6 +13,8 @@
 #include <vector>
 
 using namespace graticule;
+using detail::boundary_map;
+using detail::copied_boxes;
 using test::draw;
 using test::for_each_cell;
 using test::Image;
@@ -356,11 +359,11 @@ TEST(Boundary, fingerprints_tell_rules_apart) {
               if (variant == 2) boundary.mirror_line = MirrorLine::copy;
               if (variant >= 3) boundary.pivot = variant - 3;
               ++num_rules;
-              seen.insert(fingerprint(boundary));
+              seen.insert(boundary.fingerprint());
             }
           }
   EXPECT_EQ(seen.size(), num_rules);
-  EXPECT_EQ(fingerprint(Boundary::sphere(Edge::pole_row)), fingerprint(Boundary::sphere(Edge::pole_row)));
+  EXPECT_EQ(Boundary::sphere(Edge::pole_row).fingerprint(), Boundary::sphere(Edge::pole_row).fingerprint());
 }
 
 TEST(HaloBoxes, cover_each_ghost_once) {

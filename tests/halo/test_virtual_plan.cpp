@@ -156,7 +156,7 @@ TEST(VirtualHalo, plans_the_documented_ring) {
 
   auto const plan = halo.plan(0);
 
-  EXPECT_EQ(plan.peers, (std::vector<PeerCells>{{1, 1, 1, 1, 1}, {3, 1, 1, 1, 1}}));
+  EXPECT_EQ(plan.peers, (std::vector<VirtualHalo::Plan::Peer>{{1, 1, 1, 1, 1}, {3, 1, 1, 1, 1}}));
   EXPECT_EQ(plan.local, Box({-1}, {3}));
 }
 
@@ -167,12 +167,13 @@ TEST(VirtualHalo, sends_across_the_pole_to_the_other_side_of_the_globe) {
 
   auto const plan = halo.plan(0);
 
-  EXPECT_EQ(plan.peers, (std::vector<PeerCells>{{1, 3, 3, 3, 3},  // 2 cells to the east, and a corner across the pole
-                                                {2, 4, 4, 1, 1},
-                                                {3, 3, 3, 3, 3},
-                                                {4, 4, 4, 1, 1},
-                                                {5, 1, 1, 1, 1},
-                                                {7, 1, 1, 1, 1}}));
+  EXPECT_EQ(plan.peers,
+            (std::vector<VirtualHalo::Plan::Peer>{{1, 3, 3, 3, 3},  // 2 cells to the east, and a corner across the pole
+                                                  {2, 4, 4, 1, 1},
+                                                  {3, 3, 3, 3, 3},
+                                                  {4, 4, 4, 1, 1},
+                                                  {5, 1, 1, 1, 1},
+                                                  {7, 1, 1, 1, 1}}));
 }
 
 struct Cost {

@@ -35,6 +35,7 @@ struct Ring {
 };
 
 /// All bytes between nodes, counted over every rank.
+template <class Traffic>
 double counted(ProcessGrid const& grid, std::vector<int> const& nodes, Traffic const& traffic) {
   double total = 0;
   for (int place = 0; place < grid.num_ranks(); ++place)

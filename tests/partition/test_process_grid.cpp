@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/factorizations.hpp>
 #include <graticule/partition/process_grid.hpp>
 
 #include "expect_error.hpp"
@@ -28,12 +29,12 @@ TEST(ProcessGrid, numbers_ranks_with_the_last_axis_fastest) {
 TEST(ProcessGrid, puts_rank_4_of_2_by_3_at_1_1) { EXPECT_EQ(ProcessGrid({2, 3}).coords(4), Indices({1, 1})); }
 
 TEST(Factorizations, are_all_products_within_the_bounds) {
-  EXPECT_EQ(factorizations(4, {1, 1}, {4, 4}), (std::vector<Indices>{{4, 1}, {2, 2}, {1, 4}}));
-  EXPECT_EQ(factorizations(4, {1, 1}, {4, 3}), (std::vector<Indices>{{4, 1}, {2, 2}}));
-  EXPECT_EQ(factorizations(12, {0, 3, 1}, {6, 3, 9}), (std::vector<Indices>{{4, 3, 1}, {2, 3, 2}, {1, 3, 4}}));
-  EXPECT_EQ(factorizations(65536, {1, 1, 1}, {65536, 65536, 65536}).size(), 153U);
-  EXPECT_TRUE(factorizations(7, {1, 1}, {6, 6}).empty());
-  EXPECT_TRUE(factorizations(0, {1}, {6}).empty());
+  EXPECT_EQ(detail::factorizations(4, {1, 1}, {4, 4}), (std::vector<Indices>{{4, 1}, {2, 2}, {1, 4}}));
+  EXPECT_EQ(detail::factorizations(4, {1, 1}, {4, 3}), (std::vector<Indices>{{4, 1}, {2, 2}}));
+  EXPECT_EQ(detail::factorizations(12, {0, 3, 1}, {6, 3, 9}), (std::vector<Indices>{{4, 3, 1}, {2, 3, 2}, {1, 3, 4}}));
+  EXPECT_EQ(detail::factorizations(65536, {1, 1, 1}, {65536, 65536, 65536}).size(), 153U);
+  EXPECT_TRUE(detail::factorizations(7, {1, 1}, {6, 6}).empty());
+  EXPECT_TRUE(detail::factorizations(0, {1}, {6}).empty());
 }
 
 TEST(ProcessGrid, refuses_bad_extents) {

@@ -97,10 +97,10 @@ TEST(StallRuleOfEnvironment, is_what_the_variables_say_or_the_programs_own) {
   auto limit = seconds("GRATICULE_STALL_LIMIT");
   if (!limit && (check == "comm" || check == "all")) limit = report.value_or(300);
 
-  EXPECT_EQ(stall_rule_of_environment().report_seconds, report.value_or(300));
-  EXPECT_EQ(stall_rule_of_environment().error_seconds, limit.value_or(0));
-  EXPECT_EQ(stall_rule_of_environment({5, 6}).report_seconds, report.value_or(5));
-  EXPECT_EQ(stall_rule_of_environment({5, 6}).error_seconds, limit.value_or(6));
+  EXPECT_EQ(StallRule::of_environment().report_seconds, report.value_or(300));
+  EXPECT_EQ(StallRule::of_environment().error_seconds, limit.value_or(0));
+  EXPECT_EQ(StallRule::of_environment({5, 6}).report_seconds, report.value_or(5));
+  EXPECT_EQ(StallRule::of_environment({5, 6}).error_seconds, limit.value_or(6));
   EXPECT_EQ(stall_rule().report_seconds, report.value_or(300));
   EXPECT_EQ(stall_rule().error_seconds, limit.value_or(0));
 }

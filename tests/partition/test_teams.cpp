@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/plan.hpp>
+#include <graticule/partition/detail/node_order.hpp>
 #include <graticule/partition/teams.hpp>
 #include <graticule/repartition/plan.hpp>
 
@@ -26,8 +27,8 @@ TEST(RanksByNode, gathers_ranks_that_were_dealt_out) {
   std::vector<int> const dealt{0, 1, 0, 1};
   std::vector<int> const uneven{0, 1, 2, 0, 1, 0};
 
-  EXPECT_EQ(ranks_by_node(dealt), (std::vector<int>{0, 2, 1, 3}));
-  EXPECT_EQ(ranks_by_node(uneven), (std::vector<int>{0, 3, 5, 1, 4, 2}));
+  EXPECT_EQ(detail::ranks_by_node(dealt), (std::vector<int>{0, 2, 1, 3}));
+  EXPECT_EQ(detail::ranks_by_node(uneven), (std::vector<int>{0, 3, 5, 1, 4, 2}));
 }
 
 /// Ranks of `comm` as numbers of `world`.
@@ -86,7 +87,7 @@ TEST(Teams, sum_over_the_domain_and_then_the_data_as_over_all) {
 TEST(Teams, refuse_shapes_that_do_not_fit) {
   auto const comm = Comm::world();
   int const n = comm.num_ranks();
-  auto const rule = [&](std::vector<TeamAxis> const& axes) { return rule_of([&] { (void)Teams(comm, axes); }); };
+  auto const rule = [&](std::vector<Teams::Axis> const& axes) { return rule_of([&] { (void)Teams(comm, axes); }); };
 
   EXPECT_EQ(rule({}), "BadProcessGrid");
   EXPECT_EQ(rule({{"domain", n + 1}}), "BadProcessGrid");

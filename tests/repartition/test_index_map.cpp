@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/permutation_map.hpp>
 #include <graticule/repartition/index_map.hpp>
 
 #include "expect_error.hpp"
@@ -17,10 +18,10 @@ using test::rule_of;
 namespace {
 
 TEST(PermutationMap, refuses_what_is_no_permutation) {
-  EXPECT_EQ(rule_of([] { (void)permutation_map({0, 0}); }), "AxesMismatch");
-  EXPECT_EQ(rule_of([] { (void)permutation_map({1, 2}); }), "AxesMismatch");
-  EXPECT_EQ(rule_of([] { (void)permutation_map({-1}); }), "AxesMismatch");
-  EXPECT_EQ(rule_of([] { (void)permutation_map({2, 0, 1}); }), "nothing was thrown");
+  EXPECT_EQ(rule_of([] { (void)detail::permutation_map({0, 0}); }), "AxesMismatch");
+  EXPECT_EQ(rule_of([] { (void)detail::permutation_map({1, 2}); }), "AxesMismatch");
+  EXPECT_EQ(rule_of([] { (void)detail::permutation_map({-1}); }), "AxesMismatch");
+  EXPECT_EQ(rule_of([] { (void)detail::permutation_map({2, 0, 1}); }), "nothing was thrown");
 }
 
 // Every sub-box of the image leads back to exactly the cells that read it.
@@ -63,7 +64,7 @@ TEST(Piece, restricted_to_a_source_box_keeps_the_cells_that_read_it) {
 TEST(PermutationMap, reads_the_same_coordinate_of_the_permuted_axis) {
   Box const needed({2, -1, 0}, {5, 3, 2});
 
-  auto const pieces = permutation_map({2, 0, 1})(needed);
+  auto const pieces = detail::permutation_map({2, 0, 1})(needed);
 
   ASSERT_EQ(pieces.size(), 1U);
   EXPECT_EQ(pieces[0].box, needed);

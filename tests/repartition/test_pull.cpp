@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/permutation_map.hpp>
 #include <graticule/repartition/pull.hpp>
 
 #include "expect_error.hpp"
@@ -313,7 +314,8 @@ TEST(PullPlan, refuses_on_all_ranks_what_is_wrong_on_one) {
   Box const owned = source.owned(comm.rank());
   for (int wrong = 0; wrong < comm.num_ranks(); ++wrong) {
     bool const here = comm.rank() == wrong;
-    PullDescription const good{source, {{owned, {{owned, {owned}}}, permutation_map({0})}}, 1, AfterAdjoint::keep};
+    PullDescription const good{
+        source, {{owned, {{owned, {owned}}}, detail::permutation_map({0})}}, 1, AfterAdjoint::keep};
     auto const rule = [&](auto change) {
       auto description = good;
       if (here) change(description);
@@ -353,7 +355,8 @@ TEST(PullPlan, refuses_fields_that_do_not_fit) {
   auto const comm = Comm::world();
   Layout const source(ProcessGrid{comm.num_ranks()}, Indices{4 * comm.num_ranks()});
   Box const owned = source.owned(comm.rank());
-  PullPlan const plan(comm, {source, {{owned, {{owned, {owned}}}, permutation_map({0})}}, 1, AfterAdjoint::keep});
+  PullPlan const plan(comm,
+                      {source, {{owned, {{owned, {owned}}}, detail::permutation_map({0})}}, 1, AfterAdjoint::keep});
   TestField<double> from(owned, {}, MemoryShape::dense(1, 0), 1);
   TestField<double> to(owned, {}, MemoryShape::dense(1, 0), 2);
   std::array const one{to.view()};

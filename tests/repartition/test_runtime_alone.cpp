@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   bool kept = false;
   int ended_early = 0;
   {
-    graticule::Runtime const outer(argc, argv, {.num_threads = 1});
+    graticule::Runtime const outer(argc, argv, 1);
     MPI_Initialized(&started);
     MPI_Query_thread(&level);
     kokkos_started = Kokkos::is_initialized();

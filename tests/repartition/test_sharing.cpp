@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fields of one call that have memory in common.
 #include <graticule/repartition/collectives.hpp>
+#include <graticule/repartition/detail/permutation_map.hpp>
 #include <graticule/repartition/plan.hpp>
 
 #include "expect_error.hpp"
@@ -251,7 +252,7 @@ TEST(Sharing, of_memory_that_an_adjoint_is_given_at_its_end_is_refused_there) {
   auto const comm = Comm::world();
   Layout const cells(ProcessGrid{comm.num_ranks()}, Indices{4 * comm.num_ranks()});
   Box const own = cells.owned(comm.rank());
-  PullPlan const plan(comm, {cells, {{own, {{own, {own}}}, permutation_map({0})}}, 1, AfterAdjoint::zero});
+  PullPlan const plan(comm, {cells, {{own, {{own, {own}}}, detail::permutation_map({0})}}, 1, AfterAdjoint::zero});
   std::vector<double> memory(20, 1.0);
   auto const view = [&](Index offset) { return dense(memory, {4}, offset); };
   std::vector<FieldView> const targets{view(0), view(4)};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/permutation_map.hpp>
 #include <graticule/repartition/plan.hpp>
 #include <graticule/repartition/tuning.hpp>
 
@@ -6,9 +7,11 @@
 #include "expect_error.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace graticule {
@@ -38,15 +41,43 @@ TEST(TuningTable, names_the_line_that_is_wrong) {
   }
   EXPECT_EQ(test::rule_of([&] { (void)TuningTable::parse(good + "ff tcp 1 2\n", "a.txt"); }), "BadOption");
   EXPECT_EQ(test::rule_of([&] { (void)TuningTable::parse("something else\n", "a.txt"); }), "BadInput");
-  EXPECT_EQ(test::rule_of([&] { (void)TuningTable::load("no_such_folder/file"); }), "BadInput");
-  EXPECT_EQ(test::rule_of([&] { TuningTable().save("no_such_folder/file"); }), "BadInput");
+  EXPECT_EQ(test::rule_of([&] { (void)TuningTable::load("no_such_folder/file"); }), "NoSuchFile");
+}
+
+TEST(TuningTable, leaves_nothing_behind_where_it_cannot_be_written) {
+  auto const folder = std::filesystem::path(testing::TempDir()) / ("graticule_tuning_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder / "taken" / "by_a_folder");
+
+  EXPECT_EQ(test::rule_of([&] { TuningTable().save("no_such_folder/file"); }), "OutputError");
+  EXPECT_EQ(test::rule_of([&] { TuningTable().save((folder / "taken").string()); }),
+            (test::ErrorWith{"OutputError", "taken"}));
+
+  EXPECT_FALSE(std::filesystem::exists("no_such_folder"));
+  for (auto const& entry : std::filesystem::directory_iterator(folder)) EXPECT_EQ(entry.path().filename(), "taken");
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "taken" / "by_a_folder"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(TuningTable, replaces_a_file_and_leaves_no_other) {
+  auto const folder = std::filesystem::path(testing::TempDir()) / ("graticule_tuning_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  auto const path = (folder / "table").string();
+  TuningTable table;
+  table.save(path);
+  table.add({7, Transport::node_shared, 3.0, 1.0});
+
+  table.save(path);
+
+  EXPECT_EQ(TuningTable::load(path).records(), table.records());
+  for (auto const& entry : std::filesystem::directory_iterator(folder)) EXPECT_EQ(entry.path().filename(), "table");
+  std::filesystem::remove_all(folder);
 }
 
 PullPlan transposition(Comm const& comm) {
   Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 8});
   Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 8});
   Box const target = columns.owned(comm.rank());
-  return {comm, {rows, {{rows.owned(comm.rank()), {{target, {target}}}, permutation_map({0, 1})}}, 3}};
+  return {comm, {rows, {{rows.owned(comm.rank()), {{target, {target}}}, detail::permutation_map({0, 1})}}, 3}};
 }
 
 TEST(Tune, measures_both_paths_and_takes_the_same_on_all_ranks) {
@@ -129,7 +160,7 @@ TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {
     test::WithVariable const variable(name, value);
     return test::rule_of([&] { (void)transposition(comm); });
   };
-  EXPECT_EQ(rule_with("GRATICULE_TUNING", "no_such_file"), "BadInput");
+  EXPECT_EQ(rule_with("GRATICULE_TUNING", "no_such_file"), "NoSuchFile");
   EXPECT_EQ(rule_with("GRATICULE_GPU_MPI", "7"), (test::ErrorWith{"BadOption", "GRATICULE_GPU_MPI"}));
   EXPECT_EQ(rule_with("GRATICULE_GPU_IPC", "yes"), (test::ErrorWith{"BadOption", "GRATICULE_GPU_IPC"}));
   comm.barrier();

@@ -32,8 +32,8 @@ struct Layers {
 
   explicit Layers(Comm const& comm)
       : domain(comm, ProcessGrid{comm.num_ranks(), 1}),
-        first(nn::Conv2dOptions(tn::Conv2dOptions(2, 2, 3).padding(1)), domain),
-        second(nn::Conv2dOptions(tn::Conv2dOptions(2, 2, 3).padding(1)), domain),
+        first(nn::ConvOptions(tn::Conv2dOptions(2, 2, 3).padding(1)), domain),
+        second(nn::ConvOptions(tn::Conv2dOptions(2, 2, 3).padding(1)), domain),
         x(torch::ones({1, 2, 4, 6}, torch::requires_grad())) {}
 };
 

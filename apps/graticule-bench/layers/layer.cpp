@@ -14,7 +14,7 @@ void run_layer(app::Context& context, Options const& options) {
   auto const channels = shards.channels;
   auto const& domain = shards.domain;
   auto const conv_options = torch::nn::Conv2dOptions(channels, channels, 3).padding(1);
-  nn::Conv2d sharded(nn::Conv2dOptions(conv_options, nn::Padding::by_domain), domain);
+  nn::Conv2d sharded(nn::ConvOptions(conv_options, nn::Padding::by_domain), domain);
   nn::Conv2d zero_padded(conv_options, domain);
   torch::nn::Conv2d local(conv_options);
   nn::HaloExchange halo(nn::HaloExchangeOptions{{1, 1}, {1, 1}, {}}, domain);

@@ -6,6 +6,7 @@
 #include <graticule/partition/error.hpp>
 
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,12 @@ template <class T>
 T& required(T* pointer, char const* name) {
   if (pointer == nullptr) throw bad_argument(std::string(name) + " is NULL");
   return *pointer;
+}
+
+/// Frees a handle. NULL and a NULL pointer to it are ignored.
+template <class T>
+void free_handle(T** handle, char const* name) {
+  std::unique_ptr<T> const owned(std::exchange(required(handle, name), nullptr));
 }
 
 /// @throws when `gr_init` was not called

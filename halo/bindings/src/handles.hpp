@@ -48,12 +48,6 @@ void give(T** out, Args&&... args) {
   *out = new T(std::forward<Args>(args)...);
 }
 
-/// Frees a handle. NULL and a NULL pointer to it are ignored.
-template <class T>
-void free_handle(T** handle, char const* name) {
-  std::unique_ptr<T> const owned(std::exchange(required(handle, name), nullptr));
-}
-
 }  // namespace graticule::c
 
 struct gr_comm : graticule::c::Counted<gr_comm> {
@@ -117,8 +111,8 @@ struct gr_area_sum : graticule::c::Counted<gr_area_sum> {
 };
 
 struct gr_pending : graticule::c::Counted<gr_pending> {
-  explicit gr_pending(std::variant<graticule::Pending, graticule::AxisSumPending> of) : call(std::move(of)) {}
-  std::variant<graticule::Pending, graticule::AxisSumPending> call;
+  explicit gr_pending(std::variant<graticule::Pending, graticule::AxisSumPlan::Running> of) : call(std::move(of)) {}
+  std::variant<graticule::Pending, graticule::AxisSumPlan::Running> call;
 };
 
 struct gr_attributes : graticule::c::Counted<gr_attributes> {

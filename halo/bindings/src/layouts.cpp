@@ -123,7 +123,7 @@ gr_status gr_teams_create(gr_comm const* comm, int num_axes, char const* const* 
       require_count(num_axes, 1, "num_axes");
       auto const all = texts_of(num_axes, names, "names");
       required(sizes, "sizes");
-      std::vector<TeamAxis> result;
+      std::vector<Teams::Axis> result;
       for (int a = 0; a < num_axes; ++a) result.push_back({all[std::size_t(a)], sizes[a]});
       return result;
     });

@@ -113,7 +113,7 @@ gr_status gr_init(int num_threads, char const* check_mode) {
       int argc = 0;
       std::array<char*, 1> none{nullptr};
       char** argv = none.data();
-      library.runtime.emplace(argc, argv, RuntimeOptions{num_threads});
+      library.runtime.emplace(argc, argv, num_threads);
     }
     ++library.num_inits;
   });

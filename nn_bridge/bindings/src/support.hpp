@@ -6,6 +6,7 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/layout.hpp>
 
+#include "errors.hpp"
 #include "extension.hpp"
 #include "structures.hpp"
 
@@ -27,12 +28,6 @@ struct CountedByName {
   CountedByName& operator=(CountedByName const&) = delete;
   ~CountedByName() { gr_extension_count(name, -1); }
 };
-
-/// Frees a handle. NULL and a NULL pointer to it are ignored.
-template <class T>
-void free_handle(T** handle, char const* name) {
-  std::unique_ptr<T> const owned(std::exchange(required(handle, name), nullptr));
-}
 
 /// A duplicate of the communicator, for this library's engine. Collective.
 [[nodiscard]] Comm comm_of(gr_comm const* comm);

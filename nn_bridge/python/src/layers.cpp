@@ -94,8 +94,8 @@ std::tuple<double, double, std::string> try_sharded(Forward const& reference, Fo
                                                     torch::Tensor const& x, nn::Domain const& domain,
                                                     std::optional<std::pair<Integers, Integers>> const& sizes,
                                                     double tolerance) {
-  std::optional<std::pair<Cuts, Cuts>> cuts;
-  if (sizes) cuts.emplace(cuts_of(sizes->first), cuts_of(sizes->second));
+  std::optional<nn::FieldCuts> cuts;
+  if (sizes) cuts = nn::FieldCuts{cuts_of(sizes->first), cuts_of(sizes->second)};
   auto const trial = nn::try_sharded(reference, sharded, x, domain, cuts);
   return {trial.output_difference, trial.gradient_difference, trial.text(tolerance)};
 }

@@ -74,7 +74,7 @@ std::string mpi_library() {
 void start(int num_threads) {
   static int argc = 0;
   static char** argv = nullptr;
-  if (!runtime()) runtime() = std::make_unique<Runtime>(argc, argv, RuntimeOptions{num_threads});
+  if (!runtime()) runtime() = std::make_unique<Runtime>(argc, argv, num_threads);
 }
 
 Comm comm_of(std::int64_t fortran_handle) {

@@ -58,7 +58,7 @@ Domain::Domain() {
 
 Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary) {
   Hash hash;
-  hash.add(grid.fingerprint()).add(fingerprint(boundary));
+  hash.add(grid.fingerprint()).add(boundary.fingerprint());
   require_same(comm, "BadProcessGrid", hash.value(), "a process grid of " + to_string(grid.extents()));
   if (grid.ndim() != 2 || grid.num_ranks() != comm.num_ranks())
     throw Error("BadProcessGrid", "a process grid of " + to_string(grid.extents()) + " for " +

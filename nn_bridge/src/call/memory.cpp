@@ -193,8 +193,8 @@ void keep_tensor_memory() {
 
 }  // namespace detail
 
-TensorMemory tensor_memory() { return detail::tensor_pages().counts(); }
+TensorMemory TensorMemory::now() { return detail::tensor_pages().counts(); }
 
-void release_kept_memory() { detail::tensor_pages().release(); }
+void TensorMemory::release_kept() { detail::tensor_pages().release(); }
 
 }  // namespace graticule::nn

@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/collective/fields.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/repartition/detail/permutation_map.hpp>
 
 #include "move/tensor_pull.hpp"
 
@@ -47,9 +48,9 @@ torch::Tensor whole_field(torch::Tensor const& shard, Domain const& domain) {
   auto const agreed = agreement.agree(shard, [&] { (void)tensor_view(shard); });
   auto const layout = agreement.gather_layout(shard);
   auto const pull = std::make_shared<detail::TensorPull const>(
-      domain.comm(),
-      detail::TensorPullDescription{
-          .source = layout, .map = permutation_map({0, 1}), .targets = {{layout.global(), {layout.global()}}}});
+      domain.comm(), detail::TensorPullDescription{.source = layout,
+                                                   .map = graticule::detail::permutation_map({0, 1}),
+                                                   .targets = {{layout.global(), {layout.global()}}}});
   auto const whole =
       detail::apply_linear(pull, detail::Way::forward, shard, detail::anchor(agreed.requires_grad, shard.options()));
   agreement.record(whole);

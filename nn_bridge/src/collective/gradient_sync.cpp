@@ -51,7 +51,7 @@ void reduce_bucket(TeamRule const& rule, Bucket const& bucket) {
 }  // namespace
 
 GradientSync::GradientSync(torch::nn::Module const& module, std::vector<TeamRule> rules)
-    : parameters_(parameters_of(module)), buffers_(buffers_of(module)), rules_(std::move(rules)) {
+    : parameters_(parameters_of(module)), buffers_(detail::buffers_of(module)), rules_(std::move(rules)) {
   for (auto const& rule : rules_) {
     detail::require_replicas(rule.team, parameters_);
     detail::require_replicas(rule.team, buffers_);

@@ -2,11 +2,11 @@
 #include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/hexadecimal.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <string_view>
@@ -62,16 +62,11 @@ std::uint64_t hash_of_bits(torch::Tensor const& tensor) {
   return hash.value();
 }
 
-std::string in_hexadecimal(std::uint64_t value) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
-  return text.data();
-}
-
 }  // namespace
 
 NamedTensors parameters_of(torch::nn::Module const& module) { return listed(module.named_parameters()); }
-NamedTensors buffers_of(torch::nn::Module const& module) { return listed(module.named_buffers()); }
+
+NamedTensors detail::buffers_of(torch::nn::Module const& module) { return listed(module.named_buffers()); }
 
 void detail::require_replicas(Comm const& team, NamedTensors const& tensors) {
   require_alike(team, "ReplicaMismatch", tensors, [](std::string const& name, torch::Tensor const& tensor) {
@@ -103,7 +98,7 @@ void detail::broadcast_replicas(Comm const& team, NamedTensors const& tensors) {
 void require_same_bits(Comm const& team, NamedTensors const& tensors) {
   require_alike(team, "ReplicaMismatch", tensors, [](std::string const& name, torch::Tensor const& tensor) {
     auto const hash = hash_of_bits(tensor);
-    return Description{hash, name + " with checksum " + in_hexadecimal(hash)};
+    return Description{hash, name + " with checksum " + graticule::detail::in_hexadecimal(hash)};
   });
 }
 

@@ -111,19 +111,19 @@ std::string scientific(double value) {
 }  // namespace
 
 Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tensor const& x, Domain const& domain,
-                  std::optional<std::pair<Cuts, Cuts>> const& cuts) {
+                  std::optional<FieldCuts> const& cuts) {
   auto const& comm = domain.comm();
   run_agreed(comm, [&] {
     if (x.dim() < 2)
       throw Error("ShapeMismatch", "a trial needs an input of at least two axes, not " + std::to_string(x.dim()));
-    if (cuts && (cuts->first.extent() != x.size(-2) || cuts->second.extent() != x.size(-1)))
-      throw Error("BadCuts", "cuts of " + std::to_string(cuts->first.extent()) + " x " +
-                                 std::to_string(cuts->second.extent()) + " cells for an input of " +
+    if (cuts && (cuts->rows.extent() != x.size(-2) || cuts->columns.extent() != x.size(-1)))
+      throw Error("BadCuts", "cuts of " + std::to_string(cuts->rows.extent()) + " x " +
+                                 std::to_string(cuts->columns.extent()) + " cells for an input of " +
                                  std::to_string(x.size(-2)) + " x " + std::to_string(x.size(-1)));
   });
   Comparer const comparer(domain);
-  Layout const layout(domain.grid(), {cuts ? cuts->first : balanced_cuts(x.size(-2), domain.grid().extent(0)),
-                                      cuts ? cuts->second : balanced_cuts(x.size(-1), domain.grid().extent(1))});
+  Layout const layout(domain.grid(), {cuts ? cuts->rows : balanced_cuts(x.size(-2), domain.grid().extent(0)),
+                                      cuts ? cuts->columns : balanced_cuts(x.size(-1), domain.grid().extent(1))});
   torch::Tensor cotangent;
   Run whole;
   run_agreed(comm, [&] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tensor_pull.hpp"
 
+#include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/hash.hpp>
@@ -26,8 +27,8 @@ PullDescription describe(Comm const& comm, TensorPullDescription const& d) {
 
 TensorPullDescription by_boundary(Comm const& comm, Layout const& layout, Boundary const& boundary) {
   TensorPullDescription result{.source = layout, .map = {}, .targets = {}};
-  run_agreed(comm, [&] { result.map = boundary_map(layout.global().extents(), boundary); });
-  result.fingerprint = fingerprint(boundary);
+  run_agreed(comm, [&] { result.map = graticule::detail::boundary_map(layout.global().extents(), boundary); });
+  result.fingerprint = boundary.fingerprint();
   return result;
 }
 

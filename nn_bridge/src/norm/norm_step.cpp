@@ -243,4 +243,9 @@ torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torc
   return NormFunction::apply(x, given(weight), given(bias), anchor(any, x.options()), call, statistics)[0];
 }
 
+void update_running(torch::Tensor const& running, torch::Tensor const& found, double factor) {
+  torch::NoGradGuard const no_grad;
+  running.detach().copy_(running.detach().to(torch::kDouble) * (1 - factor) + found * factor);
+}
+
 }  // namespace graticule::nn::detail

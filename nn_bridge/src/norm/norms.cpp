@@ -65,12 +65,6 @@ void require_values(detail::Norm const& norm, detail::NormStatistics const& stat
                                     " value per channel over all ranks; its statistics need at least two");
 }
 
-/// running = (1 - factor) * running + factor * found, in f64.
-void update(torch::Tensor const& running, torch::Tensor const& found, double factor) {
-  torch::NoGradGuard const no_grad;
-  running.detach().copy_(running.detach().to(torch::kDouble) * (1 - factor) + found * factor);
-}
-
 /// Normalisation by tracked statistics, as the serial layer does it; LibTorch refuses tensors without cells.
 torch::Tensor by_tracked(torch::Tensor const& x, torch::Tensor const& weight, torch::Tensor const& bias,
                          torch::Tensor const& mean, torch::Tensor const& variance, double eps) {
@@ -122,8 +116,8 @@ torch::Tensor detail::BatchNormBase<D, Derived>::forward(torch::Tensor const& x)
   if (this->is_training() && o.track_running_stats()) {
     this->num_batches_tracked += 1;
     auto const factor = o.momentum() ? *o.momentum() : 1.0 / this->num_batches_tracked.template item<double>();
-    update(this->running_mean, statistics.mean, factor);
-    update(this->running_var, statistics.m2 / (statistics.count - 1), factor);
+    detail::update_running(this->running_mean, statistics.mean, factor);
+    detail::update_running(this->running_var, statistics.m2 / (statistics.count - 1), factor);
   }
   return this->state().record(detail::normalize(norm, statistics, x, this->weight, this->bias));
 }
@@ -174,8 +168,8 @@ torch::Tensor detail::InstanceNormBase<D, Derived>::forward(torch::Tensor const&
     if (norm.shape.groups > 0) require_values(norm, statistics);
     if (o.track_running_stats() && x.size(0) > 0) {
       auto const over_batch = [&](torch::Tensor const& values) { return values.view({x.size(0), x.size(1)}).mean(0); };
-      update(this->running_mean, over_batch(statistics.mean), o.momentum());
-      update(this->running_var, over_batch(statistics.m2 / (statistics.count - 1)), o.momentum());
+      detail::update_running(this->running_mean, over_batch(statistics.mean), o.momentum());
+      detail::update_running(this->running_var, over_batch(statistics.m2 / (statistics.count - 1)), o.momentum());
     }
     y = this->state().record(detail::normalize(norm, statistics, x, this->weight, this->bias));
   }

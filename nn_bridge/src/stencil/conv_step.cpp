@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conv_step.hpp"
 
+#include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -65,7 +66,7 @@ ConvSetUp::ConvSetUp(Comm const& comm, Layout const& layout, ConvDescription con
       layout_(layout),
       description_(description),
       shards_{shard_of(comm, layout, description, 0), shard_of(comm, layout, description, 1)} {
-  auto const map = boundary_map(layout.global().extents(), description.boundary);
+  auto const map = graticule::detail::boundary_map(layout.global().extents(), description.boundary);
   outputs_ = box_of(shards_[0].outputs, shards_[1].outputs);
   needed_ = has_outputs() ? box_of(shards_[0].needed, shards_[1].needed) : box_of({}, {});
   by_strips_ = has_outputs() && shards_[0].splits && shards_[1].splits;

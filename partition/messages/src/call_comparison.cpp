@@ -29,11 +29,7 @@ void fill(std::span<char> to, std::string const& text) {
   std::copy_n(text.begin(), std::min(text.size(), to.size() - 1), to.begin());
 }
 
-bool has_ended(MPI_Request& request) {
-  int done = 0;
-  check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-  return done != 0;
-}
+using detail::has_ended;
 
 bool have_ended(std::vector<MPI_Request>& requests) {
   // Each of them is tested: a request that has ended is freed by that.

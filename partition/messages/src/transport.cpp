@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/messages/transport.hpp>
+#include <graticule/messages/detail/transport_name.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <cstdlib>

@@ -2,11 +2,11 @@
 // Writes plans as JSON. The engine reads none, so a few functions of text serve.
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/hexadecimal.hpp>
 #include <graticule/repartition/dump.hpp>
 
 #include "pull_state.hpp"
-
-#include <unistd.h>
+#include "whole_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,12 +24,6 @@ namespace graticule {
 namespace detail {
 
 namespace {
-
-std::string hex(std::uint64_t value) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
-  return text.data();
-}
 
 std::string quoted(std::string const& text) {
   std::string result = "\"";
@@ -99,7 +93,7 @@ std::string summary(std::vector<Transfer> const& transfers) {
     cells += transfer.to.num_cells();
   }
   return "\"transfers\": " + std::to_string(transfers.size()) + ", \"cells\": " + std::to_string(cells) +
-         ", \"hash\": " + quoted(hex(hash.value())) + "}";
+         ", \"hash\": " + quoted(in_hexadecimal(hash.value())) + "}";
 }
 
 std::string text_of(PullTable const& table) {
@@ -163,24 +157,6 @@ std::string read_file(std::string const& path) {
   return text.str();
 }
 
-void write_file(std::string const& path, std::string const& text) {
-  std::array<char, 256> host{};
-  (void)::gethostname(host.data(), host.size() - 1);
-  // Other teams may write the same plan at the same time.
-  auto const temporary = path + "." + host.data() + "." + std::to_string(::getpid()) + ".part";
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << text;
-    if (!file.flush()) {
-      (void)std::remove(temporary.c_str());
-      throw Error("OutputError", "cannot write " + temporary);
-    }
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  (void)std::remove(temporary.c_str());
-  throw Error("OutputError", "cannot rename " + temporary + " to " + path);
-}
-
 /// Path of the file of this plan, written if it is not there.
 std::string write_once(std::string const& folder, std::string const& name, std::string const& text) {
   std::error_code failure;
@@ -191,7 +167,7 @@ std::string write_once(std::string const& folder, std::string const& name, std::
     if (std::filesystem::exists(path)) {
       if (!read_file(path).starts_with(same)) continue;
     } else {
-      write_file(path, text);
+      write_whole_file(path, text);
     }
     return path;
   }
@@ -213,7 +189,7 @@ std::string PullState::text() const {
   paths = gathered(comm_, paths);
   if (comm_.rank() != 0) return {};
   auto const text =
-      "{\n\"format\": \"graticule-plan\",\n\"version\": 1,\n\"fingerprint\": " + quoted(hex(fingerprint_)) +
+      "{\n\"format\": \"graticule-plan\",\n\"version\": 1,\n\"fingerprint\": " + quoted(in_hexadecimal(fingerprint_)) +
       ",\n\"after_adjoint\": " + (after_adjoint_ == AfterAdjoint::zero ? "\"zero\"" : "\"keep\"") +
       ",\n\"extents\": " + text_of(global_.extents()) + ",\n\"ranks\": [\n" + ranks + "\n]," + after_ranks + "[\n" +
       paths + "\n],\n";
@@ -227,7 +203,8 @@ std::string PullState::dump_where_asked() const {
   auto const text = this->text();
   std::string path;
   run_agreed(comm_, [&] {
-    if (comm_.rank() == 0) path = write_once(std::getenv("GRATICULE_DUMP"), "plan-" + hex(fingerprint_), text);
+    if (comm_.rank() == 0)
+      path = write_once(std::getenv("GRATICULE_DUMP"), "plan-" + in_hexadecimal(fingerprint_), text);
   });
   return path;
 }
@@ -238,7 +215,7 @@ void PullState::dump_call(Workspace const& w) const {
     auto text = read_file(path);
     if (!text.ends_with(without_call)) return;
     text.resize(text.size() - std::string_view(without_call).size());
-    write_file(path, text + "\"call\": " + text_of(w) + "\n}\n");
+    write_whole_file(path, text + "\"call\": " + text_of(w) + "\n}\n");
   } catch (Error const& error) {
     // The call itself goes on: the other ranks are in it.
     std::fprintf(stderr, "graticule: %s\n", error.what());
@@ -252,7 +229,7 @@ std::string plan_text(PullPlan const& plan) { return plan.state_->text(); }
 void dump_plan(PullPlan const& plan, std::string const& path) {
   auto const text = plan_text(plan);
   run_agreed(plan.comm(), [&] {
-    if (plan.comm().rank() == 0) detail::write_file(path, text);
+    if (plan.comm().rank() == 0) detail::write_whole_file(path, text);
   });
 }
 

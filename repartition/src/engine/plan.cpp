@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/numbers_in.hpp>
+#include <graticule/repartition/detail/permutation_map.hpp>
 #include <graticule/repartition/plan.hpp>
 
 #include <algorithm>
@@ -111,7 +113,7 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
     if (target.ndim() != from.ndim() || permutation.size() != from.ndim())
       throw Error("LayoutMismatch", "from " + to_string(from) + " to " + std::to_string(target.ndim()) +
                                         " axes with axes " + to_string(permutation));
-  (void)permutation_map(permutation);
+  (void)detail::permutation_map(permutation);
   auto const read = options.from.value_or(Selection::all(from.global()));
   check_selection(read, from.global(), "old");
   Box const grid = sides.to ? sides.to->global() : grid_of_targets(from, options, permutation);
@@ -130,7 +132,7 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
   for (auto const& target : sides.targets) {
     if (!sides.to && !options.to && !target.empty() && !grid.contains(target))
       throw Error("LayoutMismatch", "the target " + to_string(target) + " leaves the grid " + to_string(grid));
-    auto const& box = numbers.emplace_back(numbers_in(to, target));
+    auto const& box = numbers.emplace_back(detail::numbers_in(to, target));
     targets.push_back({box, {box}});
   }
   // Ranks with fewer targets have some without cells.

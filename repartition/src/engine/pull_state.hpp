@@ -40,7 +40,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void drain(Workspace& workspace) const;
   /// Without blocking: true when `finish` would not block.
   [[nodiscard]] bool test(Workspace& workspace) const;
-  /// True when an adjoint still needs to be told where it adds to.
+  /// True when the memory that an adjoint adds to has not been given yet.
   [[nodiscard]] bool lacks_memory(Workspace const& workspace) const noexcept;
   void set_sources(Workspace& workspace, std::span<FieldView const> sources) const;
 
@@ -90,7 +90,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] InPlace const& in_place(int kind, int target) const;
   /// The same memory is source and target, cell by cell, and no cell is read after it was written.
   [[nodiscard]] bool works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const;
-  /// Checks and leases; tells the peers when this rank refuses the call.
+  /// Checks and leases; notifies the peers when this rank refuses the call.
   [[nodiscard]] Workspace& accept(std::span<PullField const> fields, Direction direction, int device) const;
   void refuse(Direction direction, std::string const& reason) const;
   /// Lets calls that nobody waits for any more go on; true when none is left.

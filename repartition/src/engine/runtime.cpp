@@ -12,7 +12,7 @@
 
 namespace graticule {
 
-Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options) : num_exceptions_(std::uncaught_exceptions()) {
+Runtime::Runtime(int& argc, char**& argv, int num_threads) : num_exceptions_(std::uncaught_exceptions()) {
   int started = 0;
   MPI_Initialized(&started);
   int level = MPI_THREAD_SINGLE;
@@ -33,7 +33,7 @@ Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options) : num_exceptio
   if (!Kokkos::is_initialized()) {
     // Ranks share the cores: binding is the launcher's business. Kokkos warns at each rank when nobody has said so.
     setenv("OMP_PROC_BIND", "false", 0);
-    detail::start_kokkos(argc, argv, options.num_threads);
+    detail::start_kokkos(argc, argv, num_threads);
     owns_kokkos_ = true;
   }
 }

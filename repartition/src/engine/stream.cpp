@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "stream.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 
 #include <algorithm>
@@ -28,13 +29,6 @@ constexpr std::size_t slot_alignment = 64;
 
 /// A processor's cache holds a block of this size several times over.
 constexpr std::size_t local_block_bytes = std::size_t(256) << 10U;
-
-bool has_ended(MPI_Request& request) {
-  if (request == MPI_REQUEST_NULL) return true;
-  int ended = 0;
-  check_mpi(MPI_Test(&request, &ended, MPI_STATUS_IGNORE), "MPI_Test");
-  return ended != 0;
-}
 
 }  // namespace
 

@@ -93,7 +93,7 @@ class Stream {
   [[nodiscard]] std::vector<StreamField>& fields() noexcept { return fields_; }
   /// Begins a call; nothing is done yet.
   void begin(Posting posting, std::uint32_t fields_hash, std::uint64_t call, DeviceQueue const& queue);
-  /// Begins a call that this rank refuses: tells the peers, and throws away what they send.
+  /// Begins a call that this rank refuses: notifies the peers, and discards what they send.
   void begin_refusal(std::uint64_t call);
   [[nodiscard]] bool opened() const noexcept { return opened_; }
   /// Makes room for messages.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/messages/detail/transport_name.hpp>
+#include <graticule/partition/text_file.hpp>
 #include <graticule/repartition/tuning.hpp>
 
 #include "pull_state.hpp"
+#include "whole_file.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 #include <iomanip>
 #include <limits>
 #include <sstream>
@@ -27,7 +28,7 @@ TuningRecord parse_line(std::string const& line, std::string const& where) {
   if (!words || words >> rest || !(record.point_to_point_seconds >= 0) || !(record.node_shared_seconds >= 0))
     throw Error(Fault::input, "BadInput",
                 where + ": '" + line + "' is not a plan, a transport and the seconds of p2p and node");
-  record.chosen = transport_from(chosen);
+  record.chosen = messages::transport_from(chosen);
   return record;
 }
 
@@ -55,12 +56,7 @@ TuningTable TuningTable::parse(std::string const& text, std::string const& name)
   return table;
 }
 
-TuningTable TuningTable::load(std::string const& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) throw Error(Fault::input, "BadInput", "cannot read " + path);
-  return parse(text.str(), path);
-}
+TuningTable TuningTable::load(std::string const& path) { return parse(read_text(path), path); }
 
 std::string TuningTable::text() const {
   std::ostringstream text;
@@ -72,15 +68,7 @@ std::string TuningTable::text() const {
   return text.str();
 }
 
-void TuningTable::save(std::string const& path) const {
-  auto const temporary = path + ".tmp";
-  {
-    std::ofstream file(temporary);
-    file << text();
-    if (!file.flush()) throw Error("BadInput", "cannot write " + temporary);
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw Error("BadInput", "cannot rename to " + path);
-}
+void TuningTable::save(std::string const& path) const { detail::write_whole_file(path, text()); }
 
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include <graticule/partition/detail/division.hpp>
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/repartition/detail/permutation_map.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -47,6 +48,8 @@ Piece restricted(Piece const& piece, Box const& source) {
   return result;
 }
 
+namespace detail {
+
 IndexMap permutation_map(Indices const& permutation) {
   auto seen = Indices::filled(permutation.size(), 0);
   AxisMaps maps{};
@@ -57,8 +60,6 @@ IndexMap permutation_map(Indices const& permutation) {
   }
   return [maps](Box const& needed) { return std::vector<Piece>{{needed, maps}}; };
 }
-
-namespace detail {
 
 namespace {
 

@@ -54,7 +54,7 @@ struct PullTable {
   }
 };
 
-/// Finds the owners of all needed cells and tells them. Collective; @throws `OutOfRange` on all ranks.
+/// Finds the owners of all needed cells and sends them the requests. Collective; @throws `OutOfRange` on all ranks.
 /// Cost: one message to each peer that owns needed cells, and one non-blocking barrier.
 [[nodiscard]] PullTable make_pull_table(Comm const& comm, PullDescription const& description);
 

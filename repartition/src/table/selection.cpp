@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/division.hpp>
-#include <graticule/repartition/selection.hpp>
+#include <graticule/repartition/detail/numbers_in.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,7 +22,14 @@ Selection Selection::every_nth(Box const& box, Indices const& step) {
   return result;
 }
 
-Box numbers_in(Selection const& selection, Box const& box) {
+std::string to_string(Selection const& selection) {
+  return "first " + to_string(selection.first) + ", step " + to_string(selection.step) + ", extents " +
+         to_string(selection.extents);
+}
+
+namespace detail {
+
+Box numbers_in(graticule::Selection const& selection, Box const& box) {
   Box result = Box::from_extents(selection.extents);
   for (int a = 0; a < box.ndim(); ++a) {
     Index const step = std::abs(selection.step[a]);
@@ -30,16 +37,13 @@ Box numbers_in(Selection const& selection, Box const& box) {
     // Distances from the first cell, in the direction of the step, of the box's nearest and farthest cell.
     Index const nearest = backwards ? selection.first[a] - (box.hi(a) - 1) : box.lo(a) - selection.first[a];
     Index const farthest = backwards ? selection.first[a] - box.lo(a) : box.hi(a) - 1 - selection.first[a];
-    Index const lo = std::max<Index>(0, detail::ceil_div(nearest, step));
-    Index const hi = std::min(selection.extents[a], detail::floor_div(farthest, step) + 1);
+    Index const lo = std::max<Index>(0, ceil_div(nearest, step));
+    Index const hi = std::min(selection.extents[a], floor_div(farthest, step) + 1);
     result.set(a, lo, box.extent(a) == 0 ? lo : std::max(lo, hi));
   }
   return result;
 }
 
-std::string to_string(Selection const& selection) {
-  return "first " + to_string(selection.first) + ", step " + to_string(selection.step) + ", extents " +
-         to_string(selection.extents);
-}
+}  // namespace detail
 
 }  // namespace graticule

@@ -337,7 +337,7 @@ TEST(Derivatives, of_every_layer_of_the_table_are_those_of_the_serial_layer_wher
 TEST(Derivatives, a_loss_on_gradients_that_one_rank_does_not_use_is_right_on_all) {
   auto const comm = Comm::world();
   auto const run = [&](nn::Domain const& domain, Cuts const& rows, bool whole_field) {
-    nn::Conv2d first(nn::Conv2dOptions(tn::Conv2dOptions(2, 2, 3).padding(1)), domain);
+    nn::Conv2d first(nn::ConvOptions(tn::Conv2dOptions(2, 2, 3).padding(1)), domain);
     nn::ConvTranspose2d second(tn::ConvTranspose2dOptions(2, 2, 3).padding(1), domain);
     nn::MaxPool2d last(tn::MaxPool2dOptions(3).stride(1).padding(1), domain);
     std::mt19937 random(5);

@@ -26,8 +26,8 @@ namespace test_documented_layers {
 TEST(DocumentedLayers, run_as_shown) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1}, Boundary::sphere(Edge::pole_row));
-  nn::Conv2d enter(nn::Conv2dOptions(torch::nn::Conv2dOptions(3, 8, 3).padding(1), nn::Padding::by_domain), domain);
-  nn::Conv2d leave(nn::Conv2dOptions(torch::nn::Conv2dOptions(8, 2, 1)), domain);
+  nn::Conv2d enter(nn::ConvOptions(torch::nn::Conv2dOptions(3, 8, 3).padding(1), nn::Padding::by_domain), domain);
+  nn::Conv2d leave(nn::ConvOptions(torch::nn::Conv2dOptions(8, 2, 1)), domain);
   test::Part const part(domain, balanced_cuts(9, comm.num_ranks()), Cuts{16});
   auto const shard = part.of(torch::rand({1, 3, 9, 16})).clone();
   auto const target = part.of(torch::rand({1, 2, 9, 16})).clone();
@@ -55,7 +55,7 @@ TEST(DocumentedLayers, join_resolutions) {
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1}, Boundary::sphere(Edge::pole_row));
   auto const shard =
       test::Part(domain, balanced_cuts(9, comm.num_ranks()), Cuts{16}).of(torch::rand({1, 3, 9, 16})).clone();
-  nn::Conv2d down(nn::Conv2dOptions(torch::nn::Conv2dOptions(3, 3, 3).stride(2).padding(1), nn::Padding::by_domain),
+  nn::Conv2d down(nn::ConvOptions(torch::nn::Conv2dOptions(3, 3, 3).stride(2).padding(1), nn::Padding::by_domain),
                   domain);
   nn::Resize up(nn::ResizeOptions(F::InterpolateFuncOptions().mode(torch::kBilinear).align_corners(false),
                                   nn::Padding::by_domain),
@@ -257,7 +257,7 @@ TEST(DocumentedLayers, a_layer_of_your_own_has_the_life_cycle_of_all) {
 TEST(DocumentedLayers, roll_out) {
   auto const comm = Comm::world();
   nn::Domain domain(comm, ProcessGrid{comm.num_ranks(), 1});
-  nn::Conv2d step(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
+  nn::Conv2d step(nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
   auto const state = torch::ones({1, 2, 2, 4});
   auto const total = nn::rollout(
       domain, state, {.num_steps = 4, .checkpoint_steps = 2},

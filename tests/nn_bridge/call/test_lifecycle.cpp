@@ -29,7 +29,7 @@ using test::rule_of;
 using test::bands;
 
 nn::Conv2d convolution(nn::Domain const& domain) {
-  nn::Conv2d layer(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1)), domain);
+  nn::Conv2d layer(nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1)), domain);
   layer->to(torch::kDouble);
   return layer;
 }
@@ -331,7 +331,7 @@ TEST(Lifecycle, calls_go_on_after_one_rank_has_made_one_alone) {
   auto domain = bands();
   if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
   bool const odd_one = domain.comm().rank() == 0;
-  nn::Conv2d first(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 1)), domain);
+  nn::Conv2d first(nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 1)), domain);
   first->to(torch::kDouble);
   auto second = convolution(domain);
   auto const x = shard_of(domain);

@@ -35,11 +35,11 @@ class TensorMemory : public testing::Test {
     GTEST_SKIP() << "the sanitizer has an allocator of its own";
 #endif
     nn::Domain const first;
-    nn::release_kept_memory();
-    before_ = nn::tensor_memory();
+    nn::TensorMemory::release_kept();
+    before_ = nn::TensorMemory::now();
   }
-  [[nodiscard]] Index used() const { return nn::tensor_memory().used_bytes - before_.used_bytes; }
-  [[nodiscard]] static Index kept() { return nn::tensor_memory().kept_bytes; }
+  [[nodiscard]] Index used() const { return nn::TensorMemory::now().used_bytes - before_.used_bytes; }
+  [[nodiscard]] static Index kept() { return nn::TensorMemory::now().kept_bytes; }
 
  private:
   nn::TensorMemory before_;
@@ -108,7 +108,7 @@ TEST_F(TensorMemory, is_released_on_request) {
   (void)tensor_of(32 * mebibyte);
   auto const alive = tensor_of(8 * mebibyte).fill_(5);
 
-  nn::release_kept_memory();
+  nn::TensorMemory::release_kept();
 
   EXPECT_EQ(kept(), 0);
   EXPECT_EQ(alive.sum().item<Index>(), 5 * 8 * mebibyte);

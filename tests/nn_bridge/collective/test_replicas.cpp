@@ -27,7 +27,7 @@ TEST(Replicas, are_listed_in_order_of_registration_and_once_where_modules_share_
 
   EXPECT_EQ(names_of(nn::parameters_of(*model)),
             (std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias"}));
-  EXPECT_EQ(names_of(nn::buffers_of(*model)),
+  EXPECT_EQ(names_of(nn::detail::buffers_of(*model)),
             (std::vector<std::string>{"1.running_mean", "1.running_var", "1.num_batches_tracked"}));
   EXPECT_TRUE(nn::parameters_of(*model)[0].second.is_same(shared->weight));
 }

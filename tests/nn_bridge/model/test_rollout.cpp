@@ -28,7 +28,7 @@ struct Model {
     }
   }
   [[nodiscard]] nn::Conv2d layer() const {
-    nn::Conv2d result(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
+    nn::Conv2d result(nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
     result->to(torch::kDouble);
     return result;
   }

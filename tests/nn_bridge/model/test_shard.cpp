@@ -170,7 +170,7 @@ TEST(Shard, covers_convolutions_and_norms_of_lengths) {
   };
 
   auto const report = nn::shard(*model, domain);
-  auto const trial = nn::try_sharded(of_columns(serial), of_columns(model), x, domain, {{cuts, Cuts{1}}});
+  auto const trial = nn::try_sharded(of_columns(serial), of_columns(model), x, domain, nn::FieldCuts{cuts, Cuts{1}});
 
   EXPECT_EQ(report.num(nn::Verdict::sharded), 3) << report.text();
   EXPECT_LT(trial.output_difference, 1e-12) << trial.text();

@@ -25,8 +25,8 @@ TEST(Training, loss_and_parameters_follow_the_serial_run) {
   auto const cuts = test::random_cuts(random, 7, world.grid().extent(0));
   auto const losses = [&](nn::Domain const& domain, Cuts const& rows) {
     Part const part(domain, rows, Cuts{6});
-    nn::Conv2d layer(
-        nn::Conv2dOptions(torch::nn::Conv2dOptions(1, 1, 3).padding(1).bias(false), nn::Padding::by_domain), domain);
+    nn::Conv2d layer(nn::ConvOptions(torch::nn::Conv2dOptions(1, 1, 3).padding(1).bias(false), nn::Padding::by_domain),
+                     domain);
     layer->to(torch::kDouble);
     {
       torch::NoGradGuard const no_grad;

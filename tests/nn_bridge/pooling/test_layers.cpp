@@ -552,13 +552,13 @@ TEST(Pooling2d, refuses_by_name_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { make(Options(2))(x[0][0]); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { make(Options(2))(torch::Tensor()); }), "UnsupportedTensor");
   EXPECT_EQ(rule_of([&] {
-              nn::MaxPool2dOptions options{Options(2)};
+              nn::PoolOptions<torch::nn::MaxPool2dOptions> options{Options(2)};
               options.odd_channels = {0};
               nn::MaxPool2d(options, domain);
             }),
             (test::ErrorWith{"BadBoundary", "crosses a pole"}));
   EXPECT_EQ(rule_of([&] {
-              nn::MaxPool2d(nn::MaxPool2dOptions(Options(2), nn::Padding::by_domain), domain)->forward_with_indices(x);
+              nn::MaxPool2d(nn::PoolOptions(Options(2), nn::Padding::by_domain), domain)->forward_with_indices(x);
             }),
             (test::ErrorWith{"BadBoundary", "have no index in the field"}));
   if (domain.comm().num_ranks() > 1) {

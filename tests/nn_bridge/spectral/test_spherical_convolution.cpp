@@ -48,7 +48,7 @@ std::vector<Case> cases() {
   auto const gaussian = latitude_rule(LatitudeGrid::gaussian, 8);
   auto const poles = latitude_rule(LatitudeGrid::both_poles, 11);
   auto const half = latitude_rule(LatitudeGrid::half_way, 9);
-  using Grid = nn::LatitudeLongitudeGrid;
+  using Grid = nn::SphericalConvolutionOptions::Grid;
   return {
       {{2, 3, gaussian}, 16, {2}, 8, 8},
       {{1, 1, gaussian, 5, 2, true}, 5, {}, 5, 2},
@@ -221,7 +221,7 @@ TEST(SphericalConvolution, refuses_on_all_ranks_by_name) {
   EXPECT_EQ(rule_of([&] { make(2, 0)(torch::ones({1, 2, rank == 0 ? 7 : 0, 16})); }), "ShapeMismatch");
   nn::SphericalConvolution wide(
       nn::SphericalConvolutionOptions{
-          .in_channels = 2, .out_channels = 2, .rows = rule, .out = nn::LatitudeLongitudeGrid{rule, 0}},
+          .in_channels = 2, .out_channels = 2, .rows = rule, .out = nn::SphericalConvolutionOptions::Grid{rule, 0}},
       domain);
   EXPECT_EQ(rule_of([&] { wide(x); }), "BadOption");
   EXPECT_EQ(make(2, 0)(x).sizes(), x.sizes());

@@ -101,13 +101,13 @@ TEST(Conv, reads_beyond_the_edge_by_mode_unless_it_is_told_to_cross_the_pole) {
   Part const part(domain, balanced_cuts(4, domain.comm().num_ranks()), Cuts{4});
   auto const whole = torch::arange(1, 17, torch::kDouble).view({1, 1, 4, 4});
   auto const options = options_of<2>({3, 1, 1, 1});
-  auto const expect_above_the_first = [&](nn::Conv2dOptions const& given, Tensor const& line) {
+  auto const expect_above_the_first = [&](nn::ConvOptions<2> const& given, Tensor const& line) {
     auto const expected = torch::cat({line.to(torch::kDouble).view({1, 1, 1, 4}), whole.narrow(2, 0, 3)}, 2);
     EXPECT_TRUE(
         torch::equal((row_above<nn::Conv2d, 2>(given, domain, part.of(whole).contiguous())), part.of(expected)));
   };
-  nn::Conv2dOptions const by_domain(options, nn::Padding::by_domain);
-  nn::Conv2dOptions odd = by_domain;
+  nn::ConvOptions<2> const by_domain(options, nn::Padding::by_domain);
+  nn::ConvOptions<2> odd = by_domain;
   odd.odd_channels = {0};
   auto circular = options;
 
@@ -123,7 +123,7 @@ TEST(Conv, of_a_length_reads_a_zonal_mean_itself_across_the_pole) {
   Part const part(domain, balanced_cuts(5, domain.comm().num_ranks()), Cuts{1});
   auto const whole = torch::arange(1, 6, torch::kDouble).view({1, 1, 5});
   auto const shard = part.of(whole.unsqueeze(-1)).squeeze(-1).contiguous();
-  nn::Conv1dOptions options(options_of<1>({3, 1, 1, 1}), nn::Padding::by_domain);
+  nn::ConvOptions<1> options(options_of<1>({3, 1, 1, 1}), nn::Padding::by_domain);
   for (double const sign : {1.0, -1.0}) {
     if (sign < 0) options.odd_channels = {0};
 
@@ -137,7 +137,7 @@ TEST(Conv, of_a_length_reads_a_zonal_mean_itself_across_the_pole) {
 TEST(Conv, leaves_weight_gradients_as_partial_sums) {
   auto const domain = bands(world());
   Part const part(domain, balanced_cuts(5, domain.comm().num_ranks()), Cuts{4});
-  nn::Conv2d layer(nn::Conv2dOptions(torch::nn::Conv2dOptions(1, 1, 1)), domain);
+  nn::Conv2d layer(nn::ConvOptions(torch::nn::Conv2dOptions(1, 1, 1)), domain);
 
   layer(torch::ones({1, 1, part.num_rows, 4})).sum().backward();
 

@@ -61,7 +61,7 @@ TEST(Conv2d, double_backward_equals_serial) {
 nn::Domain band_domain() { return domains().back(); }
 
 nn::Conv2d small_layer(nn::Domain const& domain) {
-  return nn::Conv2d(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
+  return nn::Conv2d(nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
 }
 
 torch::Tensor shard_of(nn::Domain const& domain, std::int64_t rows, std::int64_t batch = 1) {
@@ -167,10 +167,9 @@ TEST(Conv2d, the_same_layer_twice_and_a_layer_gone_before_backward_are_right) {
 
 TEST(Conv2d, refuses_what_no_serial_layer_could_do) {
   auto const domain = band_domain();
-  nn::Conv2d large(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 7)), domain);
-  nn::Conv2d wide(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(4).padding_mode(torch::kReflect)),
-                  domain);
-  nn::Conv2d odd(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
+  nn::Conv2d large(nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 7)), domain);
+  nn::Conv2d wide(nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(4).padding_mode(torch::kReflect)), domain);
+  nn::Conv2d odd(nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
 
   EXPECT_EQ(rule_of([&] { large(shard_of(domain, 4)); }), "KernelTooLarge");
   EXPECT_EQ(rule_of([&] { wide(shard_of(domain, 12)); }), "BadHaloWidth");

@@ -265,7 +265,7 @@ TEST(ConvTranspose2d, refuses_by_name_on_all_ranks) {
             }),
             "nothing was thrown");
   EXPECT_EQ(rule_of([&] {
-              nn::ConvTranspose2dOptions options(Options(4, 4, 1), nn::Padding::by_domain);
+              nn::ConvTransposeOptions<2> options(Options(4, 4, 1), nn::Padding::by_domain);
               options.odd_channels = {4};
               nn::ConvTranspose2d(options, domain)(x);
             }),

@@ -202,7 +202,7 @@ TEST(Convolution, of_16_bit_types_with_stride_to_one_column_is_never_asked_of_li
       auto const options = torch::nn::Conv2dOptions(4, 2, {3, 5}).stride(2).padding({1, 2});
       run(nn::Conv2d(options, domain), {2, 4, 9, columns}, dtype);
       if (columns % 2 == 0)
-        run(nn::Conv2d(nn::Conv2dOptions(options, nn::Padding::by_domain), domain), {2, 4, 9, columns}, dtype);
+        run(nn::Conv2d(nn::ConvOptions(options, nn::Padding::by_domain), domain), {2, 4, 9, columns}, dtype);
       run(nn::Conv3d(torch::nn::Conv3dOptions(4, 2, 3).stride(2).padding(1), domain), {2, 4, 3, 9, columns}, dtype);
       run(nn::ConvTranspose2d(torch::nn::ConvTranspose2dOptions(4, 2, 3).stride(2).padding(1), domain),
           {2, 4, 9, columns}, dtype);
@@ -272,10 +272,10 @@ TEST(Convolution, of_single_cells_is_that_of_libtorch_and_asks_it_for_none) {
     expect_near("second derivative", second, rows.view(shape).expand(second.sizes()));
   };
   auto const plane = [&](std::int64_t from, std::int64_t to) {
-    return nn::Conv2d(nn::Conv2dOptions(torch::nn::Conv2dOptions(from, to, 1)), domain);
+    return nn::Conv2d(nn::ConvOptions(torch::nn::Conv2dOptions(from, to, 1)), domain);
   };
   auto const levels = [&](std::int64_t from, std::int64_t to) {
-    return nn::Conv3d(nn::Conv3dOptions(torch::nn::Conv3dOptions(from, to, 1)), domain);
+    return nn::Conv3d(nn::ConvOptions(torch::nn::Conv3dOptions(from, to, 1)), domain);
   };
   for (auto const dtype : {torch::kFloat, torch::kDouble}) {
     compare(plane, {1, 3, 7, 9}, dtype);
@@ -288,7 +288,7 @@ TEST(Convolution, of_single_cells_is_that_of_libtorch_and_asks_it_for_none) {
 
 TEST(Convolution, of_single_cells_gives_the_gradients_that_are_wanted) {
   auto const domain = domain_of(0);
-  nn::Conv2d layer(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 3, 1).bias(false)), domain);
+  nn::Conv2d layer(nn::ConvOptions(torch::nn::Conv2dOptions(2, 3, 1).bias(false)), domain);
   std::mt19937 random(24);
   Sizes const sizes{1, 2, 8, 6};
   auto const x = random_part(domain, random, sizes).of(torch::ones(sizes));

@@ -176,10 +176,10 @@ TEST(Pad2d, is_differentiable_twice_and_takes_the_cotangent_of_a_sum) {
     auto const cuts = test::random_field_cuts(domain, random, {5, 6});
     Part const part(domain, cuts);
     Part const mirrored(domain, output_cuts(cuts.rows, {1, 2}, false), output_cuts(cuts.columns, {2, 1}, false));
-    nn::Pad2dOptions options({2, 1, 1, 2}, PadMode::domain);
+    nn::PadOptions<2> options({2, 1, 1, 2}, PadMode::domain);
     options.cuts = nn::PadCuts::balanced;
     nn::Pad2d layer(options, domain);
-    nn::Pad2d mirror(nn::Pad2dOptions({2, 1, 1, 2}, PadMode::reflect), domain);
+    nn::Pad2d mirror(nn::PadOptions<2>({2, 1, 1, 2}, PadMode::reflect), domain);
     auto const x = random_tensor(random, {1, 2, 5, 6});
 
     SerialComparison{.name = "mirrored",
@@ -217,7 +217,7 @@ TEST(Pad2d, refuses_by_name_on_all_ranks) {
   auto const rows = 2 * comm.num_ranks();
   using Widths = torch::ExpandingArray<4>;
   auto const run = [&](Widths const& widths, PadMode mode) {
-    return rule_of([&] { nn::Pad2d(nn::Pad2dOptions(widths, mode), domain)(x); });
+    return rule_of([&] { nn::Pad2d(nn::PadOptions<2>(widths, mode), domain)(x); });
   };
 
   EXPECT_EQ(run({4, 0, 0, 0}, PadMode::reflect), (test::ErrorWith{"BadHaloWidth", "padding of"}));
@@ -227,13 +227,13 @@ TEST(Pad2d, refuses_by_name_on_all_ranks) {
   EXPECT_EQ(run({-2, -2, 0, 0}, PadMode::constant), (test::ErrorWith{"BadHaloWidth", "cropped"}));
   EXPECT_EQ(run({-4, 2, 0, 0}, PadMode::constant), (test::ErrorWith{"BadHaloWidth", "cropped"}));
   EXPECT_EQ(rule_of([&] { nn::Trim2d(Widths({0, 0, 0, -1}), domain); }), (test::ErrorWith{"BadHaloWidth", "Trim"}));
-  EXPECT_EQ(rule_of([&] { nn::Pad2d(nn::Pad2dOptions(Widths(1)), domain)(x[0][0]); }), "ShapeMismatch");
+  EXPECT_EQ(rule_of([&] { nn::Pad2d(nn::PadOptions<2>(Widths(1)), domain)(x[0][0]); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] {
-              nn::Pad3d(nn::Pad3dOptions({0, 0, 0, 0, 1, 0}, PadMode::domain), domain);
+              nn::Pad3d(nn::PadOptions<3>({0, 0, 0, 0, 1, 0}, PadMode::domain), domain);
             }),
             (test::ErrorWith{"BadBoundary", "no rule for levels"}));
   EXPECT_EQ(rule_of([&] {
-              nn::Pad2dOptions options(Widths(1), PadMode::domain);
+              nn::PadOptions<2> options(Widths(1), PadMode::domain);
               options.odd_channels = {2};
               nn::Pad2d(options, domain)(x);
             }),

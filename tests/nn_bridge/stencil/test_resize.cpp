@@ -286,7 +286,7 @@ TEST(Resize, joins_a_skip_connection_of_odd_size) {
   std::mt19937 random(8);
   for (auto const& domain : domains()) {
     auto const x = random_tensor(random, {1, 2, 13, 10});
-    nn::Conv2d down(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).stride(2).padding(1)), domain);
+    nn::Conv2d down(nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 3).stride(2).padding(1)), domain);
     down->to(torch::kDouble);
     torch::NoGradGuard const no_grad;
     down->weight.copy_(random_tensor(random, {2, 2, 3, 3}));

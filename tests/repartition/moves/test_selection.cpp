@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/numbers_in.hpp>
 #include <graticule/repartition/selection.hpp>
 
 #include "expect_error.hpp"
@@ -51,7 +52,7 @@ TEST(Selection, numbers_in_a_box_are_those_of_the_cells_that_lie_in_it) {
     Index const lo = draw(random, -20, 20);
     Box const box({lo}, {lo + draw(random, 0, 12)});
 
-    auto const numbers = numbers_in(selection, box);
+    auto const numbers = detail::numbers_in(selection, box);
 
     for (Index k = -1; k <= selection.extents[0]; ++k) {
       bool const is_selected = k >= 0 && k < selection.extents[0];

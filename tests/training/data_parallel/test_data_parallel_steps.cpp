@@ -31,7 +31,7 @@ using test::thrown_by;
 using test::whole_batch;
 using training::DataParallelOptions;
 using training::GradientWait;
-using Kind = training::ReductionEvent::Kind;
+using Kind = training::DataParallel::Event::Kind;
 
 std::unique_ptr<torch::optim::Optimizer> optimizer_for(std::string const& name, Net const& net) {
   if (name == "sgd")

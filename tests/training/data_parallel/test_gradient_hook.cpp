@@ -25,7 +25,7 @@ using test::thrown_by;
 using test::whole_batch;
 
 /// The rules' own reduction, by MPI.
-training::GradientFuture all_reduce(training::GradientBucket const& bucket) {
+std::function<bool()> all_reduce(training::GradientBucket const& bucket) {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallreduce(MPI_IN_PLACE, bucket.values.mutable_data_ptr(), int(bucket.values.numel()), MPI_DOUBLE,
                            MPI_SUM, bucket.team.handle(), &request),

@@ -28,7 +28,7 @@ using test::small_buckets;
 using test::thrown_by;
 using test::whole_batch;
 using training::DataParallelOptions;
-using Kind = training::ReductionEvent::Kind;
+using Kind = training::DataParallel::Event::Kind;
 
 torch::nn::Linear small_layer(std::uint64_t seed) {
   torch::manual_seed(seed);

@@ -128,8 +128,8 @@ TEST(DeviceTraining, steps_of_a_sharded_network_are_those_of_the_host) {
     torch::nn::Sequential net;
     for (auto const& weight : weights) {
       nn::Conv2d layer(
-          nn::Conv2dOptions(torch::nn::Conv2dOptions(weight.size(1), weight.size(0), 3).padding(1).bias(false),
-                            nn::Padding::by_domain),
+          nn::ConvOptions(torch::nn::Conv2dOptions(weight.size(1), weight.size(0), 3).padding(1).bias(false),
+                          nn::Padding::by_domain),
           domain);
       layer->to(torch::kDouble);
       torch::NoGradGuard const no_grad;
@@ -418,7 +418,7 @@ TEST(DeviceTraining, rollouts_with_and_without_checkpoints_are_those_of_the_host
   for (int const steps_together : {0, 2})
     expect_as_on_host([&](torch::Device const& device) {
       nn::Conv2d layer(
-          nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1).bias(false), nn::Padding::by_domain), domain);
+          nn::ConvOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1).bias(false), nn::Padding::by_domain), domain);
       layer->to(torch::kDouble);
       {
         torch::NoGradGuard const no_grad;

@@ -61,7 +61,7 @@ struct NetImpl : tn::Module {
     if (place == Place::between_layers) throw std::runtime_error("the disk is full");
     return leave(Fragile::apply(torch::tanh(y), place == Place::in_backward));
   }
-  static nn::Conv2dOptions convolution() { return nn::Conv2dOptions(tn::Conv2dOptions(2, 2, 3).padding(1)); }
+  static nn::ConvOptions<2> convolution() { return nn::ConvOptions(tn::Conv2dOptions(2, 2, 3).padding(1)); }
 
   nn::Unit<nn::Conv2d> enter;
   nn::BatchNorm2d norm;

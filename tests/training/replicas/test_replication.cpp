@@ -183,8 +183,8 @@ TEST(PatchReplication, gives_a_wrapper_the_callbacks_once_and_keeps_its_own) {
   Wrapper wrapper;
   wrapper.after_replication = [&](auto const& copies) { log += "own" + std::to_string(copies.size()) + " "; };
 
-  EXPECT_EQ(training::patch_replication(wrapper), training::Patched::now);
-  EXPECT_EQ(training::patch_replication(wrapper), training::Patched::already);
+  EXPECT_TRUE(training::patch_replication(wrapper));
+  EXPECT_FALSE(training::patch_replication(wrapper));
   wrapper.run({first.ptr(), second.ptr()});
 
   EXPECT_EQ(log, "own2 a0/2 b0/2 a1/2 b1/2 ");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/stall.hpp>
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 
@@ -78,7 +79,7 @@ void expect_serial(tn::BatchNormOptions const& options, std::vector<std::int64_t
       EXPECT_LE(difference(item.value().to(torch::kDouble), serial->named_buffers()[item.key()].to(torch::kDouble)),
                 1e-9);
     }
-  nn::require_same_bits(world, nn::buffers_of(*sync));
+  nn::require_same_bits(world, nn::detail::buffers_of(*sync));
   if (!options.track_running_stats()) return;
   sync->eval();
   serial->eval();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/training/detail/sharded_state.hpp>
 #include <graticule/training/sharded/checkpoint_state.hpp>
 #include <graticule/training/state/model.hpp>
@@ -27,7 +28,7 @@ struct Model {
   }
   nn::NamedTensors state() const {
     auto result = nn::parameters_of(*net);
-    for (auto& buffer : nn::buffers_of(*net)) result.push_back(buffer);
+    for (auto& buffer : nn::detail::buffers_of(*net)) result.push_back(buffer);
     return result;
   }
   training::ShardedParametersOptions options() { return {.ignored = {net->layers[2]}}; }

@@ -20,10 +20,10 @@
 namespace graticule {
 namespace test_sharded_schedule {
 
-using training::ShardEvent;
+using Kind = training::ShardedParametersOptions::Event;
 
 struct Event {
-  ShardEvent what;
+  Kind what;
   std::string unit;
   friend bool operator==(Event const&, Event const&) = default;
 };
@@ -46,7 +46,7 @@ TEST(ShardedSchedule, gathers_the_next_unit_while_one_runs) {
   auto layers = make_layers(5);
   std::vector<Event> events;
   training::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean},
-                                      {.on_event = [&](ShardEvent what, std::string const& unit) {
+                                      {.on_event = [&](Kind what, std::string const& unit) {
                                         events.push_back({what, unit});
                                       }});
   auto const x = torch::ones({2, 5});
@@ -58,22 +58,22 @@ TEST(ShardedSchedule, gathers_the_next_unit_while_one_runs) {
   for (int i = 0; i < 3; ++i) {
     auto const unit = std::to_string(i);
     auto const next = std::to_string(i + 1);
-    auto const ended = place_of(events, {ShardEvent::forward_ended, unit});
-    EXPECT_LT(place_of(events, {ShardEvent::gather_posted, next}), ended) << unit;
-    EXPECT_GT(place_of(events, {ShardEvent::gather_waited, next}), ended) << unit;
+    auto const ended = place_of(events, {Kind::forward_ended, unit});
+    EXPECT_LT(place_of(events, {Kind::gather_posted, next}), ended) << unit;
+    EXPECT_GT(place_of(events, {Kind::gather_waited, next}), ended) << unit;
   }
   events.clear();
   loss.backward();
   for (int i = 3; i > 0; --i) {
     auto const unit = std::to_string(i);
     auto const next = std::to_string(i - 1);
-    auto const ended = place_of(events, {ShardEvent::backward_ended, unit});
-    EXPECT_LT(place_of(events, {ShardEvent::gather_posted, next}), ended) << unit;
-    EXPECT_GT(place_of(events, {ShardEvent::gather_waited, next}), ended) << unit;
+    auto const ended = place_of(events, {Kind::backward_ended, unit});
+    EXPECT_LT(place_of(events, {Kind::gather_posted, next}), ended) << unit;
+    EXPECT_GT(place_of(events, {Kind::gather_waited, next}), ended) << unit;
     // Gradients are under way while the next unit's backward runs.
-    auto const begun = place_of(events, {ShardEvent::backward_begun, next});
-    EXPECT_LT(place_of(events, {ShardEvent::gradients_posted, unit}), begun);
-    EXPECT_GT(place_of(events, {ShardEvent::gradients_summed, unit}), begun);
+    auto const begun = place_of(events, {Kind::backward_begun, next});
+    EXPECT_LT(place_of(events, {Kind::gradients_posted, unit}), begun);
+    EXPECT_GT(place_of(events, {Kind::gradients_summed, unit}), begun);
   }
   EXPECT_EQ(sharded.stats().gathered_bytes, 0);
 }
@@ -97,7 +97,7 @@ TEST(ShardedSchedule, gathers_ahead_what_is_listed) {
                                         {.num_prefetched = num_prefetched,
                                          .ahead_in_forward = {{"0", {"2", "3"}}, {"1", {}}},
                                          .ahead_in_backward = {{"3", {"0"}}},
-                                         .on_event = [&](ShardEvent what, std::string const& unit) {
+                                         .on_event = [&](Kind what, std::string const& unit) {
                                            events.push_back({what, unit});
                                          }});
 
@@ -106,18 +106,16 @@ TEST(ShardedSchedule, gathers_ahead_what_is_listed) {
       events.clear();
       auto const loss = sharded.forward([&] { return layers->forward(torch::ones({2, 5})); }).sum();
 
-      auto const begun = place_of(events, {ShardEvent::forward_begun, "0"});
-      EXPECT_LT(place_of(events, {ShardEvent::gather_posted, "2"}), begun);
-      EXPECT_EQ(place_of(events, {ShardEvent::gather_posted, "3"}) < begun, num_prefetched == 2);
-      EXPECT_GT(place_of(events, {ShardEvent::gather_posted, "1"}), begun);
+      auto const begun = place_of(events, {Kind::forward_begun, "0"});
+      EXPECT_LT(place_of(events, {Kind::gather_posted, "2"}), begun);
+      EXPECT_EQ(place_of(events, {Kind::gather_posted, "3"}) < begun, num_prefetched == 2);
+      EXPECT_GT(place_of(events, {Kind::gather_posted, "1"}), begun);
       events.clear();
       loss.backward();
-      EXPECT_LT(place_of(events, {ShardEvent::gather_posted, "0"}),
-                place_of(events, {ShardEvent::backward_ended, "3"}));
+      EXPECT_LT(place_of(events, {Kind::gather_posted, "0"}), place_of(events, {Kind::backward_ended, "3"}));
       // One that is under way already may be all.
-      EXPECT_EQ(
-          place_of(events, {ShardEvent::gather_posted, "1"}) < place_of(events, {ShardEvent::backward_ended, "2"}),
-          num_prefetched == 2);
+      EXPECT_EQ(place_of(events, {Kind::gather_posted, "1"}) < place_of(events, {Kind::backward_ended, "2"}),
+                num_prefetched == 2);
     }
     EXPECT_EQ(sharded.stats().gathered_bytes, 0);
   }

@@ -11,7 +11,7 @@ namespace graticule {
 namespace test_learning_rate {
 
 using training::Schedule;
-using training::ScheduleKind;
+using Kind = training::Schedule::Kind;
 
 TEST(Schedule, follows_its_formula) {
   struct Case {
@@ -20,18 +20,18 @@ TEST(Schedule, follows_its_formula) {
     double factor;
   };
   for (auto const& [schedule, step, factor] : std::vector<Case>{
-           {{.kind = ScheduleKind::constant, .num_steps = 10}, 7, 1},
-           {{.kind = ScheduleKind::constant, .num_steps = 10, .warmup_steps = 3}, 0, 0.25},
-           {{.kind = ScheduleKind::constant, .num_steps = 10, .warmup_steps = 3}, 3, 1},
-           {{.kind = ScheduleKind::linear, .num_steps = 10}, 4, 0.6},
-           {{.kind = ScheduleKind::linear, .num_steps = 10, .final_factor = 0.5}, 10, 0.5},
-           {{.kind = ScheduleKind::linear, .num_steps = 10, .final_factor = 0.5}, 99, 0.5},
-           {{.kind = ScheduleKind::cosine, .num_steps = 10}, 0, 1},
-           {{.kind = ScheduleKind::cosine, .num_steps = 10, .final_factor = 0.2}, 5, 0.6},
-           {{.kind = ScheduleKind::cosine, .num_steps = 10, .warmup_steps = 1}, 0, 0.5},
-           {{.kind = ScheduleKind::steps, .num_steps = 10, .period = 3, .gamma = 0.5}, 5, 0.5},
-           {{.kind = ScheduleKind::steps, .num_steps = 10, .period = 3, .gamma = 0.5}, 6, 0.25},
-           {{.kind = ScheduleKind::exponential, .num_steps = 10, .period = 2, .gamma = 0.25}, 3, 0.125},
+           {{.kind = Kind::constant, .num_steps = 10}, 7, 1},
+           {{.kind = Kind::constant, .num_steps = 10, .warmup_steps = 3}, 0, 0.25},
+           {{.kind = Kind::constant, .num_steps = 10, .warmup_steps = 3}, 3, 1},
+           {{.kind = Kind::linear, .num_steps = 10}, 4, 0.6},
+           {{.kind = Kind::linear, .num_steps = 10, .final_factor = 0.5}, 10, 0.5},
+           {{.kind = Kind::linear, .num_steps = 10, .final_factor = 0.5}, 99, 0.5},
+           {{.kind = Kind::cosine, .num_steps = 10}, 0, 1},
+           {{.kind = Kind::cosine, .num_steps = 10, .final_factor = 0.2}, 5, 0.6},
+           {{.kind = Kind::cosine, .num_steps = 10, .warmup_steps = 1}, 0, 0.5},
+           {{.kind = Kind::steps, .num_steps = 10, .period = 3, .gamma = 0.5}, 5, 0.5},
+           {{.kind = Kind::steps, .num_steps = 10, .period = 3, .gamma = 0.5}, 6, 0.25},
+           {{.kind = Kind::exponential, .num_steps = 10, .period = 2, .gamma = 0.25}, 3, 0.125},
        })
     EXPECT_NEAR(schedule.factor(step), factor, 1e-15) << int(schedule.kind) << " at " << step;
 }
@@ -55,8 +55,8 @@ TEST(Schedule, sets_the_rate_of_all_groups) {
 }
 
 TEST(ScheduleKinds, are_known_by_their_names) {
-  EXPECT_EQ(training::schedule_kinds().size(), 5U);
-  EXPECT_EQ(training::schedule_kinds().at("cosine"), ScheduleKind::cosine);
+  EXPECT_EQ(training::Schedule::kinds().size(), 5U);
+  EXPECT_EQ(training::Schedule::kinds().at("cosine"), Kind::cosine);
 }
 
 }  // namespace test_learning_rate

@@ -22,7 +22,7 @@ struct ShardedImpl : torch::nn::Module {
   explicit ShardedImpl(nn::Domain const& domain) {
     conv = register_module(
         "conv",
-        nn::Conv2d(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 3, 3).padding(1), nn::Padding::by_domain), domain));
+        nn::Conv2d(nn::ConvOptions(torch::nn::Conv2dOptions(2, 3, 3).padding(1), nn::Padding::by_domain), domain));
   }
   nn::Conv2d conv{nullptr};
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/training/state/training.hpp>
 
 #include "expect_error.hpp"
@@ -73,7 +74,7 @@ void train(Net& net, torch::optim::Optimizer& optimizer, int num_steps) {
 
 std::vector<torch::Tensor> values_of(Net const& net) {
   std::vector<torch::Tensor> values;
-  for (auto const& tensors : {nn::parameters_of(*net), nn::buffers_of(*net)})
+  for (auto const& tensors : {nn::parameters_of(*net), nn::detail::buffers_of(*net)})
     for (auto const& [name, tensor] : tensors) values.push_back(tensor.detach().clone());
   return values;
 }

@@ -14,7 +14,8 @@
 
 namespace graticule {
 
-/// How the cells of a ring are added.
+/// How the cells of a ring are added. A ring consists of the cells along the sum axis at one position on all other
+/// axes: a circle of latitude in sums along longitudes.
 enum class AxisSumMethod : std::uint8_t {
   exact,  ///< without rounding, rounded once at the end: the same bits for every split and order of the cells
   fast,   ///< in double precision, rank by rank: not reproducible, the last bits depend on the split
@@ -43,8 +44,6 @@ struct AxisSumField {
   FieldView sums;
 };
 
-class AxisSumPending;
-
 /// Adds all cells along one axis, "all columns of row j", for every row, and gives each rank the sums of its rows.
 ///
 /// Zonal sums and means, values at the poles, input of polar filters. Fields are f32 or f64, in host or device memory
@@ -56,12 +55,14 @@ class AxisSumPending;
 /// about 2 ns per cell, twice a plain sum; 368 bytes per ring, batch element and rank for f64, 72 for f32.
 class AxisSumPlan {
  public:
+  class Running;
+
   /// Collective. @throws `BadAxis`, `OutOfRange` (not in the global box), `ArgumentDisagreement`
   AxisSumPlan(Comm const& comm, Layout const& layout, int sum_axis, AxisSumOptions const& options = {});
 
   /// Box that fields of cells cover: this rank's owned box.
   [[nodiscard]] Box const& cells() const noexcept;
-  /// Box that fields of sums cover: this rank's owned cells of the region, with [0, 1) along the ring axis.
+  /// Box that fields of sums cover: this rank's owned cells of the region, with [0, 1) along the sum axis.
   [[nodiscard]] Box const& sums() const noexcept;
 
   /// Writes `sums`; collective. @throws `FieldMismatch`, `AliasedFields` when sums have elements in common with other
@@ -71,8 +72,8 @@ class AxisSumPlan {
   void apply(FieldView const& cells, FieldView const& sums) const;
   /// Adds this rank's cells and sends the partial sums. Afterwards cells may be written; `sums` are valid after
   /// `wait()`.
-  [[nodiscard]] AxisSumPending start(std::span<AxisSumField const> fields) const;
-  [[nodiscard]] AxisSumPending start(FieldView const& cells, FieldView const& sums) const;
+  [[nodiscard]] Running start(std::span<AxisSumField const> fields) const;
+  [[nodiscard]] Running start(FieldView const& cells, FieldView const& sums) const;
   /// Adds to each cell the cotangent of its ring's sum (divided by the number of cells for means); reads `sums`.
   /// @throws as `apply`; `AliasedFields` when cells have elements in common with other cells or sums of the call
   void apply_adjoint(std::span<AxisSumField const> fields, Cotangents cotangents) const;
@@ -80,17 +81,16 @@ class AxisSumPlan {
 
  private:
   friend class AreaSum;
-  friend class AxisSumPending;
   struct State;
   std::shared_ptr<State> state_;
 };
 
 /// Ring sums in flight, from `AxisSumPlan::start()`. Move-only; `wait()` completes them, and so does the destructor.
-class AxisSumPending {
+class AxisSumPlan::Running {
  public:
-  AxisSumPending(AxisSumPending&& other) noexcept = default;
-  AxisSumPending& operator=(AxisSumPending&&) = delete;
-  ~AxisSumPending();
+  Running(Running&& other) noexcept = default;
+  Running& operator=(Running&&) = delete;
+  ~Running();
 
   /// Blocks until the sums are complete: receives the partial sums of the other ranks, rounds, and sends the results. A
   /// second call does nothing.
@@ -98,9 +98,9 @@ class AxisSumPending {
 
  private:
   friend class AxisSumPlan;
-  AxisSumPending(std::shared_ptr<AxisSumPlan::State> state, std::vector<FieldView> sums, Pending pending);
+  Running(std::shared_ptr<State> state, std::vector<FieldView> sums, Pending pending);
 
-  std::shared_ptr<AxisSumPlan::State> state_;
+  std::shared_ptr<State> state_;
   std::vector<FieldView> sums_;
   Pending pending_;
 };
@@ -108,7 +108,7 @@ class AxisSumPending {
 /// Sum of all cells times a weight of their row (for example their area), with the same bits for every split.
 ///
 /// Two levels: exact ring sums, rounded; times the weight of their row, rounded; their sum, exact and rounded once.
-/// Errors are agreed on: all ranks throw. Cost: the first round of a `AxisSumPlan`, and two integer all-reduces.
+/// Errors are agreed on: all ranks throw. Cost: the first round of an `AxisSumPlan`, and two integer all-reduces.
 class AreaSum {
  public:
   /// Collective. `weights` holds one weight per index of `row_axis`. @throws as `AxisSumPlan`, `ShapeMismatch` if their

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/repartition/index_map.hpp>
+#include <graticule/partition/indices.hpp>
 
 #include <cstdint>
 #include <initializer_list>
@@ -70,6 +70,12 @@ enum class MirrorLine : std::uint8_t {
 /// tripolar grid turns i into (pivot - i - offset) mod n, offset being that of the longitudes. Fields of odd parity
 /// (components of a horizontal vector) change sign at both. One axis may have such rules, on either side; all other
 /// axes, such as a vertical one, may have any other rules. Rules compose for halos deeper than the global box.
+/// Plans check the rules against their grid and throw: `AxesMismatch` unless there is one rule per axis; `BadBoundary`
+/// for rules that do not fit together, for poles without a periodic longitude, and for an odd number of longitudes at
+/// poles (see `OddLongitudes`; refused with `MirrorLine::copy`); `BadHaloWidth` for copies on an axis of 1 cell, beyond
+/// 1000 folds or wraps, for ghosts that a mirror at the only cell never reaches, and for ghosts of a grid without
+/// cells.
+///
 /// Example: 8 columns, `tripolar_row` above row 5, pivot 0: the ghost cell (6, 1) reads (4, 7); with `MirrorLine::copy`
 /// cell (5, 7) becomes a copy of (5, 1).
 struct Boundary {
@@ -92,22 +98,9 @@ struct Boundary {
   /// longitude).
   [[nodiscard]] Boundary behind(AxisBoundary const& axis) const;
 
+  /// Equal on all ranks exactly when the rules are equal.
+  [[nodiscard]] std::uint64_t fingerprint() const;
   friend bool operator==(Boundary const&, Boundary const&) = default;
 };
-
-/// The index map of `boundary` on the global box `[0, extents)`. Owned cells that are copies by `MirrorLine::copy` map
-/// to their originals, all others to themselves.
-/// @throws `AxesMismatch`, `BadBoundary` (also for poles without a periodic longitude, or with an odd number of
-///         longitudes; with `MirrorLine::copy` also for `shift_floor`), `BadHaloWidth` (copies on an axis of 1 cell);
-///         when called, `BadHaloWidth` beyond 1000 folds or wraps,
-///         for ghosts that a mirror at the only cell never reaches,
-///         and for ghosts of a grid without cells
-[[nodiscard]] IndexMap boundary_map(Indices const& extents, Boundary const& boundary);
-
-/// The cells of `owned` that are copies of other cells, as disjoint boxes; none with `MirrorLine::keep`.
-[[nodiscard]] std::vector<Box> copied_boxes(Indices const& extents, Boundary const& boundary, Box const& owned);
-
-/// Equal on all ranks exactly when the rules are equal.
-[[nodiscard]] std::uint64_t fingerprint(Boundary const& boundary);
 
 }  // namespace graticule

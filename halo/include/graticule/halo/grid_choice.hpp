@@ -11,18 +11,18 @@
 
 namespace graticule {
 
-/// Costs of messages and packing, in seconds. The defaults are round figures for ranks that share a network card; a
-/// choice depends only on their ratios.
-struct ExchangeCost {
-  double on_node_message = 1e-6;
-  double on_node_byte = 1.0 / 8e9;
-  double off_node_message = 3e-6;
-  double off_node_byte = 1.0 / 3e9;
-  double run = 2e-9;  ///< to pack or unpack one contiguous run; makes columns cost more than rows
-};
-
 /// The grid, fields and machine for which a process grid is chosen.
 struct GridRequest {
+  /// Costs of messages and packing, in seconds. The defaults are round figures for ranks that share a network card; a
+  /// choice depends only on their ratios.
+  struct Cost {
+    double on_node_message = 1e-6;
+    double on_node_byte = 1.0 / 8e9;
+    double off_node_message = 3e-6;
+    double off_node_byte = 1.0 / 3e9;
+    double run = 2e-9;  ///< to pack or unpack one contiguous run; makes columns cost more than rows
+  };
+
   Indices extents;                ///< of the global box
   HaloKind halo;                  ///< the most frequent exchange
   std::vector<int> node_of_rank;  ///< a node for each rank: `nodes_of_ranks`, `consecutive_nodes`
@@ -33,22 +33,22 @@ struct GridRequest {
   /// Cuts of an axis; empty: balanced.
   std::function<Cuts(int axis, int num_parts)> cuts = {};
   std::vector<std::string> axis_names = {};  ///< for warnings; empty: axis 0, axis 1, ...
-  ExchangeCost cost = {};
+  Cost cost = {};
   int num_candidates = 12;  ///< number to examine in detail, at least
-};
-
-/// Largest and mean value over the evaluated ranks or nodes.
-struct Spread {
-  double max = 0;
-  double mean = 0;
 };
 
 /// A process grid with cuts and an order of ranks, and its cost of an exchange.
 struct GridCandidate {
+  /// Largest and mean value over the evaluated ranks or nodes.
+  struct Spread {
+    double max = 0;
+    double mean = 0;
+  };
+
   explicit GridCandidate(Layout of) : layout(std::move(of)) {}
 
   Layout layout;
-  double seconds = 0;   ///< the slowest rank's messages and packing, by `ExchangeCost`
+  double seconds = 0;   ///< the slowest rank's messages and packing, by `GridRequest::cost`
   Indices min_extents;  ///< smallest extent along each axis, over ranks that own cells
   Indices max_extents;
   double imbalance = 1;  ///< cells of the largest rank over the mean

@@ -52,7 +52,7 @@ class HaloPlan {
   /// One kind of field. Collective.
   /// `widths` are halo cells per axis and side, none negative: a field holds all its owned cells. For a box smaller
   /// than the owned box (a crop) use the target of a `PullPlan`.
-  /// @throws `BadHaloWidth`, `AxesMismatch`, what `boundary_map` throws, `ArgumentDisagreement` when ranks differ
+  /// @throws `BadHaloWidth`, `AxesMismatch`, what a `Boundary` lists, `ArgumentDisagreement` when ranks differ
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> const& widths, Boundary const& boundary,
            Corners corners = Corners::fill);
   /// Several kinds. Collective. @throws as above, `AxesMismatch`, `BadOption`
@@ -67,9 +67,8 @@ class HaloPlan {
   [[nodiscard]] Box const& local(int kind = 0) const { return local_[checked(kind)]; }
 
   /// Owned cells whose stencil of the given reach reads no cell that an exchange of `kind` fills: compute them between
-  /// `start()` and `wait()`. By default the reach is the kind's widths. Possibly empty. @throws `AxesMismatch`,
-  /// `BadHaloWidth`
-  ///         for negative ones
+  /// `start()` and `wait()`. By default the reach is the kind's widths. Possibly empty.
+  /// @throws `AxesMismatch`, `BadHaloWidth` for a negative reach
   [[nodiscard]] Box interior(int kind = 0) const { return interior(kinds_[checked(kind)].widths, kind); }
   [[nodiscard]] Box interior(std::span<Width const> reach, int kind = 0) const;
   /// The other owned cells as disjoint boxes: compute them after `wait()`.
@@ -143,8 +142,5 @@ class HaloPlan {
 
 /// The parts of `local` outside `owned`, one box per direction with cells. @pre `local` contains `owned`
 [[nodiscard]] std::vector<Box> halo_boxes(Box const& owned, Box const& local, Corners corners);
-
-/// The cells of `outer` that are not in `inner`, as disjoint boxes.
-[[nodiscard]] std::vector<Box> boxes_around(Box const& inner, Box const& outer);
 
 }  // namespace graticule

@@ -10,28 +10,6 @@
 
 namespace graticule {
 
-/// Traffic between one rank and one peer: at most one message in each direction.
-struct PeerCells {
-  int peer = 0;
-  Index send_cells = 0;
-  Index receive_cells = 0;
-  Index send_runs = 0;     ///< runs of cells along the last axis that packing copies
-  Index receive_runs = 0;  ///< the same for unpacking
-  friend bool operator==(PeerCells const&, PeerCells const&) = default;
-};
-
-/// The messages of one rank, as in a `HaloPlan` of the same layout on that rank.
-struct VirtualHaloPlan {
-  Box owned;
-  Box local;
-  std::vector<PeerCells> peers;  ///< by increasing rank, without the rank itself
-  Index local_cells = 0;         ///< ghost cells that the rank itself owns
-  Index local_runs = 0;          ///< runs of these cells along the last axis
-  Index filled_cells = 0;        ///< ghost cells that hold a constant
-
-  [[nodiscard]] PullCounts counts() const noexcept;
-};
-
 /// Plans halo exchanges for any rank of any number of ranks, without MPI: cost studies, tests, choice of a partition.
 ///
 /// Both ends of each message are computed: the received cells from the boundary rules, the sent cells from their
@@ -40,8 +18,30 @@ struct VirtualHaloPlan {
 /// direction.
 class VirtualHalo {
  public:
+  /// The messages of one rank, as in a `HaloPlan` of the same layout on that rank.
+  struct Plan {
+    /// Traffic between the rank and one peer: at most one message in each direction.
+    struct Peer {
+      int peer = 0;
+      Index send_cells = 0;
+      Index receive_cells = 0;
+      Index send_runs = 0;     ///< runs of cells along the last axis that packing copies
+      Index receive_runs = 0;  ///< the same for unpacking
+      friend bool operator==(Peer const&, Peer const&) = default;
+    };
+
+    Box owned;
+    Box local;
+    std::vector<Peer> peers;  ///< by increasing rank, without the rank itself
+    Index local_cells = 0;    ///< ghost cells that the rank itself owns
+    Index local_runs = 0;     ///< runs of these cells along the last axis
+    Index filled_cells = 0;   ///< ghost cells that hold a constant
+
+    [[nodiscard]] PullCounts counts() const noexcept;
+  };
+
   /// One kind of fields. @throws `BadHaloWidth` (for `WidthsOf::this_rank` too: the widths of other ranks are not
-  /// known), `AxesMismatch`, what `boundary_map` throws
+  /// known), `AxesMismatch`, and what a `Boundary` lists
   VirtualHalo(Layout layout, HaloKind kind);
 
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
@@ -49,7 +49,7 @@ class VirtualHalo {
 
   /// Cost: time and memory depend on the rank's own transfers; for layouts of cuts they do not depend on the number of
   /// ranks.
-  [[nodiscard]] VirtualHaloPlan plan(int rank) const;
+  [[nodiscard]] Plan plan(int rank) const;
 
  private:
   Layout layout_;

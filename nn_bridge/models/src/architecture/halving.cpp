@@ -26,7 +26,7 @@ Convolution Halvings::next(std::int64_t num_in, std::int64_t num_out, nn::Domain
   auto const options = torch::nn::Conv2dOptions(num_in, num_out, window()).stride(2).padding(window() == 3 ? 1 : 0);
   num_rows_ = (num_rows_ + 1) / 2;
   num_columns_ /= 2;
-  return Convolution(nn::Conv2dOptions(options, nn::Padding::by_domain), domain);
+  return Convolution(nn::ConvOptions(options, nn::Padding::by_domain), domain);
 }
 
 nn::Resize bilinear(nn::Domain const& domain) {

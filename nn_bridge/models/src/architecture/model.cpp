@@ -14,8 +14,8 @@ namespace graticule::models {
 
 Convolution convolution(std::int64_t num_in, std::int64_t num_out, std::int64_t kernel, nn::Domain const& domain,
                         std::vector<std::int64_t> odd_channels) {
-  nn::Conv2dOptions options(torch::nn::Conv2dOptions(num_in, num_out, kernel).padding(kernel / 2),
-                            nn::Padding::by_domain);
+  nn::ConvOptions<2> options(torch::nn::Conv2dOptions(num_in, num_out, kernel).padding(kernel / 2),
+                             nn::Padding::by_domain);
   options.odd_channels = std::move(odd_channels);
   return Convolution(options, domain);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "expression.hpp"
 
-#include <graticule/partition/detail/division.hpp>
+#include "quotient.hpp"
+#include "words.hpp"
 
 #include <algorithm>
 #include <array>
@@ -302,6 +303,8 @@ class ExpressionParser {
 
 namespace {
 
+using detail::one_of;
+
 // Integers stay exact; a real anywhere makes the result real.
 struct Number {
   std::int64_t integer = 0;
@@ -313,13 +316,6 @@ struct Number {
 
 Number exactly(std::int64_t value) { return {value, 0, true}; }
 Number about(double value) { return {0, value, false}; }
-
-std::int64_t checked_quotient(std::int64_t a, std::int64_t b) {
-  if (b == 0 || (b == -1 && a == INT64_MIN)) {
-    throw NotUnderstood();
-  }
-  return graticule::detail::floor_div(a, b);
-}
 
 using Operation = bool (*)(std::int64_t, std::int64_t, std::int64_t*);
 
@@ -365,11 +361,11 @@ Number of_one(std::string const& function, Number const& a);
 Number quotient(std::string const& function, Number const& a, Number const& b) {
   bool const exact = a.exact && b.exact;
   if (function == "FloorDiv" || function == "CleanDiv" || function == "PythonFloorDiv") {
-    return exact ? exactly(checked_quotient(a.integer, b.integer)) : to_integer(std::floor(a.as_real() / b.as_real()));
+    return exact ? combine(a, b, detail::quotient_overflow, 0) : to_integer(std::floor(a.as_real() / b.as_real()));
   }
   if (function == "CeilDiv") {
     Number const opposite = of_one("Neg", a);
-    return exact ? of_one("Neg", exactly(checked_quotient(opposite.integer, b.integer)))
+    return exact ? of_one("Neg", combine(opposite, b, detail::quotient_overflow, 0))
                  : to_integer(std::ceil(a.as_real() / b.as_real()));
   }
   if (function == "TrueDiv" || function == "IntTrueDiv" || function == "FloatTrueDiv" || function == "Rational") {
@@ -403,10 +399,6 @@ Number condition(std::string const& function, Number const& a, Number const& b) 
     holds = order > 0;
   }
   return exactly(holds ? 1 : 0);
-}
-
-bool one_of(std::string const& function, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, std::string_view(function)) != names.end();
 }
 
 Number of_one(std::string const& function, Number const& a) {

@@ -3,9 +3,10 @@
 #include <graticule/program/detail/check_operators.hpp>
 #include <graticule/program/operators.hpp>
 
+#include "words.hpp"
+
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -14,6 +15,7 @@ namespace graticule::program {
 
 namespace {
 
+using detail::one_of;
 using Table = std::unordered_map<std::string_view, OperatorClass>;
 
 // Names are words of one text.
@@ -120,10 +122,6 @@ Table const& operators() {
     return filled;
   }();
   return table;
-}
-
-bool one_of(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::ranges::find(words, word) != words.end();
 }
 
 bool arithmetic(std::string_view target) {

@@ -3,27 +3,12 @@
 
 #include <graticule/program/graph.hpp>
 
-#include <algorithm>
+#include "graph/visit.hpp"
+
 #include <utility>
 #include <variant>
 
 namespace graticule::program::detail {
-
-/// Calls `visit` with the id of each tensor of an argument.
-template <class Visit>
-void visit_tensors(Argument const& argument, Visit const& visit) {
-  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
-    visit(tensor->value);
-  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
-    std::ranges::for_each(*tensors, visit, &TensorRef::value);
-  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
-    for (auto const& one : *optional) {
-      if (one) {
-        visit(one->value);
-      }
-    }
-  }
-}
 
 /// Appends a node whose results are values of the graph already, and makes it their producer.
 inline void append_node(Graph& graph, Node node) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 
+#include "graph/visit.hpp"
 #include "rules.hpp"
 
 #include <algorithm>
@@ -29,29 +30,6 @@ class Inliner {
 
   std::optional<Node::Casts> casts_;  // around the nodes that are copied
 };
-
-template <typename F>
-void for_each_value(Argument const& argument, F const& f) {
-  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
-    f(tensor->value);
-  } else if (auto const* symbol = std::get_if<SymbolRef>(&argument)) {
-    f(symbol->value);
-  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
-    std::ranges::for_each(*tensors, f, &TensorRef::value);
-  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
-    for (auto const& entry : *optional) {
-      if (entry) {
-        f(entry->value);
-      }
-    }
-  } else if (auto const* integers = std::get_if<Integers>(&argument)) {
-    for (auto const& entry : *integers) {
-      if (auto const* one = std::get_if<SymbolRef>(&entry)) {
-        f(one->value);
-      }
-    }
-  }
-}
 
 Argument Inliner::renamed(Argument const& argument, std::map<ValueId, ValueId> const& ids) {
   Argument copy = argument;
@@ -110,8 +88,8 @@ void Inliner::run_subgraph(Graph const& graph, Node const& node, std::size_t pla
   auto const match = [&](Argument const& from, Argument const& to, auto const& apply) {
     std::vector<ValueId> first;
     std::vector<ValueId> second;
-    for_each_value(from, [&](ValueId id) { first.push_back(id); });
-    for_each_value(to, [&](ValueId id) { second.push_back(id); });
+    detail::visit_values(from, [&](ValueId id) { first.push_back(id); });
+    detail::visit_values(to, [&](ValueId id) { second.push_back(id); });
     for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
       apply(first[i], second[i]);
     }
@@ -167,7 +145,7 @@ void Inliner::copy_node(Graph const& graph, Node const& node, std::map<ValueId, 
   }
   auto const producer = static_cast<NodeId>(result.nodes.size());
   for (Argument& output : copy.outputs) {
-    for_each_value(output, [&](ValueId id) {
+    detail::visit_values(output, [&](ValueId id) {
       result.values[static_cast<std::size_t>(copy_value(graph, id, ids))].producer = producer;
     });
     output = renamed(output, ids);
@@ -187,7 +165,7 @@ Graph inlined(Graph const& graph) {
   Inliner inliner;
   std::map<ValueId, ValueId> ids;
   for (Argument const& input : graph.inputs) {
-    for_each_value(input, [&](ValueId id) { (void)inliner.copy_value(graph, id, ids); });
+    detail::visit_values(input, [&](ValueId id) { (void)inliner.copy_value(graph, id, ids); });
     inliner.result.inputs.push_back(Inliner::renamed(input, ids));
   }
   inliner.copy(graph, ids);

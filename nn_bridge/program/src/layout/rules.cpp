@@ -356,106 +356,126 @@ void add(Table& table, Rule rule, std::initializer_list<std::string_view> names)
   }
 }
 
+void add_views(Table& table) {
+  add(table, keep_leading, {"view_as_real", "view_as_complex"});
+  add(table, view,
+      {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze",
+       "ravel"});
+  add(table, permute,
+      {"permute", "transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T", "movedim", "moveaxis", "adjoint", "mH"});
+  add(table, expand, {"expand", "expand_as", "broadcast_to"});
+  add(table, repeat, {"repeat", "tile"});
+}
+
+void add_tables(Table& table) {
+  add(table, table_rule,
+      {"roll",
+       "flip",
+       "rot90",
+       "slice",
+       "narrow",
+       "cat",
+       "concat",
+       "concatenate",
+       "stack",
+       "select",
+       "select_scatter",
+       "slice_scatter",
+       "unbind",
+       "chunk",
+       "unsafe_chunk",
+       "split",
+       "unsafe_split",
+       "split_with_sizes",
+       "unsafe_split_with_sizes",
+       "pad",
+       "constant_pad_nd",
+       "reflection_pad1d",
+       "reflection_pad2d",
+       "reflection_pad3d",
+       "replication_pad1d",
+       "replication_pad2d",
+       "replication_pad3d"});
+}
+
+void add_windows(Table& table) {
+  add(table, grid_sample, {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"});
+  add(table, keep_planes,
+      {"max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d",
+       "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"});
+  add(table, window_rule,
+      {"conv1d",
+       "conv2d",
+       "conv3d",
+       "conv_transpose1d",
+       "conv_transpose2d",
+       "conv_transpose3d",
+       "convolution",
+       "avg_pool1d",
+       "avg_pool2d",
+       "avg_pool3d",
+       "max_pool1d",
+       "max_pool2d",
+       "max_pool3d",
+       "adaptive_avg_pool1d",
+       "adaptive_avg_pool2d",
+       "adaptive_avg_pool3d",
+       "_adaptive_avg_pool2d",
+       "_adaptive_avg_pool3d",
+       "upsample_nearest1d",
+       "upsample_nearest2d",
+       "upsample_nearest3d",
+       "_upsample_nearest_exact1d",
+       "_upsample_nearest_exact2d",
+       "_upsample_nearest_exact3d",
+       "upsample_linear1d",
+       "upsample_bilinear2d",
+       "upsample_trilinear3d",
+       "upsample_bicubic2d"});
+}
+
+void add_sums(Table& table) {
+  add(table, reduction, {"sum",      "mean",     "var",          "std",    "amax",    "amin",   "linalg_vector_norm",
+                         "var_mean", "std_mean", "logsumexp",    "all",    "any",     "prod",   "max",
+                         "min",      "argmax",   "argmin",       "nansum", "nanmean", "median", "nanmedian",
+                         "kthvalue", "mode",     "count_nonzero"});
+  add(table, layer_norm, {"layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"});
+  add(table, group_norm, {"group_norm", "native_group_norm", "instance_norm"});
+  add(table, batch_norm,
+      {"batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
+       "_native_batch_norm_legit_no_training"});
+  add(table, along_axis,
+      {"softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "cumsum", "cumprod", "cummax", "cummin",
+       "logcumsumexp", "glu", "sort", "argsort", "topk", "diff"});
+  add(table, product_rule,
+      {"einsum", "linear", "addmm", "baddbmm", "matmul", "linalg_matmul", "bmm", "mm", "mv", "tensordot",
+       "scaled_dot_product_attention"});
+  add(table, fourier,
+      {"fft_fft", "fft_fft2", "fft_fftn", "fft_ifft", "fft_ifft2", "fft_ifftn", "fft_rfft", "fft_rfft2", "fft_rfftn",
+       "fft_irfft", "fft_irfft2", "fft_irfftn", "_fft_c2c", "_fft_c2r", "_fft_r2c"});
+}
+
+void add_others(Table& table) {
+  add(table, drop_other, {"type_as"});
+  add(table, prelu, {"prelu"});
+  add(table, gather, {"gather", "take_along_dim", "scatter", "scatter_add"});
+  add(table, made_anywhere,
+      {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like",
+       "full_like", "empty_like", "arange", "linspace", "scalar_tensor", "eye"});
+  add(table, put, {"index_put"});
+  add(table, lookup, {"index", "index_select", "embedding"});
+}
+
 // The rule of every operator that is not local; local ones are `elementwise` unless they stand here.
 Table const& table() {
   static Table const rules = [] {
-    Table t;
-    add(t, keep_leading, {"view_as_real", "view_as_complex"});
-    add(t, view,
-        {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze",
-         "ravel"});
-    add(t, permute,
-        {"permute", "transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T", "movedim", "moveaxis", "adjoint", "mH"});
-    add(t, expand, {"expand", "expand_as", "broadcast_to"});
-    add(t, drop_other, {"type_as"});
-    add(t, prelu, {"prelu"});
-    add(t, repeat, {"repeat", "tile"});
-    add(t, gather, {"gather", "take_along_dim", "scatter", "scatter_add"});
-    add(t, grid_sample, {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"});
-    add(t, keep_planes,
-        {"max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d",
-         "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"});
-    add(t, table_rule,
-        {"roll",
-         "flip",
-         "rot90",
-         "slice",
-         "narrow",
-         "cat",
-         "concat",
-         "concatenate",
-         "stack",
-         "select",
-         "select_scatter",
-         "slice_scatter",
-         "unbind",
-         "chunk",
-         "unsafe_chunk",
-         "split",
-         "unsafe_split",
-         "split_with_sizes",
-         "unsafe_split_with_sizes",
-         "pad",
-         "constant_pad_nd",
-         "reflection_pad1d",
-         "reflection_pad2d",
-         "reflection_pad3d",
-         "replication_pad1d",
-         "replication_pad2d",
-         "replication_pad3d"});
-    add(t, window_rule,
-        {"conv1d",
-         "conv2d",
-         "conv3d",
-         "conv_transpose1d",
-         "conv_transpose2d",
-         "conv_transpose3d",
-         "convolution",
-         "avg_pool1d",
-         "avg_pool2d",
-         "avg_pool3d",
-         "max_pool1d",
-         "max_pool2d",
-         "max_pool3d",
-         "adaptive_avg_pool1d",
-         "adaptive_avg_pool2d",
-         "adaptive_avg_pool3d",
-         "_adaptive_avg_pool2d",
-         "_adaptive_avg_pool3d",
-         "upsample_nearest1d",
-         "upsample_nearest2d",
-         "upsample_nearest3d",
-         "_upsample_nearest_exact1d",
-         "_upsample_nearest_exact2d",
-         "_upsample_nearest_exact3d",
-         "upsample_linear1d",
-         "upsample_bilinear2d",
-         "upsample_trilinear3d",
-         "upsample_bicubic2d"});
-    add(t, reduction, {"sum",      "mean",     "var",          "std",    "amax",    "amin",   "linalg_vector_norm",
-                       "var_mean", "std_mean", "logsumexp",    "all",    "any",     "prod",   "max",
-                       "min",      "argmax",   "argmin",       "nansum", "nanmean", "median", "nanmedian",
-                       "kthvalue", "mode",     "count_nonzero"});
-    add(t, layer_norm, {"layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"});
-    add(t, group_norm, {"group_norm", "native_group_norm", "instance_norm"});
-    add(t, batch_norm,
-        {"batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
-         "_native_batch_norm_legit_no_training"});
-    add(t, along_axis,
-        {"softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "cumsum", "cumprod", "cummax", "cummin",
-         "logcumsumexp", "glu", "sort", "argsort", "topk", "diff"});
-    add(t, product_rule,
-        {"einsum", "linear", "addmm", "baddbmm", "matmul", "linalg_matmul", "bmm", "mm", "mv", "tensordot",
-         "scaled_dot_product_attention"});
-    add(t, fourier,
-        {"fft_fft", "fft_fft2", "fft_fftn", "fft_ifft", "fft_ifft2", "fft_ifftn", "fft_rfft", "fft_rfft2", "fft_rfftn",
-         "fft_irfft", "fft_irfft2", "fft_irfftn", "_fft_c2c", "_fft_c2r", "_fft_r2c"});
-    add(t, made_anywhere,
-        {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like",
-         "full_like", "empty_like", "arange", "linspace", "scalar_tensor", "eye"});
-    add(t, put, {"index_put"});
-    add(t, lookup, {"index", "index_select", "embedding"});
-    return t;
+    Table filled;
+    add_views(filled);
+    add_tables(filled);
+    add_windows(filled);
+    add_sums(filled);
+    add_others(filled);
+    return filled;
   }();
   return rules;
 }

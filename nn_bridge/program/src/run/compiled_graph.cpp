@@ -4,6 +4,7 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/program/operators.hpp>
 
+#include "graph/visit.hpp"
 #include "run/arguments.hpp"
 #include "run/subgraph.hpp"
 #include "run/symbols.hpp"
@@ -178,31 +179,6 @@ std::unique_ptr<Step> make_step(Graph const& graph, Node const& node, Conversion
   return make_operator_step(graph, node, conversion);
 }
 
-template <class Visit>
-void for_each_value(Argument const& argument, Visit const& visit) {
-  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
-    visit(tensor->value);
-  } else if (auto const* symbol = std::get_if<SymbolRef>(&argument)) {
-    visit(symbol->value);
-  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
-    for (TensorRef const one : *tensors) {
-      visit(one.value);
-    }
-  } else if (auto const* optionals = std::get_if<OptionalTensors>(&argument)) {
-    for (auto const& one : *optionals) {
-      if (one) {
-        visit(one->value);
-      }
-    }
-  } else if (auto const* integers = std::get_if<Integers>(&argument)) {
-    for (auto const& one : *integers) {
-      if (auto const* number = std::get_if<SymbolRef>(&one)) {
-        visit(number->value);
-      }
-    }
-  }
-}
-
 }  // namespace
 
 void Step::bind(Sizes const&) {}
@@ -218,7 +194,7 @@ CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion, S
     step = node.casts ? in_casts(*node.casts, conversion, std::move(step)) : std::move(step);
     Ready ready{std::move(step), {}, {}};
     for (Argument const& output : node.outputs) {
-      for_each_value(output, [&](ValueId id) {
+      visit_values(output, [&](ValueId id) {
         if (graph.value(id).kind == Value::Kind::tensor) {
           ready.results.push_back(id);
         }
@@ -234,14 +210,14 @@ void CompiledGraph::find_last_uses() {
   for (std::size_t step = 0; step < graph_.nodes.size(); ++step) {
     auto const use = [&](ValueId id) { last[static_cast<std::size_t>(id)] = static_cast<std::ptrdiff_t>(step); };
     for (Argument const& output : graph_.nodes[step].outputs) {
-      for_each_value(output, use);
+      visit_values(output, use);
     }
     for (NamedArgument const& input : graph_.nodes[step].inputs) {
-      for_each_value(input.value, use);
+      visit_values(input.value, use);
     }
   }
   for (Argument const& output : graph_.outputs) {
-    for_each_value(output, [&](ValueId id) { last[static_cast<std::size_t>(id)] = -1; });
+    visit_values(output, [&](ValueId id) { last[static_cast<std::size_t>(id)] = -1; });
   }
   for (std::size_t id = 0; id < last.size(); ++id) {
     if (last[id] >= 0) {
@@ -284,7 +260,7 @@ void CompiledGraph::check_results(Ready const& ready, Frame const& frame, Node c
 std::vector<c10::IValue> CompiledGraph::run(std::vector<c10::IValue> inputs, bool training) const {
   Frame frame{std::vector<c10::IValue>(graph_.values.size()), training};
   for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-    for_each_value(graph_.inputs[i], [&](ValueId id) { frame.at(id) = std::move(inputs[i]); });
+    visit_values(graph_.inputs[i], [&](ValueId id) { frame.at(id) = std::move(inputs[i]); });
   }
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     Node const& node = graph_.nodes[i];
@@ -305,7 +281,7 @@ std::vector<c10::IValue> CompiledGraph::run(std::vector<c10::IValue> inputs, boo
   std::vector<c10::IValue> outputs;
   for (Argument const& output : graph_.outputs) {
     c10::IValue value;
-    for_each_value(output, [&](ValueId id) { value = frame.at(id); });
+    visit_values(output, [&](ValueId id) { value = frame.at(id); });
     if (auto const* number = std::get_if<std::int64_t>(&output)) {
       value = *number;
     } else if (auto const* number_read = std::get_if<double>(&output)) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run/symbols.hpp"
 
-#include <graticule/partition/detail/division.hpp>
 #include <graticule/partition/error.hpp>
+
+#include "graph/quotient.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -49,13 +49,6 @@ std::int64_t whole(double value) {
     throw BadOperands();
   }
   return static_cast<std::int64_t>(value);
-}
-
-std::int64_t checked_quotient(std::int64_t a, std::int64_t b) {
-  if (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min())) {
-    throw BadOperands();
-  }
-  return graticule::detail::floor_div(a, b);
 }
 
 bool both_whole(IValue const& a, IValue const& b) { return !a.isDouble() && !b.isDouble(); }
@@ -142,7 +135,7 @@ std::unordered_map<std::string, Entry> make_operations() {
         [](double x, double y) { return x * y; });
   });
   table["_operator.floordiv"] = two([](IValue const& a, IValue const& b) {
-    return both_whole(a, b) ? IValue(checked_quotient(whole(a), whole(b))) : IValue(std::floor(real(a) / real(b)));
+    return combine(a, b, quotient_overflow, [](double x, double y) { return std::floor(x / y); });
   });
   table["_operator.truediv"] = two([](IValue const& a, IValue const& b) { return IValue(real(a) / real(b)); });
   table["_operator.mod"] = two(modulo);

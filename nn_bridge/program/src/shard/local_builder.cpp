@@ -3,7 +3,8 @@
 
 #include <graticule/partition/error.hpp>
 
-#include "layout/graph_edit.hpp"
+#include "graph/visit.hpp"
+#include "graph/words.hpp"
 #include "layout/overwritten.hpp"
 
 #include <algorithm>
@@ -17,10 +18,6 @@ namespace graticule::program::detail {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-bool one_of_names(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::ranges::find(words, word) != words.end();
-}
 
 std::string_view base_of(std::string_view target) { return target.substr(0, target.rfind('.')); }
 
@@ -520,7 +517,7 @@ void LocalBuilder::write(PlannedNode& node) {
   auto const& rule = node.shapes.rule;
   std::string_view const name = node.name();
   bool const cut = node.plan.placement.has_value();
-  bool const dropped = one_of_names(name, {"view_as", "reshape_as"});
+  bool const dropped = one_of(name, {"view_as", "reshape_as"});
   result_.draws = result_.draws || drop_probability(node) > 0;
   if (node.plan.sum_over_ranks) {
     finish(node, write_sum(*this, node));
@@ -530,7 +527,7 @@ void LocalBuilder::write(PlannedNode& node) {
     append_empty(node);
   } else if (rule.view && (node.plan.field || dropped)) {
     write_view(node);
-  } else if (one_of_names(name, {"expand", "expand_as", "broadcast_to"}) && (cut || name == "expand_as")) {
+  } else if (one_of(name, {"expand", "expand_as", "broadcast_to"}) && (cut || name == "expand_as")) {
     finish(node, emit("aten.expand.default", {tensor_input("self", node.tensors.at(0)), input_of("size", node.local)},
                       node.local, dtype(node.tensors[0])));
   } else if (name == "type_as") {

@@ -5,11 +5,14 @@
 #include <graticule/program/operators.hpp>
 #include <graticule/program/sharded_program.hpp>
 
+#include "layout/cut_moves.hpp"
 #include "run/compiled_graph.hpp"
 #include "shard/local_graph.hpp"
 #include "shard/tasks.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 

@@ -66,7 +66,7 @@ struct Daso::State {
         optimizer(given),
         options(agreed(comm, wanted)),
         parameters(nn::parameters_of(module)),
-        buffers(nn::buffers_of(module)),
+        buffers(nn::detail::buffers_of(module)),
         nodes(detail::node_groups(comm, wanted.node, wanted.unequal_nodes)),
         schedule(options.schedule, nodes.num_groups) {
     for (auto const& rule : options.gradient_rules) {
@@ -95,7 +95,7 @@ struct Daso::State {
   std::deque<DasoMessage> messages;                           ///< oldest first
   std::exception_ptr failure;                                 ///< of this rank, not yet known to others
   bool failed = false;  ///< a message: the schedule is of no use until a state is loaded
-  DasoStats stats;
+  Stats stats;
 
   [[nodiscard]] std::vector<bool> flags() const {
     std::vector<bool> result;
@@ -288,7 +288,7 @@ Daso::Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, 
            DasoOptions options) {
   run_agreed(world, [&] { detail::refuse_cut(module); });
   nn::detail::require_replicas(world, nn::parameters_of(module));
-  nn::detail::require_replicas(world, nn::buffers_of(module));
+  nn::detail::require_replicas(world, nn::detail::buffers_of(module));
   state_ = std::make_unique<State>(module, optimizer, world, options);
   state_->broadcast();
   state_->choose();
@@ -372,6 +372,6 @@ void Daso::load_state(Values const& values) {
 }
 
 DasoSchedule const& Daso::schedule() const noexcept { return state_->schedule; }
-DasoStats Daso::stats() const noexcept { return state_->stats; }
+Daso::Stats Daso::stats() const noexcept { return state_->stats; }
 
 }  // namespace graticule::training

@@ -4,16 +4,12 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/daso/averaging.hpp>
 
+#include "data_parallel/node_group.hpp"
+
 #include <optional>
 #include <vector>
 
 namespace graticule::training::detail {
-
-/// The ranks of one group, one on each node.
-struct NodeGroup {
-  Comm exchange;
-  std::vector<double> weights;  ///< by rank of the group: its node's part of all ranks
-};
 
 /// A world divided into nodes, and crosswise into groups.
 struct NodeGroups {

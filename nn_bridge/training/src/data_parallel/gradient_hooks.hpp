@@ -18,7 +18,7 @@ class GradientHooks {
  public:
   using Call = std::function<void(std::size_t)>;
 
-  /// @param parameters leaves that require a gradient @param before, after are told the parameter's place
+  /// @param parameters leaves that require a gradient @param before, after called with the parameter's place
   GradientHooks(std::vector<torch::Tensor> parameters, Call before, Call after);
   GradientHooks(GradientHooks const&) = delete;
   GradientHooks& operator=(GradientHooks const&) = delete;

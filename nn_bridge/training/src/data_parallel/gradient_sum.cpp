@@ -34,7 +34,7 @@ void GradientSum::start(torch::Tensor const& flat, Index num_data, double diviso
   send_left();
 }
 
-void GradientSum::start(torch::Tensor const& flat, Index num_data, GradientFuture future) {
+void GradientSum::start(torch::Tensor const& flat, Index num_data, std::function<bool()> future) {
   torch::NoGradGuard const no_grad;
   traffic_ = {};
   flat_ = flat;

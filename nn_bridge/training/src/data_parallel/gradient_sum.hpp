@@ -57,7 +57,7 @@ class GradientSum {
   /// what is kept
   void start(torch::Tensor const& flat, Index num_data, double divisor, Travels how);
   /// The same where `future` reduces the data; what follows on them is summed beside it.
-  void start(torch::Tensor const& flat, Index num_data, GradientFuture future);
+  void start(torch::Tensor const& flat, Index num_data, std::function<bool()> future);
   bool advance();
 
   /// What adds the numbers that travel.
@@ -87,7 +87,7 @@ class GradientSum {
   double divisor_ = 1;
   torch::Tensor sent_;
   std::vector<torch::Tensor> left_;  ///< by matrix: P
-  GradientFuture future_;            ///< of a hook, until it has answered
+  std::function<bool()> future_;     ///< of a hook, until it has answered
   SumTraffic traffic_;
 };
 

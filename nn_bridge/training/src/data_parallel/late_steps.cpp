@@ -134,7 +134,7 @@ void LateSteps::update(std::vector<std::size_t> const& parameters) {
     parameter.tensor.mutable_grad() = grads[n];
     parameter.held.reset();
     parameter.handed_over = parameter.reduced = false;
-    reducer_.note(ReductionEvent::Kind::updated, now[n]);
+    reducer_.note(DataParallel::Event::Kind::updated, now[n]);
   }
 }
 

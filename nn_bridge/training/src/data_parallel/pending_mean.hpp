@@ -5,7 +5,7 @@
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/partition/indices.hpp>
 
-#include "daso/node_groups.hpp"
+#include "node_group.hpp"
 
 #include <torch/torch.h>
 

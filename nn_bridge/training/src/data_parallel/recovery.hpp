@@ -16,10 +16,10 @@ namespace graticule::training::detail {
 
 /// How the ranks of teams come together again when a pass has failed on one of them.
 ///
-/// The pass may have failed between calls of layers, for which others wait. So the rank that fails tells all ranks of
-/// the teams, and of the domains that lie within one of them; who waits there fails, too, and tells his own teams. Then
-/// all make these communicators anew, and find what the pass has changed as it was before: buffers, and the counters of
-/// random masks.
+/// The pass may have failed between calls of layers, for which others wait. So the rank that fails notifies all
+/// ranks of the teams, and of the domains that lie within one of them. A rank that waits there fails, too, and notifies
+/// its own teams. Then all renew these communicators, and restore what the pass has changed: buffers, and the counters
+/// of random masks.
 class Recovery {
  public:
   Recovery(std::vector<Comm> teams, nn::NamedTensors const& buffers);
@@ -28,7 +28,7 @@ class Recovery {
   void remember();
   /// After a pass that all ranks have ended.
   void forget() noexcept { draws_.clear(); }
-  /// Not collective. @param failure of this rank, its own or one that it was told
+  /// Not collective. @param failure of this rank, its own, or one that another rank has announced
   void announce(std::exception_ptr const& failure) const;
   /// Collective. @throws `PeerFailed` where a rank has ended, `StalledExchange`
   void renew() const;

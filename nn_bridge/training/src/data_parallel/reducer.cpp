@@ -52,7 +52,7 @@ Reducer::~Reducer() {
   }
 }
 
-void Reducer::note(ReductionEvent::Kind kind, std::size_t index) {
+void Reducer::note(DataParallel::Event::Kind kind, std::size_t index) {
   if (options_.record_events) events_.push_back({kind, index});
 }
 
@@ -122,7 +122,7 @@ void Reducer::after_accumulation(std::size_t i) {
       parameter.ready = true;
       arrivals_.push_back(i);
       ++bucket.num_ready;
-      note(ReductionEvent::Kind::gradient_ready, i);
+      note(DataParallel::Event::Kind::gradient_ready, i);
       fill_in_order(false);
     }
     advance();
@@ -137,7 +137,7 @@ void Reducer::end_backward() {
   if (phase_ != Phase::in_backward) return;
   torch::NoGradGuard const no_grad;
   nested_ = bool(torch::autograd::get_current_node());
-  note(ReductionEvent::Kind::last_gradient, arrivals_.empty() ? 0 : arrivals_.back());
+  note(DataParallel::Event::Kind::last_gradient, arrivals_.empty() ? 0 : arrivals_.back());
   try {
     fill_in_order(true);
   } catch (...) {
@@ -217,10 +217,10 @@ void Reducer::fill(Bucket& bucket) {
 void Reducer::fill_in_order(bool all) {
   while (num_filled_ < buckets_.size()) {
     auto& bucket = buckets_[num_filled_];
-    // The last one leaves at the end of the backward: should that throw, the others are told by it.
+    // The last one leaves at the end of the backward: should that throw, it notifies the others.
     if (!all && (bucket.num_ready < bucket.members.size() || num_filled_ + 1 == buckets_.size())) return;
     fill(bucket);
-    if (bucket.sums.empty()) note(ReductionEvent::Kind::bucket_posted, num_filled_);
+    if (bucket.sums.empty()) note(DataParallel::Event::Kind::bucket_posted, num_filled_);
     ++num_filled_;
     start_sums();
   }
@@ -242,7 +242,7 @@ bool Reducer::start_next(std::size_t t) {
   auto const k = bucket.num_ended;
   if (!bucket.filled || bucket.num_started > k || bucket.rules[k].team != t) return false;
   if (sums_over_[t] && !is_agreed(t, b)) return false;
-  if (k == 0 && !bucket.members.empty()) note(ReductionEvent::Kind::bucket_posted, b);
+  if (k == 0 && !bucket.members.empty()) note(DataParallel::Event::Kind::bucket_posted, b);
   if (sums_over_[t]) {
     bool const thin = options_.low_rank && num_before_ + num_begun_ > options_.low_rank->first_iterations;
     double const divisor = bucket.rules[k].reduction == nn::Reduction::mean ? divisors_[t] : 1;
@@ -409,7 +409,7 @@ void Reducer::deliver(std::size_t b) {
   auto& bucket = buckets_[b];
   if (bucket.delivered) return;
   bucket.delivered = true;
-  if (!bucket.members.empty()) note(ReductionEvent::Kind::bucket_waited, b);
+  if (!bucket.members.empty()) note(DataParallel::Event::Kind::bucket_waited, b);
   auto const num = Index(bucket.members.size());
   bucket.order->precede_current();
   auto const flags = bucket.flat.narrow(0, bucket.num_data, 2 * num + 1).to(torch::kCPU, torch::kDouble);

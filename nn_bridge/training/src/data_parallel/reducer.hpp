@@ -46,7 +46,7 @@ struct ReducedParameter {
 
 /// Gradients that travel together.
 struct Bucket {
-  std::vector<std::size_t> members;  ///< none: it only tells whether a rank has failed
+  std::vector<std::size_t> members;  ///< none: it only reports whether a rank has failed
   std::vector<TeamPlace> rules;
   std::vector<Index> begins;  ///< of the members in `flat`
   Index num_data = 0;
@@ -99,7 +99,7 @@ class Reducer {
   void fail();
   /// Ends what a backward that threw has left.
   void end_failed_backward();
-  /// What ends with an exception from now on is told to the others, and ended on all ranks, by the one who calls this.
+  /// On: the caller notifies the other ranks of an exception in an iteration, and ends that iteration on all ranks.
   void set_in_run(bool on) noexcept { in_run_ = on; }
   /// Ends the sums of an iteration that all ranks step with, also where a rank has failed since: they need nothing of
   /// it but that it does the same. False where there is no such iteration, or they do not end in time.
@@ -125,8 +125,8 @@ class Reducer {
   [[nodiscard]] std::vector<ReducedParameter>& parameters() noexcept { return parameters_; }
   [[nodiscard]] std::vector<Comm> const& teams() const noexcept { return teams_; }
   [[nodiscard]] std::vector<Bucket> const& buckets() const noexcept { return buckets_; }
-  [[nodiscard]] std::vector<TeamTraffic> const& traffic() const noexcept { return traffic_; }
-  [[nodiscard]] std::vector<ReductionEvent>& events() noexcept { return events_; }
+  [[nodiscard]] std::vector<DataParallel::Traffic> const& traffic() const noexcept { return traffic_; }
+  [[nodiscard]] std::vector<DataParallel::Event>& events() noexcept { return events_; }
   /// Called before each iteration.
   void set_before(std::function<void()> call) { before_ = std::move(call); }
   /// From now on ranks may have ended. @param rules of most parameters
@@ -141,7 +141,7 @@ class Reducer {
   void require_reduced() const;
   /// @throws `ParametersChanged` unless all parameters are still watched
   void require_watched() const;
-  void note(ReductionEvent::Kind kind, std::size_t index);
+  void note(DataParallel::Event::Kind kind, std::size_t index);
   [[nodiscard]] nn::NamedTensors low_rank_state() const;
   void load_low_rank_state(nn::NamedTensors const& state);
 
@@ -220,8 +220,8 @@ class Reducer {
   std::vector<double> divisors_;                                         ///< of each team, for means
   std::map<std::pair<std::size_t, std::size_t>, LowRankPart> low_rank_;  ///< by parameter and rule
   Index num_before_ = 0;                                                 ///< iterations, of a state that was loaded
-  std::vector<TeamTraffic> traffic_;
-  std::vector<ReductionEvent> events_;
+  std::vector<DataParallel::Traffic> traffic_;
+  std::vector<DataParallel::Event> events_;
   std::optional<GradientHooks> hooks_;
 };
 

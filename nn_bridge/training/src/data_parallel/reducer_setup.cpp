@@ -327,7 +327,7 @@ bool Reducer::shadow() {
   try {
     complete();
   } catch (Error const& error) {
-    // Those that have batches are told, and may go on.
+    // Those that have batches are notified, and may go on.
     if (error.rule() != "PeerFailed" || !has_failed_by_sums()) throw;
   }
   return true;

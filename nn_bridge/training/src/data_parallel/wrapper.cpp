@@ -25,7 +25,7 @@ void DataParallel::sync_buffers() { impl_->sync_buffers(); }
 double DataParallel::clip_gradients(double max_norm, double norm_type) { return impl_->clip(max_norm, norm_type); }
 GradientWait DataParallel::wait() const noexcept { return impl_->wait(); }
 std::string const& DataParallel::fallback() const noexcept { return impl_->fallback(); }
-std::vector<TeamTraffic> const& DataParallel::traffic() const { return impl_->reducer().traffic(); }
+std::vector<DataParallel::Traffic> const& DataParallel::traffic() const { return impl_->reducer().traffic(); }
 
 std::vector<std::vector<std::string>> DataParallel::buckets() const {
   std::vector<std::vector<std::string>> result;
@@ -37,7 +37,7 @@ std::vector<std::vector<std::string>> DataParallel::buckets() const {
   return result;
 }
 
-std::vector<ReductionEvent> DataParallel::events() { return std::exchange(impl_->reducer().events(), {}); }
+std::vector<DataParallel::Event> DataParallel::events() { return std::exchange(impl_->reducer().events(), {}); }
 
 nn::NamedTensors DataParallel::low_rank_state() const { return impl_->reducer().low_rank_state(); }
 void DataParallel::load_low_rank_state(nn::NamedTensors const& state) { impl_->reducer().load_low_rank_state(state); }

@@ -40,7 +40,7 @@ bool is_lbfgs(torch::optim::Optimizer* optimizer) { return dynamic_cast<torch::o
 
 DataParallel::Impl::Impl(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,
                          std::vector<nn::TeamRule> const& rules, DataParallelOptions const& options)
-    : optimizers_(std::move(optimizers)), options_(options), buffers_(nn::buffers_of(module)) {
+    : optimizers_(std::move(optimizers)), options_(options), buffers_(nn::detail::buffers_of(module)) {
   std::erase(optimizers_, nullptr);
   auto wrapped = detail::wrap(module, rules, options);
   if (options_.wait == GradientWait::late && !optimizers_.empty())

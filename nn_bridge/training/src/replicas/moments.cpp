@@ -2,6 +2,7 @@
 #include "moments.hpp"
 
 #include <graticule/partition/error.hpp>
+#include <graticule/training/detail/optimizer_state.hpp>
 
 #include <string>
 #include <typeinfo>
@@ -19,12 +20,6 @@ Options const* options_of(torch::optim::Optimizer& optimizer, torch::Tensor cons
     for (auto const& held : group.params())
       if (held.is_same(parameter)) return &static_cast<Options const&>(group.options());
   return nullptr;
-}
-
-template <class State>
-State const* state_of(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter) {
-  auto const found = optimizer.state().find(parameter.unsafeGetTensorImpl());
-  return found == optimizer.state().end() ? nullptr : &static_cast<State const&>(*found->second);
 }
 
 template <class Options, class State>

@@ -35,12 +35,6 @@ void check_input(torch::Tensor const& x, BatchNormParts const& parts, int least_
   if (!fits || !typed) throw Error("ShapeMismatch", text.str());
 }
 
-/// running = (1 - factor) * running + factor * found, in f64.
-void update(torch::Tensor const& running, torch::Tensor const& found, double factor) {
-  torch::NoGradGuard const no_grad;
-  running.detach().copy_(running.detach().to(torch::kDouble) * (1 - factor) + found * factor);
-}
-
 }  // namespace
 
 struct SyncedCalls::State {
@@ -84,8 +78,8 @@ torch::Tensor SyncedCalls::forward(torch::Tensor const& x, BatchNormParts const&
     parts.num_batches_tracked.detach().add_(1);
     auto const momentum = parts.options.momentum();
     auto const factor = momentum ? *momentum : 1.0 / parts.num_batches_tracked.item<double>();
-    update(parts.running_mean, statistics.mean, factor);
-    update(parts.running_var, statistics.m2 / (statistics.count - 1), factor);
+    nn::detail::update_running(parts.running_mean, statistics.mean, factor);
+    nn::detail::update_running(parts.running_var, statistics.m2 / (statistics.count - 1), factor);
   }
   auto y = normalize(norm, statistics, x, parts.weight, parts.bias);
   if (y.requires_grad()) {

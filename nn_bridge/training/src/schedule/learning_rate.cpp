@@ -19,12 +19,12 @@ void require_valid(Schedule const& schedule, Index step) {
 
 }  // namespace
 
-std::map<std::string, ScheduleKind> const& schedule_kinds() {
-  static std::map<std::string, ScheduleKind> const kinds{{"constant", ScheduleKind::constant},
-                                                         {"linear", ScheduleKind::linear},
-                                                         {"cosine", ScheduleKind::cosine},
-                                                         {"steps", ScheduleKind::steps},
-                                                         {"exponential", ScheduleKind::exponential}};
+std::map<std::string, Schedule::Kind> const& Schedule::kinds() {
+  static std::map<std::string, Kind> const kinds{{"constant", Kind::constant},
+                                                 {"linear", Kind::linear},
+                                                 {"cosine", Kind::cosine},
+                                                 {"steps", Kind::steps},
+                                                 {"exponential", Kind::exponential}};
   return kinds;
 }
 
@@ -34,12 +34,11 @@ double Schedule::factor(Index step) const {
   auto const s = double(std::min(step, num_steps));
   auto const n = double(num_steps);
   switch (kind) {
-    case ScheduleKind::constant: return rise;
-    case ScheduleKind::linear: return rise * (1 - (1 - final_factor) * s / n);
-    case ScheduleKind::cosine:
-      return rise * (final_factor + (1 - final_factor) * (1 + std::cos(std::numbers::pi * s / n)) / 2);
-    case ScheduleKind::steps: return rise * std::pow(gamma, std::floor(s / double(period)));
-    case ScheduleKind::exponential: return rise * std::pow(gamma, s / double(period));
+    case Kind::constant: return rise;
+    case Kind::linear: return rise * (1 - (1 - final_factor) * s / n);
+    case Kind::cosine: return rise * (final_factor + (1 - final_factor) * (1 + std::cos(std::numbers::pi * s / n)) / 2);
+    case Kind::steps: return rise * std::pow(gamma, std::floor(s / double(period)));
+    case Kind::exponential: return rise * std::pow(gamma, s / double(period));
   }
   return rise;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/training/detail/shard_rule.hpp>
 #include <graticule/training/detail/sharded_state.hpp>
 #include <graticule/training/sharded/checkpoint_state.hpp>
@@ -41,7 +42,7 @@ std::vector<Item> items_of(ShardEngine const& engine) {
     else
       items.push_back({name, found->second, {}, found->second->shard.scalar_type()});
   }
-  for (auto const& [name, tensor] : nn::buffers_of(engine.model()))
+  for (auto const& [name, tensor] : nn::detail::buffers_of(engine.model()))
     items.push_back({name, nullptr, tensor, engine.own_type(tensor)});
   return items;
 }

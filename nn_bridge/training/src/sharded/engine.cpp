@@ -72,7 +72,7 @@ void ShardEngine::begin_forward(std::size_t u, std::vector<torch::Tensor>& input
     gather_ahead(calls.ahead_in_forward, calls.next_forward);
   }
   cast(inputs);
-  tell(ShardEvent::forward_begun, u);
+  notify(Event::forward_begun, u);
   if (call == 0) return;
   for (auto const& input : inputs)
     if (input.defined() && input.requires_grad() && !input.is_leaf())
@@ -106,7 +106,7 @@ void ShardEngine::end_forward(std::size_t u, std::vector<torch::Tensor> const& o
     last_ended_ = u;
   }
   calls.forwards.pop_back();
-  tell(ShardEvent::forward_ended, u);
+  notify(Event::forward_ended, u);
   if (has_backward && between_passes(u) == BetweenPasses::in_groups) units_[u]->keep_in_group();
   if (calls.idle() && !(has_backward && between_passes(u) == BetweenPasses::kept)) release(u);
   if (u != root() || !calls.forwards.empty()) return;
@@ -151,7 +151,7 @@ void ShardEngine::begin_backward(std::size_t u, Index call, Index call_end, std:
   tasks_.at(task) = std::max(tasks_.at(task), call);
   progress();
   make_whole(u);
-  tell(ShardEvent::backward_begun, u);
+  notify(Event::backward_begun, u);
   if (last_backward_ && *last_backward_ != u) calls_[*last_backward_].next_backward = u;
   last_backward_ = u;
   gather_ahead(calls.ahead_in_backward, calls.next_backward);
@@ -173,7 +173,7 @@ void ShardEngine::end_backward(std::size_t u, Index call) {
   if (calls.open.empty()) units_[u]->leave_group();
   progress();
   if (!calls.idle()) return;
-  tell(ShardEvent::backward_ended, u);
+  notify(Event::backward_ended, u);
   bool const complete = calls.open.empty() && units_[u]->is_trainable();
   release(u);
   if (complete && unsynchronised_ != Unsynchronised::whole) start_scatter(u);
@@ -214,7 +214,7 @@ void ShardEngine::make_whole(std::size_t u) {
   if (unit.state() == ShardUnit::State::gathered) return;
   if (unit.state() == ShardUnit::State::released) start_gather(u);
   unit.finish_gather();
-  tell(ShardEvent::gather_waited, u);
+  notify(Event::gather_waited, u);
 }
 
 void ShardEngine::start_gather(std::size_t u) {
@@ -225,7 +225,7 @@ void ShardEngine::start_gather(std::size_t u) {
   ++stats_.gathers;
   if (from_group) ++stats_.group_gathers;
   stats_.peak_gathered_bytes = std::max(stats_.peak_gathered_bytes, stats().gathered_bytes);
-  tell(ShardEvent::gather_posted, u);
+  notify(Event::gather_posted, u);
 }
 
 void ShardEngine::gather_ahead(std::optional<std::vector<std::size_t>> const& listed, std::optional<std::size_t> next) {
@@ -245,7 +245,7 @@ void ShardEngine::gather_ahead(std::optional<std::vector<std::size_t>> const& li
 void ShardEngine::release(std::size_t u) {
   if (num_holds_ > 0 || units_[u]->state() == ShardUnit::State::released) return;
   units_[u]->release();
-  tell(ShardEvent::released, u);
+  notify(Event::released, u);
 }
 
 void ShardEngine::release_idle() {
@@ -259,7 +259,7 @@ void ShardEngine::start_scatter(std::size_t u) {
   units_[u]->start_scatter(reduction_);
   scattering_ = u;
   ++stats_.scatters;
-  tell(ShardEvent::gradients_posted, u);
+  notify(Event::gradients_posted, u);
 }
 
 void ShardEngine::finish_scatter() {
@@ -267,7 +267,7 @@ void ShardEngine::finish_scatter() {
   auto const u = *scattering_;
   scattering_.reset();
   units_[u]->finish_scatter();
-  tell(ShardEvent::gradients_summed, u);
+  notify(Event::gradients_summed, u);
 }
 
 void ShardEngine::scatter_rest() {
@@ -293,7 +293,7 @@ void ShardEngine::progress() {
   for (auto const& unit : units_) unit->progress();
 }
 
-void ShardEngine::tell(ShardEvent event, std::size_t u) const {
+void ShardEngine::notify(Event event, std::size_t u) const {
   if (options_.on_event) options_.on_event(event, units_[u]->name());
 }
 

@@ -52,10 +52,12 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   [[nodiscard]] std::vector<ShardedParameter*> parameters() const;
   /// The model's dtype of a tensor that is whole, which may be held in another one.
   [[nodiscard]] torch::ScalarType own_type(torch::Tensor const& whole) const;
-  [[nodiscard]] ShardStats stats() const;
+  [[nodiscard]] ShardedParameters::Stats stats() const;
   void reset_stats();
 
  private:
+  using Event = ShardedParametersOptions::Event;
+
   /// Calls of one unit.
   struct Calls {
     std::vector<Index> forwards;              ///< running; 0 without grad mode
@@ -88,7 +90,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   void settle();
   void compare(std::string const& what, std::size_t u);
   void progress();
-  void tell(ShardEvent event, std::size_t u) const;
+  void notify(Event event, std::size_t u) const;
   void cast(std::vector<torch::Tensor>& inputs) const;
   [[nodiscard]] std::size_t root() const noexcept { return units_.size() - 1; }
   [[nodiscard]] bool any_forward_open() const;
@@ -114,7 +116,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   std::optional<std::size_t> last_ended_;
   std::optional<std::size_t> last_backward_;
   std::optional<std::size_t> scattering_;
-  ShardStats stats_;
+  ShardedParameters::Stats stats_;
 };
 
 }  // namespace graticule::training::detail

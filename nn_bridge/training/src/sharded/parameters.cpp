@@ -163,14 +163,14 @@ void ShardedParameters::unwrap() { engine_->unwrap(); }
 
 void ShardedParameters::reset() { engine_->reset(); }
 
-ShardStats ShardedParameters::stats() const { return engine_->stats(); }
+ShardedParameters::Stats ShardedParameters::stats() const { return engine_->stats(); }
 
 void ShardedParameters::reset_stats() { engine_->reset_stats(); }
 
-std::vector<ShardUnitInfo> ShardedParameters::units() const {
-  std::vector<ShardUnitInfo> result;
+std::vector<ShardedParameters::UnitInfo> ShardedParameters::units() const {
+  std::vector<UnitInfo> result;
   for (auto const& unit : engine_->units()) {
-    auto& info = result.emplace_back(ShardUnitInfo{unit->name(), {}, unit->bytes()});
+    auto& info = result.emplace_back(UnitInfo{unit->name(), {}, unit->bytes()});
     for (auto const& parameter : unit->parameters()) info.parameters.push_back(parameter.name);
   }
   return result;

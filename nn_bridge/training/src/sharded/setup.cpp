@@ -38,7 +38,7 @@ void agree_on_values(torch::nn::Module const& model, nn::TeamRule const& shards,
   auto teams = options.replicas;
   teams.push_back(shards);
   auto tensors = nn::parameters_of(model);
-  for (auto& buffer : nn::buffers_of(model)) tensors.push_back(std::move(buffer));
+  for (auto& buffer : nn::detail::buffers_of(model)) tensors.push_back(std::move(buffer));
   for (auto const& rule : teams) nn::detail::require_replicas(rule.team, tensors);
   for (auto const& rule : teams) nn::detail::broadcast_replicas(rule.team, tensors);
 }
@@ -78,7 +78,7 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule 
     units_.push_back(std::make_unique<ShardUnit>(team_, group_ ? &*group_ : nullptr, unit.name, unit.parameters,
                                                  options_.precision.parameters));
   if (auto const& type = options_.precision.buffers)
-    for (auto const& [name, buffer] : nn::buffers_of(*model_)) {
+    for (auto const& [name, buffer] : nn::detail::buffers_of(*model_)) {
       auto held = buffer;
       if (!at::isFloatingType(held.scalar_type()) || held.scalar_type() == *type) continue;
       buffer_types_.emplace_back(held, held.scalar_type());
@@ -166,7 +166,7 @@ torch::ScalarType ShardEngine::own_type(torch::Tensor const& whole) const {
   return whole.scalar_type();
 }
 
-ShardStats ShardEngine::stats() const {
+ShardedParameters::Stats ShardEngine::stats() const {
   auto result = stats_;
   for (auto const& unit : units_) {
     if (unit->state() != ShardUnit::State::released) result.gathered_bytes += unit->bytes();

@@ -162,7 +162,7 @@ std::exception_ptr agreed_failure(std::vector<Comm> const& teams, std::exception
 Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& rules,
              DataParallelOptions const& options) {
   auto const parameters = nn::parameters_of(module);
-  auto const buffers = nn::buffers_of(module);
+  auto const buffers = nn::detail::buffers_of(module);
   std::vector<Comm> given;
   auto const default_rules = places_of(given, rules);
   Wrapped wrapped;

@@ -12,7 +12,7 @@ namespace {
 
 nn::NamedTensors tensors_of(torch::nn::Module const& model) {
   auto tensors = nn::parameters_of(model);
-  for (auto& buffer : nn::buffers_of(model)) tensors.push_back(std::move(buffer));
+  for (auto& buffer : nn::detail::buffers_of(model)) tensors.push_back(std::move(buffer));
   return tensors;
 }
 

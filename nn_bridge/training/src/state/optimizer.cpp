@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/detail/optimizer_state.hpp>
 #include <graticule/training/state/optimizer.hpp>
 
 #include "data_parallel/differences.hpp"
@@ -81,12 +82,6 @@ std::vector<std::string> lines_of(std::string const& text) {
 constexpr Index no_state = -1;
 
 template <class Kind>
-typename Kind::State const* state_of(torch::optim::Optimizer const& optimizer, torch::Tensor const& parameter) {
-  auto const found = optimizer.state().find(parameter.unsafeGetTensorImpl());
-  return found == optimizer.state().end() ? nullptr : static_cast<typename Kind::State const*>(found->second.get());
-}
-
-template <class Kind>
 void save_group(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, nn::NamedTensors const& group,
                 OptimizerTensors const& tensors, std::string const& prefix, std::size_t number) {
   auto const base = group_prefix(prefix, number);
@@ -100,7 +95,7 @@ void save_group(CheckpointWriter& writer, torch::optim::Optimizer const& optimiz
   });
   std::vector<Index> steps;
   for (auto const& [name, parameter] : group) {
-    auto const* state = state_of<Kind>(optimizer, parameter);
+    auto const* state = detail::state_of<typename Kind::State>(optimizer, parameter);
     Index& step = steps.emplace_back(state == nullptr ? no_state : 0);
     if (state == nullptr) continue;
     Kind::state(*state, [&](char const* part, auto const& value) {

@@ -109,8 +109,8 @@ void TrainingState::save(CheckpointWriter& writer) const {
 }
 
 void TrainingState::load(Checkpoint const& checkpoint) {
-  DataPosition const found{checkpoint.value<Index>("data/epoch"), checkpoint.value<Index>("data/batch"),
-                           std::bit_cast<std::uint64_t>(checkpoint.value<Index>("data/seed"))};
+  Position const found{checkpoint.value<Index>("data/epoch"), checkpoint.value<Index>("data/batch"),
+                       std::bit_cast<std::uint64_t>(checkpoint.value<Index>("data/seed"))};
   std::visit([&](auto* held) { load_model(comm_, checkpoint, *held); }, model_);
   for (auto const& [name, calls] : parts_) calls.load(checkpoint, name);
   load_random_state(comm_, checkpoint);

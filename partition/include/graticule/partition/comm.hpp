@@ -21,13 +21,6 @@ namespace detail {
 struct CommState;
 }
 
-/// A rank of a communicator that has given up, with its error text.
-struct PeerFailure {
-  int rank = 0;
-  Fault fault = Fault::program;
-  std::string text;
-};
-
 /// A private duplicate of a communicator that returns errors and knows the node of each rank.
 ///
 /// Copies share the duplicate; the last one frees it (collective; left alone when MPI is already finalised). The
@@ -37,6 +30,13 @@ struct PeerFailure {
 /// has given up (`announce_failure`) or ended. After such an error the ranks are in different calls: call `renew`.
 class Comm {
  public:
+  /// A rank of the communicator that has given up, with its error text.
+  struct Failure {
+    int rank = 0;
+    Fault fault = Fault::program;
+    std::string text;
+  };
+
   /// Duplicates `parent`. Collective. @throws `WrongState`, `MpiError`, and a usage error where
   ///         `GRATICULE_CHECK`, `GRATICULE_STALL_SECONDS` or `GRATICULE_STALL_LIMIT` has an invalid value
   explicit Comm(MPI_Comm parent);
@@ -88,7 +88,7 @@ class Comm {
   void wait(MPI_Request& request, char const* what = "for a message") const;
 
   /// A rank that has given up its calls on this communicator, or has ended; none without a failure. Does not block.
-  [[nodiscard]] std::optional<PeerFailure> failed_peer() const;
+  [[nodiscard]] std::optional<Failure> failed_peer() const;
   /// Makes the communicator usable again after an error that some ranks had in the middle of a call.
   ///
   /// Collective, independently of earlier calls: every rank calls it, whether it had the error or not. All copies get a

@@ -5,14 +5,11 @@
 #include <graticule/partition/cuts.hpp>
 
 #include <filesystem>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace graticule {
 
-/// Reads cuts from a text: one line per axis with the cells of each part, separated by commas or blanks.
+/// Reads cuts from a text file: one line per axis with the cells of each part, separated by commas or blanks.
 ///
 /// What follows a `#` is a comment; lines with nothing else do not count. Example:
 /// ```
@@ -20,13 +17,8 @@ namespace graticule {
 /// 55,65,65,56
 /// 240 240
 /// ```
-/// `name` identifies the text in messages. @throws `BadInput` (input) with the name and the line
-[[nodiscard]] std::vector<Cuts> parse_cuts(std::string_view text, std::string_view name);
-
-/// The same from a file that rank 0 reads. Collective. @throws `BadInput` (input) on all ranks
+/// Rank 0 reads the file. Collective. @throws on all ranks what `read_text` throws, or `BadInput` with the path and the
+/// line
 [[nodiscard]] std::vector<Cuts> read_cuts(Comm const& comm, std::filesystem::path const& path);
-
-/// The text that `parse_cuts` reads.
-[[nodiscard]] std::string cuts_text(std::span<Cuts const> cuts);
 
 }  // namespace graticule

@@ -17,10 +17,6 @@ namespace graticule {
 /// Example: 10 ranks, 4 per node: 0 0 0 0 1 1 1 1 2 2. @throws `BadProcessGrid` for a number below 1
 [[nodiscard]] std::vector<int> consecutive_nodes(int num_ranks, int ranks_per_node);
 
-/// Calls `visit(peer, bytes)` for every other place that the rank at `place` sends to. Places number the positions of
-/// the process grid in row-major order, independently of the rank there.
-using Traffic = std::function<void(int place, std::function<void(int peer, Index bytes)> const& visit)>;
-
 /// A process grid with an optimised order of ranks, and the saving.
 struct Placement {
   ProcessGrid grid;
@@ -34,11 +30,14 @@ struct Placement {
 /// and blocks, for grids and nodes of any size. The given order is kept unless another one is better. Deterministic.
 /// Example: 8 x 8 ranks, 4 per node, equal traffic to the four neighbors: blocks of 2 x 2 send 8 messages off each
 /// node, rows of 4 ranks send 10.
-/// @param extents of the process grid @param traffic between grid positions
+/// @param extents of the process grid
 /// @param node_of_rank node number of each rank, one per place (`BadProcessGrid`)
+/// @param traffic calls `visit(peer, bytes)` for every other place that the rank at `place` sends to; places number the
+///        positions of the process grid in row-major order, independently of the rank there
 /// Cost: exact up to 4096 ranks; beyond that, nodes at the edges, in the corners and in the centre represent the
 /// others.
-[[nodiscard]] Placement place_on_nodes(Indices const& extents, std::span<int const> node_of_rank,
-                                       Traffic const& traffic);
+[[nodiscard]] Placement place_on_nodes(
+    Indices const& extents, std::span<int const> node_of_rank,
+    std::function<void(int place, std::function<void(int peer, Index bytes)> const& visit)> const& traffic);
 
 }  // namespace graticule

@@ -68,10 +68,6 @@ class ProcessGrid {
 /// `4x2`, `4x2 (blocks of 2x2)`, `4x2 (reordered)`
 [[nodiscard]] std::string to_string(ProcessGrid const& grid);
 
-/// All factorizations of `number` into one factor per axis, each within `[least, most]`, in decreasing order of the
-/// first factors. Example: 4 on two axes: (4, 1), (2, 2), (1, 4).
-[[nodiscard]] std::vector<Indices> factorizations(Index number, Indices const& least, Indices const& most);
-
 /// Coordinates of cell `number` of a box of `extents`, counted in row-major order, and the reverse.
 [[nodiscard]] Indices coords_of(Index number, Indices const& extents) noexcept;
 /// The number of the cell at `coords`; inverse of `coords_of`.

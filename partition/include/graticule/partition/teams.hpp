@@ -10,12 +10,6 @@
 
 namespace graticule {
 
-/// One axis along which ranks form teams.
-struct TeamAxis {
-  std::string name;
-  int size = 0;  ///< ranks per team; 0 takes the remaining factor, on at most one axis
-};
-
 /// Divides the ranks of a communicator into teams along several axes: each rank is in one team of every axis.
 ///
 /// The last axis varies fastest: its teams are neighboring ranks of one node where node and team sizes allow it, so use
@@ -27,26 +21,27 @@ struct TeamAxis {
 /// part in every call of its plans.
 class Teams {
  public:
-  /// Collective. @throws `BadProcessGrid` when the product of the sizes is not the number of ranks, names repeat, sizes
-  /// are
-  ///         negative or more than one is 0; `ArgumentDisagreement` when ranks differ in their arguments
-  Teams(Comm const& comm, std::vector<TeamAxis> axes);
+  /// One axis along which ranks form teams.
+  struct Axis {
+    std::string name;
+    int size = 0;  ///< ranks per team; 0 takes the remaining factor, on at most one axis
+  };
+
+  /// Collective. @throws `BadProcessGrid` when the product of the sizes is not the number of ranks, names repeat, a
+  ///         size is negative or more than one is 0; `ArgumentDisagreement` when ranks differ in their arguments
+  Teams(Comm const& comm, std::vector<Axis> axes);
 
   /// All ranks, in the order that the teams need; its rank 0 is rank 0 of its team along every axis.
   [[nodiscard]] Comm const& world() const noexcept { return world_; }
   /// This rank's team along an axis; `team(name).rank()` is its rank there. @throws `UnknownName`
   [[nodiscard]] Comm const& team(std::string_view name) const;
   /// With sizes filled in, slowest first.
-  [[nodiscard]] std::span<TeamAxis const> axes() const noexcept { return axes_; }
+  [[nodiscard]] std::span<Axis const> axes() const noexcept { return axes_; }
 
  private:
-  std::vector<TeamAxis> axes_;
+  std::vector<Axis> axes_;
   Comm world_;
   std::vector<Comm> teams_;
 };
-
-/// Ranks sorted by node, with nodes and the ranks within them in increasing order.
-/// Example: nodes 0 1 0 1 give ranks 0 2 1 3.
-[[nodiscard]] std::vector<int> ranks_by_node(std::span<int const> node_of_rank);
 
 }  // namespace graticule

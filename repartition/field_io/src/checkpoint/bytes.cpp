@@ -31,7 +31,9 @@ class Out {
     number(value.index());
     std::visit(
         [&](auto const& held) {
-          if constexpr (requires { held.size(); })
+          if constexpr (std::is_same_v<decltype(held), std::vector<std::string> const&>)
+            list(held, [&](std::string const& text) { bytes(text); });
+          else if constexpr (requires { held.size(); })
             bytes(held);
           else
             number(std::bit_cast<Index>(held));
@@ -75,7 +77,9 @@ class In {
 
  private:
   void hold(auto& held) {
-    if constexpr (requires { held.size(); })
+    if constexpr (std::is_same_v<decltype(held), std::vector<std::string>&>)
+      list(held, [&](std::string& text) { bytes(text); });
+    else if constexpr (requires { held.size(); })
       bytes(held);
     else
       take(&held, sizeof held);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "structure.hpp"
 
+#include "hdf5/hyperslab.hpp"
 #include "hdf5/types.hpp"
 
 #include <fcntl.h>
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 namespace graticule::detail {
 
@@ -20,14 +20,7 @@ h5::Properties access_list() {
   h5::Properties access(h5::check(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
   h5::check(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");
-  H5AC_cache_config_t config{};
-  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
-  h5::check(H5Pget_mdc_config(access.get(), &config), "H5Pget_mdc_config");
-  config.evictions_enabled = false;
-  config.incr_mode = H5C_incr__off;
-  config.flash_incr_mode = H5C_flash_incr__off;
-  config.decr_mode = H5C_decr__off;
-  h5::check(H5Pset_mdc_config(access.get(), &config), "H5Pset_mdc_config");
+  h5::write_metadata_once(access);
   return access;
 }
 
@@ -39,8 +32,7 @@ h5::Properties untimed(hid_t kind) {
 }
 
 h5::Space dataspace(Indices const& extents) {
-  std::array<hsize_t, max_ndim> sizes{};
-  std::copy(extents.begin(), extents.end(), sizes.begin());
+  auto const sizes = sizes_of(extents);
   return h5::Space(
       h5::check(extents.size() == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(extents.size(), sizes.data(), nullptr),
                 "H5Screate_simple"));

@@ -55,6 +55,17 @@ Quiet::~Quiet() {
   H5Eset_auto2(H5E_DEFAULT, function_, data_);
 }
 
+void write_metadata_once(Properties const& access) {
+  H5AC_cache_config_t config{};
+  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  check(H5Pget_mdc_config(access.get(), &config), "H5Pget_mdc_config");
+  config.evictions_enabled = false;
+  config.incr_mode = H5C_incr__off;
+  config.flash_incr_mode = H5C_flash_incr__off;
+  config.decr_mode = H5C_decr__off;
+  check(H5Pset_mdc_config(access.get(), &config), "H5Pset_mdc_config");
+}
+
 hid_t native_type(ValueType type) {
   switch (type) {
     case ValueType::i8: return H5T_NATIVE_INT8;

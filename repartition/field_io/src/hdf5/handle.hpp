@@ -93,6 +93,12 @@ class Quiet {
   unsigned plugins_ = 0;
 };
 
+/// Metadata stays in memory until the file is flushed or closed. Otherwise HDF5 writes some of it early, at moments
+/// that depend on the calls between, and what has moved by then leaves old bytes behind: the file would differ from run
+/// to run.
+/// @param access an access list of files
+void write_metadata_once(Properties const& access);
+
 /// HDF5's type for a value in this machine's byte order. @pre a numeric type
 [[nodiscard]] hid_t native_type(ValueType type);
 

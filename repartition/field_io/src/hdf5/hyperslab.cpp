@@ -2,9 +2,14 @@
 #include "hyperslab.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace graticule::detail {
+
+Sizes sizes_of(Indices const& values) noexcept {
+  Sizes sizes{};
+  std::copy(values.begin(), values.end(), sizes.begin());
+  return sizes;
+}
 
 std::optional<Slab> slab_of(Box const* box) {
   if (box == nullptr) return {};
@@ -28,14 +33,6 @@ Indices counts_within(Slab const& slab, Indices const& extents) {
 }
 
 namespace {
-
-using Sizes = std::array<hsize_t, max_ndim>;
-
-Sizes sizes_of(Indices const& values) {
-  Sizes sizes{};
-  std::copy(values.begin(), values.end(), sizes.begin());
-  return sizes;
-}
 
 h5::Space block_of(int ndim, Sizes const& counts) {
   return h5::Space(

@@ -5,9 +5,14 @@
 
 #include "handle.hpp"
 
+#include <array>
 #include <optional>
 
 namespace graticule::detail {
+
+/// One number per axis as HDF5 takes them; 0 beyond the last axis.
+using Sizes = std::array<hsize_t, max_ndim>;
+[[nodiscard]] Sizes sizes_of(Indices const& values) noexcept;
 
 /// `counts[a]` cells of a dataset along axis `a`, `steps[a] > 0` cells apart, from `start[a]` on.
 struct Slab {

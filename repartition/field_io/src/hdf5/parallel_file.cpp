@@ -35,19 +35,6 @@ h5::Properties access_list(Comm const& comm) {
   return access;
 }
 
-/// Metadata stays in memory until the file is flushed. Otherwise HDF5 writes some of it early, at moments that depend
-/// on the calls between, and what has moved by then leaves old bytes behind: the file would differ from run to run.
-void write_metadata_once(h5::Properties const& access) {
-  H5AC_cache_config_t config{};
-  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
-  h5::check(H5Pget_mdc_config(access.get(), &config), "H5Pget_mdc_config");
-  config.evictions_enabled = false;
-  config.incr_mode = H5C_incr__off;
-  config.flash_incr_mode = H5C_flash_incr__off;
-  config.decr_mode = H5C_decr__off;
-  h5::check(H5Pset_mdc_config(access.get(), &config), "H5Pset_mdc_config");
-}
-
 }  // namespace
 
 ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
@@ -72,7 +59,7 @@ ParallelFile ParallelFile::open_to_write(Comm const& comm, std::filesystem::path
   ParallelFile result(comm, path);
   auto const access = access_list(comm);
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
-  write_metadata_once(access);
+  h5::write_metadata_once(access);
   result.file_ = h5::File(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.get()), "H5Fopen"));
   check_mpi(MPI_File_get_size(result.handle(), &result.reserved_), "MPI_File_get_size");
   return result;
@@ -83,7 +70,7 @@ ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const&
   auto const access = access_list(comm);
   // Readable by HDF5 1.8 and later; the oldest formats lack the order of creation that netCDF-4 relies on.
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
-  write_metadata_once(access);
+  h5::write_metadata_once(access);
   h5::Properties const creation(h5::check(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate"));
   constexpr unsigned ordered = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
   h5::check(H5Pset_link_creation_order(creation.get(), ordered), "H5Pset_link_creation_order");

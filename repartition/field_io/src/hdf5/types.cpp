@@ -75,12 +75,6 @@ struct Reclaim {
   ~Reclaim() { H5Dvlen_reclaim(type, space, H5P_DEFAULT, data); }
 };
 
-std::string joined(std::vector<std::string> const& texts) {
-  std::string result;
-  for (std::size_t i = 0; i < texts.size(); ++i) result += (i > 0 ? "\n" : "") + texts[i];
-  return result;
-}
-
 /// Bytes of the file that holds an object.
 hsize_t file_bytes(hid_t object) {
   File const file(check(H5Iget_file_id(object), "H5Iget_file_id"));
@@ -95,7 +89,8 @@ void require_smaller_than_file(hid_t attribute, std::string const& name, hsize_t
     throw Error("Hdf5Error", "attribute " + name + " of " + std::to_string(bytes) + " bytes is larger than the file");
 }
 
-std::string read_text(hid_t attribute, std::string const& name, hid_t type, hid_t space, std::size_t count) {
+std::vector<std::string> read_texts(hid_t attribute, std::string const& name, hid_t type, hid_t space,
+                                    std::size_t count) {
   std::vector<std::string> texts;
   if (check(H5Tis_variable_str(type), "H5Tis_variable_str") > 0) {
     Type const memory(check(H5Tcopy(type), "H5Tcopy"));
@@ -118,7 +113,7 @@ std::string read_text(hid_t attribute, std::string const& name, hid_t type, hid_
       texts.emplace_back(text.substr(0, text.find('\0')));
     }
   }
-  return joined(texts);
+  return texts;
 }
 
 std::optional<Attribute> read_open_attribute(hid_t attribute, std::string name) {
@@ -132,8 +127,11 @@ std::optional<Attribute> read_open_attribute(hid_t attribute, std::string name) 
   require_smaller_than_file(attribute, name, bytes);
   if (bytes > largest_attribute || hsize_t(count) > largest_attribute / 8) return {};
   switch (H5Tget_class(type.get())) {
-    case H5T_STRING:
-      return Attribute::of_text(name, read_text(attribute, name, type.get(), space.get(), std::size_t(count)));
+    case H5T_STRING: {
+      auto texts = read_texts(attribute, name, type.get(), space.get(), std::size_t(count));
+      if (texts.size() > 1) return Attribute{std::move(name), ValueType::text, std::move(texts)};
+      return Attribute::of_text(std::move(name), texts.empty() ? std::string() : std::move(texts.front()));
+    }
     case H5T_INTEGER: {
       auto const stored = stored_type(type.get());
       if (stored.type == ValueType::other) return {};
@@ -249,15 +247,29 @@ void write_attribute(hid_t object, Attribute const& attribute) {
     if (data != nullptr) check(H5Awrite(id.get(), type, data), "H5Awrite");
     check(id.close(), "H5Aclose");
   };
-  if (attribute.type == ValueType::text) {
-    auto const text = attribute.text();
-    Type const type(check(H5Tcopy(H5T_C_S1), "H5Tcopy"));
+  auto const text_type = [](std::string const& text, std::size_t size) {
+    Type type(check(H5Tcopy(H5T_C_S1), "H5Tcopy"));
     check(H5Tset_strpad(type.get(), H5T_STR_NULLTERM), "H5Tset_strpad");
     bool const is_ascii = std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
     check(H5Tset_cset(type.get(), is_ascii ? H5T_CSET_ASCII : H5T_CSET_UTF8), "H5Tset_cset");
+    check(H5Tset_size(type.get(), std::max<std::size_t>(size, 1)), "H5Tset_size");
+    return type;
+  };
+  if (auto const* several = std::get_if<std::vector<std::string>>(&attribute.value)) {
+    // Of equal length: HDF5 writes no strings of their own lengths in parallel. netCDF reads them as NC_STRING.
+    std::size_t longest = 0;
+    for (auto const& text : *several) longest = std::max(longest, text.size() + 1);
+    std::string bytes(longest * several->size(), '\0');
+    for (std::size_t i = 0; i < several->size(); ++i) (*several)[i].copy(bytes.data() + i * longest, longest);
+    hsize_t const count = several->size();
+    Space const space(check(H5Screate_simple(1, &count, nullptr), "H5Screate_simple"));
+    create(text_type(bytes, longest).get(), space.get(), bytes.data());
+    return;
+  }
+  if (attribute.type == ValueType::text) {
+    auto const text = attribute.text();
     Space const space(check(H5Screate(text.empty() ? H5S_NULL : H5S_SCALAR), "H5Screate"));
-    check(H5Tset_size(type.get(), std::max<std::size_t>(text.size(), 1)), "H5Tset_size");
-    create(type.get(), space.get(), text.empty() ? nullptr : text.data());
+    create(text_type(text, text.size()).get(), space.get(), text.empty() ? nullptr : text.data());
     return;
   }
   std::string const name = attribute.name;

@@ -399,7 +399,7 @@ class Listing {
     auto const id = h5::check(
         H5Pget_filter2(properties, i, &flags, &count, parameters.data(), name.size() - 1, name.data(), &config),
         "H5Pget_filter2");
-    Filter filter;
+    Variable::Filter filter;
     filter.id = int(id);
     filter.name = name.data();
     for (std::size_t k = 0; k < std::min(count, parameters.size()); ++k) filter.parameters.push_back(parameters[k]);

@@ -33,6 +33,7 @@ class Writer {
     if (auto const* integers = std::get_if<1>(&attribute.value)) list(*integers, [&](Index v) { number(v); });
     if (auto const* floats = std::get_if<2>(&attribute.value))
       list(*floats, [&](double v) { number(std::bit_cast<Index>(v)); });
+    if (auto const* several = std::get_if<3>(&attribute.value)) list(*several, [&](std::string const& v) { text(v); });
   }
   void indices(Indices const& values) {
     list(std::vector<Index>(values.begin(), values.end()), [&](Index v) { number(v); });
@@ -60,7 +61,8 @@ class Reader {
     switch (number()) {
       case 0: text(attribute.value.emplace<0>()); break;
       case 1: list(attribute.value.emplace<1>(), [&](Index& v) { v = number(); }); break;
-      default: list(attribute.value.emplace<2>(), [&](double& v) { v = std::bit_cast<double>(number()); }); break;
+      case 2: list(attribute.value.emplace<2>(), [&](double& v) { v = std::bit_cast<double>(number()); }); break;
+      default: list(attribute.value.emplace<3>(), [&](std::string& v) { text(v); }); break;
     }
   }
   void indices(Indices& values) {

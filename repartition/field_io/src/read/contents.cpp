@@ -42,8 +42,11 @@ Attribute Attribute::of_number(std::string name, double number, ValueType type) 
 }
 
 std::string Attribute::text() const {
-  auto const* found = std::get_if<std::string>(&value);
-  return found != nullptr ? *found : std::string{};
+  if (auto const* found = std::get_if<std::string>(&value)) return *found;
+  std::string joined;
+  if (auto const* several = std::get_if<std::vector<std::string>>(&value))
+    for (std::size_t i = 0; i < several->size(); ++i) joined += (i > 0 ? "\n" : "") + (*several)[i];
+  return joined;
 }
 
 std::vector<double> Attribute::numbers() const {
@@ -160,8 +163,8 @@ int find_axis(FileContents const& contents, Variable const& variable, Direction 
 
 }  // namespace
 
-HorizontalAxes horizontal_axes(FileContents const& contents, Variable const& variable) {
-  return {find_axis(contents, variable, latitude_direction), find_axis(contents, variable, longitude_direction)};
+HorizontalAxes FileContents::horizontal_axes(Variable const& variable) const {
+  return {find_axis(*this, variable, latitude_direction), find_axis(*this, variable, longitude_direction)};
 }
 
 }  // namespace graticule

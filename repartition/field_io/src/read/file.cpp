@@ -2,6 +2,7 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "agreed_variable.hpp"
 #include "catalogue.hpp"
 #include "hdf5/elements.hpp"
 #include "hdf5/handle.hpp"
@@ -91,12 +92,6 @@ struct FieldFile::State {
     return datasets.emplace(variable.name, h5::Object(id)).first->second.get();
   }
 
-  /// The variable that all ranks name: without one, all of them throw alike. Collective. @throws `ArgumentDisagreement`
-  [[nodiscard]] Variable const& agreed_variable(std::string_view name) const {
-    require_same(comm, "ArgumentDisagreement", Hash().add(name).value(), "variable " + std::string(name));
-    return contents.variable(name);
-  }
-
   static void check_box(Variable const& variable, Box const& box, std::size_t given, Index per_cell) {
     if (!box.empty() || box.ndim() != variable.ndim()) {
       auto const global = Box::from_extents(variable.extents);
@@ -151,7 +146,7 @@ struct FieldFile::State {
 
   template <class Value>
   void read(std::string_view name, Box const& box, std::span<Value> values) {
-    auto const& variable = agreed_variable(name);
+    auto const& variable = detail::agreed_variable(comm, contents, name);
     if (!variable.refusal.empty()) throw unreadable(variable);
     auto const unpacking = detail::unpacking_of(contents, variable);
     bool const in_place = detail::reads_in_place<Value>(unpacking);
@@ -171,7 +166,7 @@ struct FieldFile::State {
   }
 
   void read(std::string_view name, FileSelection const& selection, FieldView const& field) {
-    auto const& variable = agreed_variable(name);
+    auto const& variable = detail::agreed_variable(comm, contents, name);
     if (!variable.refusal.empty()) throw unreadable(variable);
     auto const unpacking = detail::unpacking_of(contents, variable);
     bool const same = detail::is_same(unpacking, field.dtype);
@@ -200,7 +195,7 @@ struct FieldFile::State {
   }
 
   void read_stored(std::string_view name, Box const& box, std::span<std::byte> bytes) {
-    auto const& variable = agreed_variable(name);
+    auto const& variable = detail::agreed_variable(comm, contents, name);
     auto const size = std::size_t(variable.value_bytes);
     if (size == 0) throw unreadable(variable);
     for_each_piece(
@@ -238,7 +233,7 @@ FieldFile::~FieldFile() = default;
 FileContents const& FieldFile::contents() const noexcept { return state_->contents; }
 
 HorizontalAxes FieldFile::horizontal_axes(std::string_view name) const {
-  return graticule::horizontal_axes(contents(), variable(name));
+  return contents().horizontal_axes(variable(name));
 }
 
 std::vector<double> FieldFile::coordinate(std::string_view dimension) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "packed_chunks.hpp"
 
-#include <graticule/field_io/unpacked_chunks.hpp>
+#include <graticule/field_io/file.hpp>
 #include <graticule/partition/cells.hpp>
 
 #ifdef GRATICULE_HAS_LIBDEFLATE
@@ -228,8 +228,7 @@ KeptChunks& kept_chunks() {
 /// The chunk's bytes as they were before the filters; `nullptr` when the file does not hold it.
 Bytes const* chunk_at(Variable const& variable, hid_t dataset, Indices const& first) {
   if (auto const* kept = kept_chunks().find(dataset, first)) return kept;
-  std::array<hsize_t, max_ndim> offset{};
-  std::copy(first.begin(), first.end(), offset.begin());
+  auto const offset = sizes_of(first);
   hsize_t size = 0;
   // HDF5 1.10 fails where a chunk was never written, later ones say 0.
   if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) < 0 || size == 0) return nullptr;
@@ -349,6 +348,6 @@ void read_packed(Variable const& variable, hid_t dataset, Slab const& slab, Indi
 
 namespace graticule {
 
-Index num_unpacked_chunks() noexcept { return detail::num_unpacked; }
+Index FieldFile::num_unpacked_chunks() noexcept { return detail::num_unpacked; }
 
 }  // namespace graticule

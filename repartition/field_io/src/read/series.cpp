@@ -2,6 +2,8 @@
 #include <graticule/field_io/series.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "agreed_variable.hpp"
+
 #include <glob.h>
 
 #include <algorithm>
@@ -250,14 +252,8 @@ struct FieldSeries::State {
                                       " differ in number, for " + to_string(variable));
   }
 
-  /// The variable that all ranks name. Collective. @throws `ArgumentDisagreement`
-  [[nodiscard]] Variable const& agreed_variable(std::string_view name) const {
-    require_same(comm, "ArgumentDisagreement", Hash().add(name).value(), "variable " + std::string(name));
-    return contents.variable(name);
-  }
-
   void read(std::string_view name, FileSelection const& selection, FieldView const& field) {
-    auto const& variable = agreed_variable(name);
+    auto const& variable = detail::agreed_variable(comm, contents, name);
     if (!has_axis(variable, dimension)) return file(0).read(name, selection, field);
     auto const axis = variable.axis(dimension);
     run_agreed(comm, [&] { check(variable, selection, field); });
@@ -273,7 +269,7 @@ struct FieldSeries::State {
 
   template <class Value>
   void read(std::string_view name, Box const& box, std::span<Value> values) {
-    auto const& variable = agreed_variable(name);
+    auto const& variable = detail::agreed_variable(comm, contents, name);
     run_agreed(comm, [&] {
       if (Index(values.size()) != box.num_cells())
         throw Error("ShapeMismatch", std::to_string(values.size()) + " values for the " +
@@ -296,7 +292,7 @@ std::vector<Index> const& FieldSeries::file_ends() const noexcept { return state
 FilterPlugins FieldSeries::plugins() const noexcept { return state_->options.file.plugins; }
 
 HorizontalAxes FieldSeries::horizontal_axes(std::string_view name) const {
-  return graticule::horizontal_axes(contents(), variable(name));
+  return contents().horizontal_axes(variable(name));
 }
 
 std::vector<double> FieldSeries::coordinate(std::string_view dimension) const {

@@ -38,7 +38,7 @@ Index FieldWriter::State::num_complete(FileContents const& contents, graticule::
 
 void FieldWriter::State::take_over(Variable const& variable, std::uint64_t address) {
   if (variable.value_bytes == 0 || variable.type == ValueType::f16) return unwritable.push_back(variable);
-  auto const spec = spec_of(variable);
+  auto const spec = VariableSpec::of(variable);
   Target target;
   target.dimensions = variable.dimensions;
   target.extents = variable.extents;
@@ -112,7 +112,7 @@ void FieldWriter::State::set_extent(Target& target) const {
   h5::Space const space(h5::check(H5Dget_space(target.dataset.get()), "H5Dget_space"));
   std::array<hsize_t, max_ndim> before{};
   h5::check(H5Sget_simple_extent_dims(space.get(), before.data(), nullptr), "H5Sget_simple_extent_dims");
-  h5::check(H5Dset_extent(target.dataset.get(), sizes(target.extents).data()), "H5Dset_extent");
+  h5::check(H5Dset_extent(target.dataset.get(), detail::sizes_of(target.extents).data()), "H5Dset_extent");
   Indices old;
   for (int axis = 0; axis < target.extents.size(); ++axis) old.push_back(Index(before[std::size_t(axis)]));
   detail::allocate_new_chunks(target.dataset, old, target.extents);
@@ -159,13 +159,13 @@ void FieldWriter::State::extend_bare_scales() const {
     auto const found = targets.find(grown.name);
     if (!grown.grew || (found != targets.end() && is_coordinate(grown.name, found->second))) continue;
     h5::Dataset const bare(h5::check(H5Dopen2(file->id(), grown.name.c_str(), H5P_DEFAULT), "H5Dopen2"));
-    h5::check(H5Dset_extent(bare.get(), sizes(Indices{grown.extent}).data()), "H5Dset_extent");
+    h5::check(H5Dset_extent(bare.get(), detail::sizes_of(Indices{grown.extent}).data()), "H5Dset_extent");
   }
 }
 
 void FieldWriter::State::shrink_back() noexcept {
   for (auto& [name, target] : targets)
-    if (target.has_grown()) (void)H5Dset_extent(target.dataset.get(), sizes(target.in_file).data());
+    if (target.has_grown()) (void)H5Dset_extent(target.dataset.get(), detail::sizes_of(target.in_file).data());
 }
 
 }  // namespace graticule

@@ -4,8 +4,8 @@
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/process_grid.hpp>
 
-#include <algorithm>
-#include <array>
+#include "hdf5/hyperslab.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,14 +13,6 @@
 namespace graticule::detail {
 
 namespace {
-
-using Sizes = std::array<hsize_t, max_ndim>;
-
-Sizes sizes_of(Indices const& values) {
-  Sizes sizes{};
-  std::copy(values.begin(), values.end(), sizes.begin());
-  return sizes;
-}
 
 /// As it lies in the file: what the filters made of it, and those that were left out.
 struct StoredChunk {

@@ -73,7 +73,6 @@ struct FieldWriter::State {
         FieldWriterOptions const& chosen);
   ~State();
   [[nodiscard]] bool writes() const noexcept { return !group || group->writes(); }
-  static std::array<hsize_t, max_ndim> sizes(Indices const& extents) noexcept;
 
   [[nodiscard]] std::size_t place_of(std::string_view name) const;
   [[nodiscard]] Dimension const& dimension(std::string_view name) const { return dimensions[place_of(name)]; }

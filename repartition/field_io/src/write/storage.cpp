@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "storage.hpp"
 
+#include "hdf5/hyperslab.hpp"
 #include "hdf5/types.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace graticule {
@@ -142,9 +142,7 @@ void set_storage(h5::Properties const& creation, VariableSpec const& spec, Indic
   if (has_filters && spec.chunk.size() == 0 && chunk.size() == 0)
     throw Error("BadOption", "variable " + spec.name + " is deflated or shuffled but has no chunks");
   if (chunk.size() > 0) {
-    std::array<hsize_t, max_ndim> sizes{};
-    std::copy(chunk.begin(), chunk.end(), sizes.begin());
-    h5::check(H5Pset_chunk(creation.get(), chunk.size(), sizes.data()), "H5Pset_chunk");
+    h5::check(H5Pset_chunk(creation.get(), chunk.size(), sizes_of(chunk).data()), "H5Pset_chunk");
     if (shuffles) h5::check(H5Pset_shuffle(creation.get()), "H5Pset_shuffle");
     if (spec.deflate > 0) h5::check(H5Pset_deflate(creation.get(), unsigned(spec.deflate)), "H5Pset_deflate");
     if (has_filters) return;
@@ -189,7 +187,7 @@ void write_attributes(hid_t dataset, VariableSpec const& spec) {
 
 }  // namespace detail
 
-VariableSpec spec_of(Variable const& variable) {
+VariableSpec VariableSpec::of(Variable const& variable) {
   if (variable.value_bytes == 0 || variable.type == ValueType::f16)
     throw Error(Fault::input, "UnreadableVariable",
                 "variable " + to_string(variable) + " cannot be copied: " +

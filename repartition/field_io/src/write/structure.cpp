@@ -11,12 +11,6 @@
 
 namespace graticule {
 
-std::array<hsize_t, max_ndim> FieldWriter::State::sizes(Indices const& extents) noexcept {
-  std::array<hsize_t, max_ndim> result{};
-  std::copy(extents.begin(), extents.end(), result.begin());
-  return result;
-}
-
 std::size_t FieldWriter::State::place_of(std::string_view name) const {
   auto const found = std::find_if(dimensions.begin(), dimensions.end(), [&](auto const& d) { return d.name == name; });
   if (found == dimensions.end()) throw Error("MissingVariable", "there is no dimension '" + std::string(name) + "'");

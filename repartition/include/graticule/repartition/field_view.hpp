@@ -34,8 +34,8 @@ enum class MemorySpace : std::uint8_t { host, device };
 /// one of its fields (`AliasedFields`): views may interleave, as channels of one array do, but not share an element.
 ///
 /// The box that a view covers along its grid axes depends on its use: the local box for a `HaloPlan`, the source box
-/// and the target box for a `RepartitionPlan`, the owned box and one cell per ring for a `AxisSumPlan`, the box that is
-/// read or written for a file. `part` makes one array serve all of them.
+/// and the target box for a `RepartitionPlan`, the owned box and one cell per ring for an `AxisSumPlan`, the box that
+/// is read or written for a file. `part` makes one array serve all of them.
 struct FieldView {
   void* data = nullptr;
   DType dtype = DType::f64;

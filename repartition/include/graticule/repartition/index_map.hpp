@@ -41,8 +41,4 @@ using IndexMap = std::function<std::vector<Piece>(Box const& needed)>;
 /// The part of `piece` that reads only cells of `source`. @pre `!piece.filled`
 [[nodiscard]] Piece restricted(Piece const& piece, Box const& source);
 
-/// Axis permutation without boundary: needed axis `a` reads source axis `permutation[a]` at the same coordinate.
-/// @throws `AxesMismatch`
-[[nodiscard]] IndexMap permutation_map(Indices const& permutation);
-
 }  // namespace graticule

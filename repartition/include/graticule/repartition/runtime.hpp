@@ -3,12 +3,6 @@
 
 namespace graticule {
 
-/// Options of `Runtime`.
-struct RuntimeOptions {
-  /// Number of threads of Kokkos' host space; 0 leaves the choice to Kokkos and its environment.
-  int num_threads = 0;
-};
-
 /// Starts MPI (`MPI_THREAD_SERIALIZED` or higher) and Kokkos unless the program has done so, and ends what it started.
 ///
 /// Create one in `main`, before the first `Comm`. Nothing is started or ended twice. An exception that unwinds through
@@ -17,9 +11,11 @@ struct RuntimeOptions {
 /// docs/mpi.md
 class Runtime {
  public:
+  /// @param argc, argv those of `main`; options of MPI and Kokkos are removed
+  /// @param num_threads of Kokkos' host space; 0 leaves the choice to Kokkos and its environment
   /// @throws `ThreadLevel` when MPI was started, or can only be started, below `MPI_THREAD_SERIALIZED` while several
   ///         threads may call it
-  Runtime(int& argc, char**& argv, RuntimeOptions options = {});
+  Runtime(int& argc, char**& argv, int num_threads = 0);
   ~Runtime();
   Runtime(Runtime const&) = delete;
   Runtime& operator=(Runtime const&) = delete;

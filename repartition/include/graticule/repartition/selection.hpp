@@ -27,9 +27,6 @@ struct Selection {
   friend bool operator==(Selection const&, Selection const&) = default;
 };
 
-/// The cells of `selection`, by their numbers `k`, that lie in `box`.
-[[nodiscard]] Box numbers_in(Selection const& selection, Box const& box);
-
 /// Text of a selection, for messages.
 [[nodiscard]] std::string to_string(Selection const& selection);
 

@@ -28,11 +28,12 @@ class TuningTable {
   /// Replaces the record of the same plan.
   void add(TuningRecord const& record);
 
-  /// @throws `BadInput` when it cannot be read or a line is not a record; the text states file and line
+  /// @throws what `read_text` throws; `BadInput` where a line is not a record, with file and line
   [[nodiscard]] static TuningTable load(std::string const& path);
   [[nodiscard]] static TuningTable parse(std::string const& text, std::string const& name);
   [[nodiscard]] std::string text() const;
-  /// Writes a temporary file next to `path`, then renames it. @throws `BadInput`
+  /// Writes a temporary file next to `path`, whose name contains host and process, then renames it. Local.
+  /// @throws `OutputError` when it cannot be written; an old file is then unchanged, and no temporary file remains
   void save(std::string const& path) const;
 
  private:
@@ -44,9 +45,8 @@ class TuningTable {
 /// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank
 /// counts.
 /// @pre no call of the plan is in flight on any rank
-/// @throws on all ranks `BadOption` for `num_calls < 1`, `ArgumentDisagreement` when the numbers differ between ranks,
-/// and
-///         what a call throws on any rank; the path is then unchanged
+/// @throws `BadOption` for `num_calls < 1`, `ArgumentDisagreement` when the numbers differ between ranks, and what a
+///         call throws on any rank: on all ranks alike; the path is then unchanged
 /// Cost: `2 * (num_calls + 2)` calls, as many barriers and three all-reduces each.
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls = 20);
 

@@ -17,14 +17,13 @@ namespace graticule::nn {
 struct TensorMemory {
   Index used_bytes = 0;  ///< by tensors that are alive
   Index kept_bytes = 0;  ///< for later ones
+
+  /// Of this process, at this moment. Cost: one lock.
+  [[nodiscard]] static TensorMemory now();
+  /// Returns the kept memory to the system, before a phase of the program that needs it otherwise. Later tensors are
+  /// mapped anew, and the most that they use at once is counted anew.
+  /// Cost: one system call per kept block.
+  static void release_kept();
 };
-
-/// Of this process, at this moment. Cost: one lock.
-[[nodiscard]] TensorMemory tensor_memory();
-
-/// Returns the kept memory to the system, before a phase of the program that needs it otherwise. Later tensors are
-/// mapped anew, and the most that they use at once is counted anew.
-/// Cost: one system call per kept block.
-void release_kept_memory();
 
 }  // namespace graticule::nn

@@ -16,8 +16,6 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
 /// In order of registration. A tensor that several modules share appears once, under its first name.
 [[nodiscard]] NamedTensors parameters_of(torch::nn::Module const& module);
-/// The buffers, likewise.
-[[nodiscard]] NamedTensors buffers_of(torch::nn::Module const& module);
 
 /// Checks that all tensors are bitwise equal on the ranks of a team. Collective. @throws `ReplicaMismatch` otherwise,
 /// on all ranks, with the first different tensor and two ranks. Cost: one all-reduce of 4 integers if equal

@@ -53,4 +53,8 @@ struct Norm {
 [[nodiscard]] torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torch::Tensor const& x,
                                       torch::Tensor const& weight, torch::Tensor const& bias);
 
+/// Sets running statistics to (1 - factor) * running + factor * found, computed in f64, without a gradient.
+/// @param found of the same sizes, f64
+void update_running(torch::Tensor const& running, torch::Tensor const& found, double factor);
+
 }  // namespace graticule::nn::detail

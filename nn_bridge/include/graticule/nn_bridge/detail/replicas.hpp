@@ -6,6 +6,9 @@
 
 namespace graticule::nn::detail {
 
+/// The buffers, as `parameters_of`.
+[[nodiscard]] NamedTensors buffers_of(torch::nn::Module const& module);
+
 /// Checks that the ranks of a team hold tensors of the same number, names, shapes and dtypes. Collective.
 /// @throws `ReplicaMismatch` otherwise, on all ranks, with two ranks and their tensors. Cost: one all-reduce of 4
 /// integers if equal

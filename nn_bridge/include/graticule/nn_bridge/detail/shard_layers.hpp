@@ -197,23 +197,32 @@ struct PaddedCounterpart {
 template <>
 struct Counterpart<torch::nn::UpsampleImpl> : PaddedCounterpart<ResizeImpl, ResizeOptions> {};
 template <>
-struct Counterpart<torch::nn::MaxPool1dImpl> : PaddedCounterpart<MaxPool1dImpl, MaxPool1dOptions> {};
+struct Counterpart<torch::nn::MaxPool1dImpl>
+    : PaddedCounterpart<MaxPool1dImpl, PoolOptions<torch::nn::MaxPool1dOptions>> {};
 template <>
-struct Counterpart<torch::nn::MaxPool2dImpl> : PaddedCounterpart<MaxPool2dImpl, MaxPool2dOptions> {};
+struct Counterpart<torch::nn::MaxPool2dImpl>
+    : PaddedCounterpart<MaxPool2dImpl, PoolOptions<torch::nn::MaxPool2dOptions>> {};
 template <>
-struct Counterpart<torch::nn::MaxPool3dImpl> : PaddedCounterpart<MaxPool3dImpl, MaxPool3dOptions> {};
+struct Counterpart<torch::nn::MaxPool3dImpl>
+    : PaddedCounterpart<MaxPool3dImpl, PoolOptions<torch::nn::MaxPool3dOptions>> {};
 template <>
-struct Counterpart<torch::nn::AvgPool1dImpl> : PaddedCounterpart<AvgPool1dImpl, AvgPool1dOptions> {};
+struct Counterpart<torch::nn::AvgPool1dImpl>
+    : PaddedCounterpart<AvgPool1dImpl, PoolOptions<torch::nn::AvgPool1dOptions>> {};
 template <>
-struct Counterpart<torch::nn::AvgPool2dImpl> : PaddedCounterpart<AvgPool2dImpl, AvgPool2dOptions> {};
+struct Counterpart<torch::nn::AvgPool2dImpl>
+    : PaddedCounterpart<AvgPool2dImpl, PoolOptions<torch::nn::AvgPool2dOptions>> {};
 template <>
-struct Counterpart<torch::nn::AvgPool3dImpl> : PaddedCounterpart<AvgPool3dImpl, AvgPool3dOptions> {};
+struct Counterpart<torch::nn::AvgPool3dImpl>
+    : PaddedCounterpart<AvgPool3dImpl, PoolOptions<torch::nn::AvgPool3dOptions>> {};
 template <>
-struct Counterpart<torch::nn::LPPool1dImpl> : PaddedCounterpart<LPPool1dImpl, LPPool1dOptions> {};
+struct Counterpart<torch::nn::LPPool1dImpl> : PaddedCounterpart<LPPool1dImpl, PoolOptions<torch::nn::LPPool1dOptions>> {
+};
 template <>
-struct Counterpart<torch::nn::LPPool2dImpl> : PaddedCounterpart<LPPool2dImpl, LPPool2dOptions> {};
+struct Counterpart<torch::nn::LPPool2dImpl> : PaddedCounterpart<LPPool2dImpl, PoolOptions<torch::nn::LPPool2dOptions>> {
+};
 template <>
-struct Counterpart<torch::nn::LPPool3dImpl> : PaddedCounterpart<LPPool3dImpl, LPPool3dOptions> {};
+struct Counterpart<torch::nn::LPPool3dImpl> : PaddedCounterpart<LPPool3dImpl, PoolOptions<torch::nn::LPPool3dOptions>> {
+};
 template <>
 struct Counterpart<torch::nn::AdaptiveAvgPool1dImpl> : PlainCounterpart<AdaptiveAvgPool1dImpl> {};
 template <>

@@ -22,7 +22,7 @@ using Tensors = std::vector<torch::Tensor>;
 /// their `.grad`, so the loss must be differentiated by `backward()`, not by `autograd::grad`, and only once. Requires
 /// the same call on all ranks of the domain.
 /// @param domain the ranks that share a sample @param segment the function to run @param inputs tensors of any shapes
-///        @return the result of `segment`
+/// @return the result of `segment`
 /// @throws `Unsupported` if the segment returns no tensor, and in a backward that builds a
 ///        graph, on all ranks alike
 [[nodiscard]] Tensors checkpoint(Domain const& domain, std::function<Tensors(Tensors const&)> const& segment,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/call/field_cuts.hpp>
 #include <graticule/nn_bridge/call/layer.hpp>
 #include <graticule/nn_bridge/model/random_options.hpp>
 #include <graticule/nn_bridge/stencil/conv.hpp>
@@ -116,6 +117,6 @@ struct Trial {
 [[nodiscard]] Trial try_sharded(std::function<torch::Tensor(torch::Tensor const&)> const& reference,
                                 std::function<torch::Tensor(torch::Tensor const&)> const& sharded,
                                 torch::Tensor const& x, Domain const& domain,
-                                std::optional<std::pair<Cuts, Cuts>> const& cuts = {});
+                                std::optional<FieldCuts> const& cuts = {});
 
 }  // namespace graticule::nn

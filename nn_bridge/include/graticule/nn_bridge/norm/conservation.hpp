@@ -23,7 +23,7 @@ class MeanState;
 struct MeanWeights {
   /// One weight per row of this rank's shard (see `area_weights`), or
   std::vector<double> rows = {};
-  /// one per row of the globe, of which each rank takes those of its rows. Empty: 1.
+  /// One per row of the globe, of which each rank takes those of its rows. Empty: 1.
   std::vector<double> global_rows = {};
   /// One weight per level of [batch, channels, levels, rows, columns]: the mean then includes the levels. Empty: each
   /// level has its own mean.
@@ -38,10 +38,9 @@ class GlobalMeanImpl : public detail::StatefulModule<GlobalMeanImpl, detail::Mea
   /// @param weights default: 1 @throws `BadOption`
   GlobalMeanImpl(Consumer consumer, Domain const& domain, MeanWeights weights = {});
 
-  /// Collective. @param x [..., rows, columns] @throws `ShapeMismatch`, `TooFewValues` where the
-  /// weights of all ranks sum to 0, `StructureDisagreement`, `CallDisagreement`, on all
-  /// ranks alike Cost: the agreement, and one all-reduce of one number per mean; for `distinct` another one in the
-  /// backward
+  /// Collective. @param x [..., rows, columns] @throws `ShapeMismatch`, `TooFewValues` where the weights of all ranks
+  /// sum to 0, `StructureDisagreement`, `CallDisagreement`, on all ranks alike Cost: the agreement, and one all-reduce
+  /// of one number per mean; for `distinct` another one in the backward.
   torch::Tensor forward(torch::Tensor const& x);
 
  private:

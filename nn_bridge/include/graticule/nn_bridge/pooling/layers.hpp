@@ -106,33 +106,24 @@ class AdaptiveMaxPoolImpl
   std::tuple<torch::Tensor, torch::Tensor> forward_with_indices(torch::Tensor const& x);
 };
 
-using MaxPool1dOptions = PoolOptions<torch::nn::MaxPool1dOptions>;
 using MaxPool1dImpl = MaxPoolImpl<1>;
 TORCH_MODULE(MaxPool1d);
-using MaxPool2dOptions = PoolOptions<torch::nn::MaxPool2dOptions>;
 using MaxPool2dImpl = MaxPoolImpl<2>;
 TORCH_MODULE(MaxPool2d);
-using MaxPool3dOptions = PoolOptions<torch::nn::MaxPool3dOptions>;
 using MaxPool3dImpl = MaxPoolImpl<3>;
 TORCH_MODULE(MaxPool3d);
 
-using AvgPool1dOptions = PoolOptions<torch::nn::AvgPool1dOptions>;
 using AvgPool1dImpl = AvgPoolImpl<1>;
 TORCH_MODULE(AvgPool1d);
-using AvgPool2dOptions = PoolOptions<torch::nn::AvgPool2dOptions>;
 using AvgPool2dImpl = AvgPoolImpl<2>;
 TORCH_MODULE(AvgPool2d);
-using AvgPool3dOptions = PoolOptions<torch::nn::AvgPool3dOptions>;
 using AvgPool3dImpl = AvgPoolImpl<3>;
 TORCH_MODULE(AvgPool3d);
 
-using LPPool1dOptions = PoolOptions<torch::nn::LPPool1dOptions>;
 using LPPool1dImpl = LPPoolImpl<1>;
 TORCH_MODULE(LPPool1d);
-using LPPool2dOptions = PoolOptions<torch::nn::LPPool2dOptions>;
 using LPPool2dImpl = LPPoolImpl<2>;
 TORCH_MODULE(LPPool2d);
-using LPPool3dOptions = PoolOptions<torch::nn::LPPool3dOptions>;
 using LPPool3dImpl = LPPoolImpl<3>;
 TORCH_MODULE(LPPool3d);
 

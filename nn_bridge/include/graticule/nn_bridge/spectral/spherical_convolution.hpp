@@ -17,14 +17,14 @@ namespace detail {
 struct SphericalConvolutionSetUp;
 }
 
-/// The grid of a whole field.
-struct LatitudeLongitudeGrid {
-  LatitudeRule rows;
-  Index num_columns = 0;
-};
-
 /// Options of `SphericalConvolution`.
 struct SphericalConvolutionOptions {
+  /// The grid of a whole field.
+  struct Grid {
+    LatitudeRule rows;
+    Index num_columns = 0;
+  };
+
   std::int64_t in_channels = 0;
   std::int64_t out_channels = 0;
   LatitudeRule rows;  ///< of the whole input
@@ -33,7 +33,7 @@ struct SphericalConvolutionOptions {
   Index num_orders = 0;
   bool bias = false;
   /// The output grid; default: the input's. Its cuts are proportional to the input's, rounded.
-  std::optional<LatitudeLongitudeGrid> out = {};
+  std::optional<Grid> out = {};
 };
 
 /// Convolution on the sphere, as in spherical Fourier neural operators: each input channel is convolved with a kernel

@@ -5,7 +5,6 @@
 
 namespace graticule::nn {
 
-using Conv1dOptions = ConvOptions<1>;
 using Conv1dImpl = ConvImpl<1>;
 /// LibTorch's `Conv1d` on shards; see `ConvImpl`.
 TORCH_MODULE(Conv1d);

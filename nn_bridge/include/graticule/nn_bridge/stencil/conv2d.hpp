@@ -5,7 +5,6 @@
 
 namespace graticule::nn {
 
-using Conv2dOptions = ConvOptions<2>;
 using Conv2dImpl = ConvImpl<2>;
 /// LibTorch's `Conv2d` on shards; see `ConvImpl`.
 TORCH_MODULE(Conv2d);

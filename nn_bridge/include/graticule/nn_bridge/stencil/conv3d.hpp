@@ -5,7 +5,6 @@
 
 namespace graticule::nn {
 
-using Conv3dOptions = ConvOptions<3>;
 using Conv3dImpl = ConvImpl<3>;
 /// LibTorch's `Conv3d` on shards; see `ConvImpl`.
 TORCH_MODULE(Conv3d);

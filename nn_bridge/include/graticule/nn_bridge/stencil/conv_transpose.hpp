@@ -71,9 +71,6 @@ extern template class ConvTransposeImpl<1>;
 extern template class ConvTransposeImpl<2>;
 extern template class ConvTransposeImpl<3>;
 
-using ConvTranspose1dOptions = ConvTransposeOptions<1>;
-using ConvTranspose2dOptions = ConvTransposeOptions<2>;
-using ConvTranspose3dOptions = ConvTransposeOptions<3>;
 using ConvTranspose1dImpl = ConvTransposeImpl<1>;
 using ConvTranspose2dImpl = ConvTransposeImpl<2>;
 using ConvTranspose3dImpl = ConvTransposeImpl<3>;

@@ -90,9 +90,6 @@ extern template class TrimImpl<1>;
 extern template class TrimImpl<2>;
 extern template class TrimImpl<3>;
 
-using Pad1dOptions = PadOptions<1>;
-using Pad2dOptions = PadOptions<2>;
-using Pad3dOptions = PadOptions<3>;
 using Pad1dImpl = PadImpl<1>;
 using Pad2dImpl = PadImpl<2>;
 using Pad3dImpl = PadImpl<3>;

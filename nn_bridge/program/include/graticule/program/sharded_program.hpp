@@ -109,7 +109,7 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   std::vector<nn::Repartition> to_bands_;   ///< per input; null for one that is no field
   std::vector<nn::Repartition> to_blocks_;  ///< per output
   std::int64_t field_axis_ = -2;
-  std::size_t first_field_ = 0;  ///< the input that tells the cut
+  std::size_t first_field_ = 0;  ///< the input whose cuts are those of all fields
   std::shared_ptr<Calls> calls_;
   std::shared_ptr<SetUp const> latest_;
 };

@@ -5,6 +5,8 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/stall.hpp>
 
+#include <mpi.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -89,6 +91,15 @@ void set_wait_context(std::string (*text)()) noexcept;
 /// that peers wait for although this rank does not. Several calls with one owner count as one.
 void work_while_waiting(void const* owner, std::function<bool()> work);
 void forget_work(void const* owner) noexcept;
+
+/// Tests a request without blocking. A request that has ended becomes `MPI_REQUEST_NULL`, which has ended as well.
+/// @throws `MpiError`
+[[nodiscard]] inline bool has_ended(MPI_Request& request) {
+  if (request == MPI_REQUEST_NULL) return true;
+  int ended = 0;
+  check_mpi(MPI_Test(&request, &ended, MPI_STATUS_IGNORE), "MPI_Test");
+  return ended != 0;
+}
 
 /// Keeps memory that MPI may still write to, or a peer may still read, until the process ends.
 template <class Memory>

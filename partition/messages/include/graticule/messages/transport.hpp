@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace graticule::messages {
 
@@ -14,11 +13,8 @@ enum class Transport : std::uint8_t {
   node_shared,     ///< memory mapped by both ranks of a node: one copy less, no MPI call
 };
 
-/// Text of a transport, for messages and logs.
+/// `auto`, `p2p` or `node`.
 [[nodiscard]] std::string to_string(Transport transport);
-
-/// `auto`, `p2p` or `node`. @throws `BadOption`
-[[nodiscard]] Transport transport_from(std::string_view name);
 
 /// The value of the environment variable `GRATICULE_TRANSPORT`; `automatic` where it is not set. @throws `BadOption`
 [[nodiscard]] Transport transport_from_environment();

@@ -148,12 +148,6 @@ struct CheckpointOptions {
   Index piece_bytes = Index(64) << 20;  ///< maximum bytes that one rank packs, moves or checks at a time
 };
 
-/// A checkpoint that was skipped, with the reason.
-struct SkippedCheckpoint {
-  std::filesystem::path path;
-  std::string reason;
-};
-
 /// The checkpoints of a run in one folder. If the program is killed at any moment, the last committed one remains
 /// intact.
 ///
@@ -167,6 +161,12 @@ struct SkippedCheckpoint {
 ///     if (auto const found = store.newest()) found->read("z", layout_of_6, field_view(z.data(), {3, rows, 480}, 2));
 class CheckpointStore {
  public:
+  /// A checkpoint that was skipped, with the reason.
+  struct Skipped {
+    std::filesystem::path path;
+    std::string reason;
+  };
+
   /// Does not access the disk. Collective. @throws `BadOption`, `ArgumentDisagreement`
   CheckpointStore(Comm const& comm, std::filesystem::path const& folder, CheckpointOptions const& options = {});
 
@@ -181,7 +181,7 @@ class CheckpointStore {
   /// Cost: reads the checkpoint once.
   [[nodiscard]] std::optional<Checkpoint> newest();
   /// Files that the last `newest` skipped.
-  [[nodiscard]] std::vector<SkippedCheckpoint> const& skipped() const noexcept { return skipped_; }
+  [[nodiscard]] std::vector<Skipped> const& skipped() const noexcept { return skipped_; }
   /// Complete checkpoints by name, newest first; no file is opened. Collective.
   [[nodiscard]] std::vector<std::filesystem::path> files() const;
 
@@ -189,7 +189,7 @@ class CheckpointStore {
   Comm comm_;
   std::filesystem::path folder_;
   CheckpointOptions options_;
-  std::vector<SkippedCheckpoint> skipped_;
+  std::vector<Skipped> skipped_;
 };
 
 }  // namespace graticule

@@ -20,15 +20,16 @@ enum class ValueType { i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64, text
 /// Bytes of one value; 0 for `text` and `other`.
 [[nodiscard]] int size_in_bytes(ValueType type) noexcept;
 
-/// A named value of a variable or of the file, such as `units`. Several strings are joined by newlines.
+/// A named value of a variable or of the file, such as `units`: a text, integers, floating-point numbers or several
+/// texts.
 struct Attribute {
   std::string name;
   ValueType type = ValueType::text;
-  std::variant<std::string, std::vector<Index>, std::vector<double>> value;
+  std::variant<std::string, std::vector<Index>, std::vector<double>, std::vector<std::string>> value;
 
   [[nodiscard]] static Attribute of_text(std::string name, std::string text);
   [[nodiscard]] static Attribute of_number(std::string name, double number, ValueType type = ValueType::f64);
-  /// The text, or nothing for a number.
+  /// The text, several ones joined by newlines; nothing for a number.
   [[nodiscard]] std::string text() const;
   /// The numbers as double; none for a text.
   [[nodiscard]] std::vector<double> numbers() const;
@@ -45,18 +46,18 @@ struct Dimension {
   friend bool operator==(Dimension const&, Dimension const&) = default;
 };
 
-/// One step of the filter pipeline of a chunk.
-struct Filter {
-  int id = 0;
-  std::string name;
-  std::vector<Index> parameters;
-  bool available = false;  ///< this program can decode it
-
-  friend bool operator==(Filter const&, Filter const&) = default;
-};
-
 /// A variable as stored in the file.
 struct Variable {
+  /// One step of the filter pipeline of a chunk.
+  struct Filter {
+    int id = 0;
+    std::string name;
+    std::vector<Index> parameters;
+    bool available = false;  ///< this program can decode it
+
+    friend bool operator==(Filter const&, Filter const&) = default;
+  };
+
   std::string name;                     ///< with the groups before it, such as `forecast/z`
   std::vector<std::string> dimensions;  ///< one name per axis; empty where the file has none
   Indices extents;
@@ -89,6 +90,14 @@ struct Variable {
 /// `z(month=2, level=3, latitude=241, longitude=480)`
 [[nodiscard]] std::string to_string(Variable const& variable);
 
+/// Axes of a variable that run along the meridians and along the parallels.
+struct HorizontalAxes {
+  int latitude = -1;
+  int longitude = -1;
+
+  friend bool operator==(HorizontalAxes const&, HorizontalAxes const&) = default;
+};
+
 /// Contents of a file in creation order, without field data.
 struct FileContents {
   std::filesystem::path path;
@@ -102,20 +111,12 @@ struct FileContents {
   [[nodiscard]] Variable const& variable(std::string_view name) const;
   /// The one-axis variable of that dimension's own name, `nullptr` when there is none.
   [[nodiscard]] Variable const* coordinate(std::string_view dimension) const noexcept;
+  /// Finds the latitude and longitude axes of a variable of these contents by the coordinate's `standard_name`, then by
+  /// its `units` (`degrees_north`, `degrees_east` and their CF spellings), then by the dimension's name (`lat`,
+  /// `latitude`, `grid_yt`, ...).
+  /// @throws `MissingVariable` (input) when there is none or more than one, and for curvilinear grids
+  [[nodiscard]] HorizontalAxes horizontal_axes(Variable const& variable) const;
 };
-
-/// Axes of a variable that run along the meridians and along the parallels.
-struct HorizontalAxes {
-  int latitude = -1;
-  int longitude = -1;
-
-  friend bool operator==(HorizontalAxes const&, HorizontalAxes const&) = default;
-};
-
-/// Finds the latitude and longitude axes by the coordinate's `standard_name`, then by its `units` (`degrees_north`,
-/// `degrees_east` and their CF spellings), then by the dimension's name (`lat`, `latitude`, `grid_yt`, ...).
-/// @throws `MissingVariable` (input) when there is none or more than one, and for curvilinear grids
-[[nodiscard]] HorizontalAxes horizontal_axes(FileContents const& contents, Variable const& variable);
 
 /// Whether filters that HDF5 would load from shared objects may run. Anyone who can write to the plugin folder can
 /// make a program run their code, so the default is no. Chunks behind them, and behind HDF5's own szip, nbit and

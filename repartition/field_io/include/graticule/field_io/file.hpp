@@ -57,7 +57,7 @@ class FieldFile {
   [[nodiscard]] FileContents const& contents() const noexcept;
   /// @throws `MissingVariable` (input)
   [[nodiscard]] Variable const& variable(std::string_view name) const { return contents().variable(name); }
-  /// Latitude and longitude axes of a variable. @throws as the free function, `MissingVariable`
+  /// Latitude and longitude axes of a variable. @throws as `FileContents::horizontal_axes` and `variable`
   [[nodiscard]] HorizontalAxes horizontal_axes(std::string_view name) const;
   /// All values of the coordinate variable of a dimension, on every rank, NaN where missing. Collective.
   /// @throws `MissingVariable` (input) when the dimension has none
@@ -91,6 +91,9 @@ class FieldFile {
   /// @pre `bytes` holds `variable(name).value_bytes` per cell of `box`
   /// Cost: as `read`, without a staging buffer
   void read_stored(std::string_view name, Box const& box, std::span<std::byte> bytes) const;
+
+  /// Number of chunks that this process has inflated, unshuffled or checked so far, in all files. Local.
+  [[nodiscard]] static Index num_unpacked_chunks() noexcept;
 
  private:
   struct State;

@@ -39,14 +39,14 @@ struct VariableSpec {
   std::optional<double> fill = {};           ///< stored value of missing cells (NaN in memory), written as `_FillValue`
   /// May contain `scale_factor`, `add_offset` and `_FillValue` themselves, instead of `packing` and `fill`.
   std::vector<Attribute> attributes = {};
-};
 
-/// The definition of a variable for a copy: type, dimensions, chunks, deflate, shuffle and all attributes. With values
-/// from `read_stored` to `write_stored`, the copy is bitwise identical. Other filters are left out. A variable with
-/// fewer records than its unlimited dimension gets netCDF's default `_FillValue` unless it has one, so that its missing
-/// cells stay missing.
-/// @throws `UnreadableVariable` (input) when `read_stored` cannot read it or the writer does not support its type
-[[nodiscard]] VariableSpec spec_of(Variable const& variable);
+  /// The definition of a variable for a copy: type, dimensions, chunks, deflate, shuffle and all attributes. With
+  /// values from `read_stored` to `write_stored`, the copy is bitwise identical. Other filters are left out. A variable
+  /// with fewer records than its unlimited dimension gets netCDF's default `_FillValue` unless it has one, so that its
+  /// missing cells stay missing.
+  /// @throws `UnreadableVariable` (input) when `read_stored` cannot read it or the writer does not support its type
+  [[nodiscard]] static VariableSpec of(Variable const& variable);
+};
 
 /// Options of `FieldWriter`.
 struct FieldWriterOptions {

@@ -68,8 +68,8 @@ struct Plan {
   std::int64_t messages = 0;              ///< received in a forward pass, sum over nodes of the most of a rank
 };
 
-/// Which of the tensors that the network takes tells how its fields are cut: the first with at least three axes, or
-/// with two if none has more.
+/// The input of the network whose cuts are those of all its fields: the first with at least three axes, or with two if
+/// none has more.
 [[nodiscard]] std::optional<std::size_t> first_field(ExportedGraph const& program);
 /// Whether the caller cuts an input or output of so many axes: at least two, and as many as the first field has, one
 /// less or one more. Others are whole on every rank.

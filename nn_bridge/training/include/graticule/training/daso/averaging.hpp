@@ -50,15 +50,6 @@ struct DasoOptions {
   std::vector<nn::TeamRule> gradient_rules = {};
 };
 
-/// Since construction, of this rank.
-struct DasoStats {
-  Index num_sent = 0;      ///< messages
-  Index num_pieces = 0;    ///< of these messages
-  Index bytes_sent = 0;    ///< between nodes
-  Index num_merged = 0;    ///< messages merged after a delay
-  Index num_replaced = 0;  ///< messages waited for immediately
-};
-
 /// Distributed, asynchronous and selective optimization: data parallelism that averages gradients within nodes, and
 /// parameters between nodes from time to time and without waiting (see `DasoSchedule`).
 ///
@@ -78,6 +69,15 @@ struct DasoStats {
 /// Cost: a message of n elements over P nodes sends 2 n (P - 1) / P elements per rank of the group.
 class Daso {
  public:
+  /// Traffic of this rank since construction.
+  struct Stats {
+    Index num_sent = 0;      ///< messages
+    Index num_pieces = 0;    ///< of these messages
+    Index bytes_sent = 0;    ///< between nodes
+    Index num_merged = 0;    ///< messages merged after a delay
+    Index num_replaced = 0;  ///< messages waited for immediately
+  };
+
   /// Copies parameters and buffers of rank 0 to the others.
   /// @throws `ReplicaMismatch`, `ArgumentDisagreement` for options that differ, `NoParameters`, `BadOption`,
   ///         `BadProcessGrid`, `Unsupported` for unknown moments and for LBFGS, `WrongState`; on all ranks
@@ -112,7 +112,7 @@ class Daso {
   void load_state(Values const& values);
 
   [[nodiscard]] DasoSchedule const& schedule() const noexcept;
-  [[nodiscard]] DasoStats stats() const noexcept;
+  [[nodiscard]] Stats stats() const noexcept;
 
  private:
   struct State;

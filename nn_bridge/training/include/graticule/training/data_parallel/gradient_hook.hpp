@@ -24,17 +24,14 @@ struct GradientBucket {
   std::vector<torch::Tensor> gradients;  ///< views of `values`, by parameter; zeros where this rank has no gradient
 };
 
-/// Polled until it returns true: `values` then holds the result for all ranks. It does not block.
-using GradientFuture = std::function<bool()>;
-
 /// A gradient communication hook: starts the reduction of a bucket, instead of the sum or mean of the rules.
 ///
 /// Called on all ranks of the team for the same buckets in the same order, while the backward runs, also where a rank
-/// has no gradient. For a mean, the hook itself divides. Its pending operations belong to it until its future returns
-/// true.
+/// has no gradient. For a mean, the hook itself divides. It returns a function that does not block, and that is polled
+/// until it returns true: `values` then holds the result for all ranks. Until then its operations belong to the hook.
 /// Example, the sum of the rules by MPI:
 ///
-///     [](training::GradientBucket const& bucket) -> training::GradientFuture {
+///     [](training::GradientBucket const& bucket) -> std::function<bool()> {
 ///       MPI_Request request;
 ///       MPI_Iallreduce(MPI_IN_PLACE, bucket.values.data_ptr(), int(bucket.values.numel()), MPI_FLOAT, MPI_SUM,
 ///                      bucket.team.handle(), &request);
@@ -44,6 +41,6 @@ using GradientFuture = std::function<bool()>;
 ///         return done != 0;
 ///       };
 ///     }
-using GradientHook = std::function<GradientFuture(GradientBucket const&)>;
+using GradientHook = std::function<std::function<bool()>(GradientBucket const&)>;
 
 }  // namespace graticule::training

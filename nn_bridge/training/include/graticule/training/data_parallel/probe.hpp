@@ -12,8 +12,8 @@ namespace graticule::training {
 /// A parameter whose reduced gradient differs from that of the loss.
 struct WrongRule {
   std::string parameter;
-  double factor =
-      1;  ///< reduced gradient divided by the true one: a team's size or its inverse where sum and mean are confused
+  /// Reduced gradient divided by the true one: a team's size or its inverse where sum and mean are confused.
+  double factor = 1;
 };
 
 /// Options of `find_wrong_rules`.

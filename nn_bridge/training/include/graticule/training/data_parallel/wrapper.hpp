@@ -59,28 +59,6 @@ struct DataParallelOptions {
   GradientHook hook = {};
 };
 
-/// One event, in order. `index` is a parameter's position in the module, or a bucket's number.
-struct ReductionEvent {
-  /// Kind of event; the comment says what `index` refers to.
-  enum class Kind : std::uint8_t {
-    gradient_ready,  ///< of a parameter
-    bucket_posted,
-    last_gradient,  ///< the backward has no more
-    bucket_waited,  ///< its gradients are complete
-    updated,        ///< a parameter, by the optimizer, with `late`
-  };
-  Kind kind;
-  std::size_t index;
-};
-
-/// Traffic from this rank to a team, by MPI or through the shared memory of the node.
-struct TeamTraffic {
-  int num_ranks = 1;
-  Index collectives = 0;
-  Index messages = 0;
-  Index bytes = 0;  ///< of messages and of buffers passed to collectives: an all-reduce moves up to twice as many
-};
-
 /// Trains replicas of a module on the ranks of teams: gradients are reduced by rules while the backward runs.
 ///
 /// Each parameter has a list of {team, sum | mean}, applied one after the other. For a model whose domain is divided
@@ -97,6 +75,28 @@ struct TeamTraffic {
 /// makes one reduction of all.
 class DataParallel {
  public:
+  /// Traffic from this rank to a team, by MPI or through the shared memory of the node.
+  struct Traffic {
+    int num_ranks = 1;
+    Index collectives = 0;
+    Index messages = 0;
+    Index bytes = 0;  ///< of messages and of buffers passed to collectives: an all-reduce moves up to twice as many
+  };
+
+  /// One event, in order. `index` is a parameter's position in the module, or a bucket's number.
+  struct Event {
+    /// Kind of event; the comment says what `index` refers to.
+    enum class Kind : std::uint8_t {
+      gradient_ready,  ///< of a parameter
+      bucket_posted,
+      last_gradient,  ///< the backward has no more
+      bucket_waited,  ///< its gradients are complete
+      updated,        ///< a parameter, by the optimizer, with `late`
+    };
+    Kind kind;
+    std::size_t index;
+  };
+
   /// Checks that the replicas match, then copies parameters and buffers of each team's first rank to the others; random
   /// states are unchanged. Collective over all teams.
   /// @param module must outlive this object @param rules applied in order to each gradient @param options see
@@ -163,11 +163,11 @@ class DataParallel {
   /// Reason why `late` is not possible; otherwise empty.
   [[nodiscard]] std::string const& fallback() const noexcept;
   /// Traffic of the last iteration, by team in the order of the rules.
-  [[nodiscard]] std::vector<TeamTraffic> const& traffic() const;
+  [[nodiscard]] std::vector<Traffic> const& traffic() const;
   /// Names of the parameters in each current bucket.
   [[nodiscard]] std::vector<std::vector<std::string>> buckets() const;
   /// Events since the last call.
-  [[nodiscard]] std::vector<ReductionEvent> events();
+  [[nodiscard]] std::vector<Event> events();
 
   /// State that `low_rank` keeps of this rank's gradients, for `load_low_rank_state` on the same rank; it differs
   /// between replicas.

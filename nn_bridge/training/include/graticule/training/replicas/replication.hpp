@@ -75,9 +75,6 @@ std::vector<std::shared_ptr<ReplicaContext>> replicate(torch::nn::Module& module
 /// The same for copies in one process, the first of which is the master. @throws `ReplicaMismatch`, `BadOption`
 std::vector<std::shared_ptr<ReplicaContext>> replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies);
 
-/// Result of `patch_replication`.
-enum class Patched : std::uint8_t { now, already };
-
 namespace detail {
 
 /// Callback that `patch_replication` installs in a wrapper: calls the previous callback, then `replicate`.
@@ -100,14 +97,15 @@ concept ReplicatingWrapper = requires(Wrapper& wrapper) {
 };
 
 /// Gives an existing wrapper the behaviour of `replicate`. A second call changes nothing and prints a line on stderr.
+/// @return whether this call has changed the wrapper
 template <ReplicatingWrapper Wrapper>
-Patched patch_replication(Wrapper& wrapper) {
+bool patch_replication(Wrapper& wrapper) {
   if (wrapper.after_replication.template target<detail::PatchedReplication>() != nullptr) {
     std::cerr << "graticule: the wrapper has its replication callbacks already\n";
-    return Patched::already;
+    return false;
   }
   wrapper.after_replication = detail::PatchedReplication{std::move(wrapper.after_replication)};
-  return Patched::now;
+  return true;
 }
 
 /// Joins the outputs of all copies, following the structure of the first: tensors are concatenated along `dim` (scalars

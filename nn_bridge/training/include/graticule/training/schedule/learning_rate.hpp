@@ -11,21 +11,21 @@
 
 namespace graticule::training {
 
-/// Course of the learning rate after the warm-up.
-enum class ScheduleKind : std::uint8_t {
-  constant,
-  linear,       ///< falls to `final_factor` in equal steps
-  cosine,       ///< falls to `final_factor` along half a cosine
-  steps,        ///< times `gamma` after every `period` steps
-  exponential,  ///< times `gamma` over every `period` steps, evenly
-};
-
-/// By name: `constant`, `linear`, `cosine`, `steps`, `exponential`.
-[[nodiscard]] std::map<std::string, ScheduleKind> const& schedule_kinds();
-
 /// A learning rate as a function of only the step, so that a checkpoint needs to hold only the step.
 struct Schedule {
-  ScheduleKind kind = ScheduleKind::cosine;
+  /// Course of the learning rate after the warm-up.
+  enum class Kind : std::uint8_t {
+    constant,
+    linear,       ///< falls to `final_factor` in equal steps
+    cosine,       ///< falls to `final_factor` along half a cosine
+    steps,        ///< times `gamma` after every `period` steps
+    exponential,  ///< times `gamma` over every `period` steps, evenly
+  };
+
+  /// By name: `constant`, `linear`, `cosine`, `steps`, `exponential`.
+  [[nodiscard]] static std::map<std::string, Kind> const& kinds();
+
+  Kind kind = Kind::cosine;
   Index num_steps = 1;      ///< of the whole training
   double warmup_steps = 0;  ///< over which the rate rises from near 0, multiplied by the factor of the kind
   double final_factor = 0;  ///< of `linear` and `cosine`

@@ -32,28 +32,28 @@ enum class BetweenPasses : std::uint8_t {
   in_groups,  ///< sharded over `ranks_per_group` ranks, which gather them from each other for the backward
 };
 
-/// Dtypes of real floating-point tensors; shards, optimizer and files keep the dtype of the model.
-struct ShardPrecision {
-  std::optional<torch::ScalarType> parameters = {};  ///< of gathered parameters, the computation and inputs of units
-  std::optional<torch::ScalarType> gradients = {};   ///< in messages; 16-bit ones are summed in f32
-  std::optional<torch::ScalarType> buffers = {};
-};
-
-/// An event of a unit, for `ShardedParametersOptions::on_event`.
-enum class ShardEvent : std::uint8_t {
-  gather_posted,
-  gather_waited,
-  forward_begun,
-  forward_ended,
-  backward_begun,
-  backward_ended,
-  gradients_posted,
-  gradients_summed,
-  released,
-};
-
 /// Options of `ShardedParameters`.
 struct ShardedParametersOptions {
+  /// Dtypes of real floating-point tensors; shards, optimizer and files keep the dtype of the model.
+  struct Precision {
+    std::optional<torch::ScalarType> parameters = {};  ///< of gathered parameters, the computation and inputs of units
+    std::optional<torch::ScalarType> gradients = {};   ///< in messages; 16-bit ones are summed in f32
+    std::optional<torch::ScalarType> buffers = {};
+  };
+
+  /// An event of a unit, for `on_event`.
+  enum class Event : std::uint8_t {
+    gather_posted,
+    gather_waited,
+    forward_begun,
+    forward_ended,
+    backward_begun,
+    backward_ended,
+    gradients_posted,
+    gradients_summed,
+    released,
+  };
+
   /// Teams over which everything is replicated, with their rules, applied in order to the gradients of shards.
   std::vector<nn::TeamRule> replicas = {};
   BetweenPasses between_passes = BetweenPasses::released;
@@ -66,7 +66,7 @@ struct ShardedParametersOptions {
   /// For units that are not listed, the unit that followed last time.
   std::map<std::string, std::vector<std::string>> ahead_in_forward = {};
   std::map<std::string, std::vector<std::string>> ahead_in_backward = {};
-  ShardPrecision precision = {};
+  Precision precision = {};
   /// Modules that stay whole on every rank, whose gradients this object does not reduce.
   std::vector<std::shared_ptr<torch::nn::Module>> ignored = {};
   /// Whether a `Unit` or `Layer` is a unit, from its name and the number of elements of its parameters that are in no
@@ -77,34 +77,13 @@ struct ShardedParametersOptions {
   Unused unused = Unused::allowed;
   CheckedCalls checks = CheckedCalls::by_environment;  ///< whether ranks compare their next operation
   /// Called with each event and its unit, in order.
-  std::function<void(ShardEvent, std::string const& unit)> on_event = {};
+  std::function<void(Event, std::string const& unit)> on_event = {};
 };
 
 /// Storage of gradients until a synchronised backward.
 enum class Unsynchronised : std::uint8_t {
   whole,  ///< whole on every rank: no messages, memory of a whole model
   cut,    ///< summed over the shard team immediately, over the replicas later
-};
-
-/// Memory and traffic of `ShardedParameters` on this rank.
-struct ShardStats {
-  Index shard_bytes = 0;          ///< of this rank's rows
-  Index gathered_bytes = 0;       ///< of whole parameters, now
-  Index group_bytes = 0;          ///< of this rank's parts of units that groups keep for a backward, now
-  Index peak_gathered_bytes = 0;  ///< since construction or `reset_stats`
-  Index gathers = 0;
-  Index gathers_ahead = 0;  ///< of these, those started before the unit was needed
-  Index scatters = 0;
-  Index group_gathers = 0;  ///< of the gathers, those within groups
-  Index messages = 0;       ///< sent by this rank over the shard team
-  Index bytes = 0;
-};
-
-/// A set of parameters that are gathered together.
-struct ShardUnitInfo {
-  std::string name;  ///< "(root)" for the model itself
-  std::vector<std::string> parameters;
-  Index bytes = 0;  ///< when gathered
 };
 
 /// Shards the parameters of a model over a team of ranks: each rank keeps some rows of every parameter, with the
@@ -129,6 +108,27 @@ struct ShardUnitInfo {
 /// and `num_prefetched` more. Source: Zhao et al. 2023, arXiv:2304.11277.
 class ShardedParameters {
  public:
+  /// Memory and traffic on this rank.
+  struct Stats {
+    Index shard_bytes = 0;          ///< of this rank's rows
+    Index gathered_bytes = 0;       ///< of whole parameters, now
+    Index group_bytes = 0;          ///< of this rank's parts of units that groups keep for a backward, now
+    Index peak_gathered_bytes = 0;  ///< since construction or `reset_stats`
+    Index gathers = 0;
+    Index gathers_ahead = 0;  ///< of these, those started before the unit was needed
+    Index scatters = 0;
+    Index group_gathers = 0;  ///< of the gathers, those within groups
+    Index messages = 0;       ///< sent by this rank over the shard team
+    Index bytes = 0;
+  };
+
+  /// A set of parameters that are gathered together.
+  struct UnitInfo {
+    std::string name;  ///< "(root)" for the model itself
+    std::vector<std::string> parameters;
+    Index bytes = 0;  ///< when gathered
+  };
+
   /// Uses the values of the team's first rank. Collective over the shard team and all replica teams.
   /// @param model its parameters are managed until `unwrap` or destruction @param options see
   ///        `ShardedParametersOptions` @param shards rule `mean` if its ranks have their own samples, `sum` if their
@@ -179,9 +179,9 @@ class ShardedParameters {
   /// kept whole, and messages in flight. Collective where ranks have stopped at different points; otherwise local.
   void reset();
 
-  [[nodiscard]] ShardStats stats() const;
+  [[nodiscard]] Stats stats() const;
   void reset_stats();
-  [[nodiscard]] std::vector<ShardUnitInfo> units() const;
+  [[nodiscard]] std::vector<UnitInfo> units() const;
   /// Warnings of the constructor, such as parameters that an ignored module shares.
   [[nodiscard]] std::vector<std::string> const& notes() const;
 

@@ -14,15 +14,6 @@
 
 namespace graticule::training {
 
-/// Position of a training in its data: the next batch.
-struct DataPosition {
-  Index epoch = 0;
-  Index batch = 0;         ///< of that epoch
-  std::uint64_t seed = 0;  ///< of the order of samples
-
-  friend bool operator==(DataPosition const&, DataPosition const&) = default;
-};
-
 /// Everything that a training needs to continue as if it had not stopped: model, optimizers, data position, random
 /// state, and any parts that are added.
 ///
@@ -42,6 +33,15 @@ struct DataPosition {
 ///     writer.commit();
 class TrainingState {
  public:
+  /// Position of a training in its data: the next batch.
+  struct Position {
+    Index epoch = 0;
+    Index batch = 0;         ///< of that epoch
+    std::uint64_t seed = 0;  ///< of the order of samples
+
+    friend bool operator==(Position const&, Position const&) = default;
+  };
+
   /// @param comm all ranks of the checkpoints @param model must outlive this object
   TrainingState(Comm comm, torch::nn::Module& model) : comm_(std::move(comm)), model_(&model) {}
   /// @param comm shard team and replicas @param sharded must outlive this object
@@ -63,13 +63,12 @@ class TrainingState {
               [&part](Checkpoint const& checkpoint, std::string const& prefix) { part.load(checkpoint, prefix); }});
   }
 
-  DataPosition position;
+  Position position;
 
   /// Collective. @throws what `save_model` and `save_optimizer` throw
   void save(CheckpointWriter& writer) const;
   /// Collective. @throws what `load_model` and `load_optimizer` throw; `StateMismatch` (input) when the random state
-  /// was
-  ///         saved by another version of LibTorch; `MissingVariable` (input)
+  /// was saved by another version of LibTorch; `MissingVariable` (input)
   void load(Checkpoint const& checkpoint);
 
  private:
