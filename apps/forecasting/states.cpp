@@ -146,13 +146,12 @@ train::SampleReader StateTable::reader(Box const& box, Index num_mirrored) const
   return {SeriesReader(*file_), sources_, std::move(samples), box, grid_.num_rows(), num_mirrored};
 }
 
-namespace {
-
-/// Coordinates that are equal but for the rounding of single precision.
-bool same_coordinates(std::vector<double> const& a, std::vector<double> const& b) {
+bool same_places(std::vector<double> const& a, std::vector<double> const& b) {
   return a.size() == b.size() &&
          std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
 }
+
+namespace {
 
 std::vector<double> read_static(FieldFile const& file, std::string const& path, std::string const& name,
                                 train::Grid const& grid, Box const& box) {
@@ -164,8 +163,8 @@ std::vector<double> read_static(FieldFile const& file, std::string const& path, 
       throw Error(
           Fault::input, "BadInput",
           "--static: " + to_string(variable) + " of " + path + " varies along more than latitude and longitude");
-  if (!same_coordinates(file.coordinate(variable.dimensions[std::size_t(axes.latitude)]), grid.latitudes) ||
-      !same_coordinates(file.coordinate(variable.dimensions[std::size_t(axes.longitude)]), grid.longitudes))
+  if (!same_places(file.coordinate(variable.dimensions[std::size_t(axes.latitude)]), grid.latitudes) ||
+      !same_places(file.coordinate(variable.dimensions[std::size_t(axes.longitude)]), grid.longitudes))
     throw Error(Fault::input, "BadInput",
                 "--static: " + to_string(variable) + " of " + path +
                     " is on another grid than the input, or its rows "

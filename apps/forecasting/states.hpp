@@ -10,6 +10,9 @@
 
 namespace graticule::forecast {
 
+/// Whether latitudes or longitudes are the same to 1e-4 degrees: files and checkpoints may hold them in f32.
+[[nodiscard]] bool same_places(std::vector<double> const& a, std::vector<double> const& b);
+
 /// The variables of a series of files as states: one per time and member, of one channel per variable and level.
 ///
 /// The time axis is the one whose coordinate counts `UNIT since DATE`. Axes of members are those named realization (by
@@ -32,6 +35,8 @@ class StateTable {
   [[nodiscard]] std::string const& latitude_name() const noexcept { return latitude_name_; }
   [[nodiscard]] std::string const& longitude_name() const noexcept { return longitude_name_; }
   [[nodiscard]] std::string const& time_name() const noexcept { return time_name_; }
+  /// The axes that count members.
+  [[nodiscard]] std::vector<std::string> const& member_names() const noexcept { return member_names_; }
   [[nodiscard]] FieldSeries const& file() const noexcept { return *file_; }
   /// The axes of a variable that are levels, in order.
   [[nodiscard]] std::vector<std::string> const& level_axes(std::string const& variable) const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 
 namespace graticule::forecast {
 namespace {
@@ -23,6 +24,16 @@ std::string since(Seconds start) {
 Index level_extent(StateTable const& table, std::string const& variable, std::string const& dimension) {
   Variable const& stored = table.file().variable(variable);
   return stored.extents[stored.axis(dimension)];
+}
+
+/// Variables that describe the positions of `fields`, except those that vary with time or members and those whose names
+/// the forecast itself uses.
+train::CompanionSet companions_of(Comm const& domain, StateTable const& table, std::vector<std::string> const& fields,
+                                  std::vector<std::string> const& dimensions) {
+  std::set<std::string> apart{"time", "lead_time", "forecast_reference_time", "member", "network", table.time_name()};
+  apart.insert(table.member_names().begin(), table.member_names().end());
+  return train::read_companions(domain, table.file(), fields, dimensions, table.latitude_name(), table.longitude_name(),
+                                apart);
 }
 
 }  // namespace
@@ -101,9 +112,13 @@ void ForecastFile::define(Comm const& domain, StateTable const& table) {
                            text("units", "1"), text("axis", "E")});
   }
   if (has_networks()) write_networks(writer);
-  train::write_companions(
-      world_, writer, dimensions,
-      train::read_companions(domain, table.file(), {}, names, table.latitude_name(), table.longitude_name()));
+  std::vector<std::string> fields;
+  for (auto const& variable : variables_) {
+    auto const& source = description_.channels[variable.channels.front()].variable;
+    if (table.file().contents().find(source) != nullptr) fields.push_back(source);
+  }
+  auto const companions = companions_of(domain, table, fields, names);
+  train::write_companions(world_, writer, dimensions, companions);
   for (auto const& variable : variables_) {
     auto const& channel = description_.channels[variable.channels.front()];
     VariableSpec spec{.name = variable.name, .dimensions = {"time"}};
@@ -114,9 +129,15 @@ void ForecastFile::define(Comm const& domain, StateTable const& table) {
     spec.dimensions.push_back(train::flat_name(table.latitude_name()));
     spec.dimensions.push_back(train::flat_name(table.longitude_name()));
     spec.fill = netcdf_fill;
-    spec.attributes = {text("long_name", channel.info.long_name.empty() ? channel.variable : channel.info.long_name),
-                       text("coordinates", has_networks() ? "lead_time forecast_reference_time network"
-                                                          : "lead_time forecast_reference_time")};
+    spec.attributes = {text("long_name", channel.info.long_name.empty() ? channel.variable : channel.info.long_name)};
+    std::string coordinates = "lead_time forecast_reference_time";
+    if (has_networks()) coordinates += " network";
+    if (auto const* source = table.file().contents().find(channel.variable))
+      for (auto const& kept : train::kept_attributes(*source, companions)) {
+        if (kept.name == "coordinates") coordinates += " " + kept.text();
+        if (kept.name == "cell_methods" || kept.name == "grid_mapping") spec.attributes.push_back(kept);
+      }
+    spec.attributes.push_back(text("coordinates", coordinates));
     if (!channel.info.units.empty()) spec.attributes.push_back(text("units", channel.info.units));
     if (!channel.info.standard_name.empty())
       spec.attributes.push_back(text("standard_name", channel.info.standard_name));

@@ -4,10 +4,10 @@
 #include <graticule/models/calendar.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "states.hpp"
 #include "whole_field.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace graticule::forecast {
@@ -27,11 +27,6 @@ std::string grid_text(Description const& description) {
 }
 
 }  // namespace
-
-bool same_places(std::vector<double> const& a, std::vector<double> const& b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
-}
 
 void require_alike(std::vector<Description> const& descriptions, std::vector<std::filesystem::path> const& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {

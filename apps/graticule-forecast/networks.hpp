@@ -14,9 +14,6 @@ using models::Description;
 using models::Forecaster;
 using models::Seconds;
 
-/// Whether latitudes or longitudes are the same to 1e-4 degrees: files and checkpoints may hold them in f32.
-[[nodiscard]] bool same_places(std::vector<double> const& a, std::vector<double> const& b);
-
 /// Checks that networks can forecast together: they have the same channels, lead and grid, and none is given twice.
 /// @throws `BadInput` (input) that names two of them and what differs; `BadOption` (usage)
 void require_alike(std::vector<Description> const& descriptions, std::vector<std::filesystem::path> const& files);

@@ -170,7 +170,7 @@ class Run {
   }
 
   int operator()() {
-    app::StopSignals const signals{SIGINT, SIGTERM, SIGUSR1};
+    app::StopSignals const signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
     app::TimeLimit const limit(options_.time_limit);
     if (options_.resume == "auto") load();
     auto progress = context_.progress("forecast", Index(starts_.size()) * options_.steps);
@@ -605,6 +605,7 @@ class Run {
 
   void load() {
     auto found = store_.newest();
+    app::warn_of_skipped(context_.comm, store_, found.has_value());
     if (!found) return;
     if (found->value<std::string>("settings") != settings())
       throw Error(Fault::usage, "StateMismatch",
@@ -953,7 +954,7 @@ int run_forecast(app::Context& context, Options const& options) {
                 fmt::format("--members {} is no multiple of the {} networks of --checkpoint, which forecast as many "
                             "members each",
                             members, networks));
-  app::make_output_folder(context.comm, options.output);
+  app::OutputFolder const folder(context.comm, options.output);
   return Run(context, options)();
 }
 

@@ -71,7 +71,7 @@ Field first_field(FileContents const& contents) {
   for (auto const& variable : contents.variables) {
     if (variable.ndim() < 2 || !variable.refusal.empty()) continue;
     try {
-      return {&variable, horizontal_axes(contents, variable)};
+      return {&variable, contents.horizontal_axes(variable)};
     } catch (Error const&) {
       continue;
     }

@@ -169,7 +169,7 @@ void print_choice(GridStudy const& study) {
   for (auto const& warning : best.warnings) std::cout << "  warning: " << warning << "\n";
 }
 
-app::Report::Json to_json(Spread const& spread) { return {{"max", spread.max}, {"mean", spread.mean}}; }
+app::Report::Json to_json(GridCandidate::Spread const& spread) { return {{"max", spread.max}, {"mean", spread.mean}}; }
 
 app::Report::Json to_json(GridCandidate const& candidate) {
   auto const list = [](Indices const& values) { return std::vector<Index>(values.begin(), values.end()); };

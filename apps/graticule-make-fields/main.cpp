@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Smooth global fields with a known truth: random rotational winds and the geopotential in balance with them.
+#include <graticule/app/cf.hpp>
 #include <graticule/app/driver.hpp>
 #include <graticule/app/numbers.hpp>
 #include <graticule/field_io/writer.hpp>
@@ -88,14 +89,9 @@ double standard_geopotential(double pressure) {
 /// Winds grow with height: 10 m/s at 850 hPa, 20 m/s at 250 hPa.
 double standard_speed(double pressure) { return 10 + 10 * std::log(850 / pressure) / std::log(850.0 / 250.0); }
 
-Attribute text(char const* name, std::string value) { return Attribute::of_text(name, std::move(value)); }
+using app::FieldSpec;
+using app::text;
 
-struct FieldSpec {
-  char const* name;
-  char const* standard_name;
-  char const* long_name;
-  char const* units;
-};
 constexpr std::array field_specs{
     FieldSpec{"z", "geopotential", "Geopotential in linear balance with the wind", "m2 s-2"},
     FieldSpec{"u", "eastward_wind", "Eastward wind", "m s-1"},
@@ -115,20 +111,10 @@ void define(FieldWriter& writer, Options const& options) {
   writer.add_coordinate("level", pressures(options.num_levels), ValueType::f64,
                         {text("standard_name", "air_pressure"), text("long_name", "pressure level"),
                          text("units", "hPa"), text("positive", "down"), text("axis", "Z")});
-  writer.add_coordinate("latitude", latitudes(options), ValueType::f64,
-                        {text("standard_name", "latitude"), text("long_name", "latitude"),
-                         text("units", "degrees_north"), text("axis", "Y")});
-  writer.add_coordinate("longitude", longitudes(options.num_longitudes), ValueType::f64,
-                        {text("standard_name", "longitude"), text("long_name", "longitude"),
-                         text("units", "degrees_east"), text("axis", "X")});
-  for (std::size_t i = 0; i < num_fields(options); ++i) {
-    auto const& spec = field_specs[i];
-    writer.add_variable({.name = spec.name,
-                         .dimensions = {"sample", "level", "latitude", "longitude"},
-                         .type = options.dtype == "f64" ? ValueType::f64 : ValueType::f32,
-                         .attributes = {text("standard_name", spec.standard_name), text("long_name", spec.long_name),
-                                        text("units", spec.units)}});
-  }
+  app::add_grid(writer, latitudes(options), longitudes(options.num_longitudes));
+  for (std::size_t i = 0; i < num_fields(options); ++i)
+    app::add_field(writer, field_specs[i], {"sample", "level", "latitude", "longitude"},
+                   options.dtype == "f64" ? ValueType::f64 : ValueType::f32);
 }
 
 /// What makes the same file again, on any number of ranks.

@@ -2,7 +2,6 @@
 #include "archive.hpp"
 
 #include <graticule/app/bytes.hpp>
-#include <graticule/field_io/unpacked_chunks.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -69,7 +68,7 @@ class Run {
 
   Result rewrite(std::string const& path) {
     require_budget();
-    Index const num_chunks = num_unpacked_chunks();
+    Index const num_chunks = FieldFile::num_unpacked_chunks();
     for (auto const& variable : plan_.variables) make_tilings(variable);
     open_scratch(path);
     for (std::size_t i = 0; i < plan_.variables.size(); ++i)
@@ -79,7 +78,7 @@ class Run {
     for (std::size_t i = 0; i < plan_.variables.size(); ++i) copy(plan_.variables[i], passes_[i], output);
     watch_(num_done_, num_rounds_, "");
     output.commit();
-    result_.num_chunks = num_unpacked_chunks() - num_chunks;
+    result_.num_chunks = FieldFile::num_unpacked_chunks() - num_chunks;
     result_.ambiguous = plan_.ambiguous;
     result_.fixed = plan_.fixed;
     return std::move(result_);

@@ -130,7 +130,7 @@ void fill_report(app::Context& context, archive::Options const& options, archive
 }
 
 int run(app::Context& context, archive::Options const& options) {
-  app::StopSignals const signals{SIGINT, SIGTERM, SIGUSR1};
+  app::StopSignals const signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
   app::TimeLimit const no_limit("none");
   std::optional<app::Progress> progress;
   auto const result =

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rewrite.hpp"
 
+#include <graticule/app/joined.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,6 +14,8 @@ namespace graticule::archive {
 
 namespace {
 
+using app::joined;
+
 /// netCDF's own fill value of f32 and f64.
 constexpr double default_fill = 9.969209968386869e+36;
 constexpr double packed_fill = -32768;
@@ -21,12 +25,6 @@ constexpr Index most_chunk_bytes = (Index(1) << 32) - 1;
 constexpr Index usual_chunk_bytes = Index(4) << 20;
 
 [[noreturn]] void refuse(std::string const& rule, std::string const& what) { throw Error(Fault::usage, rule, what); }
-
-std::string joined(std::vector<std::string> const& names) {
-  std::string text;
-  for (auto const& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
 
 bool holds(std::vector<std::string> const& names, std::string const& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -235,7 +233,8 @@ struct Wishes {
 
 Rewrite rewrite_of(Variable const& source, Options const& options, Wishes const& wishes,
                    std::vector<Dimension> const& dimensions) {
-  Rewrite rewrite{.source = source, .permutation = permutation_of(source, options.order), .target = spec_of(source)};
+  Rewrite rewrite{
+      .source = source, .permutation = permutation_of(source, options.order), .target = VariableSpec::of(source)};
   set_type(rewrite, wishes.type);
   rewrite.target.dimensions.clear();
   bool is_unlimited = false;
@@ -259,7 +258,7 @@ Rewrite rewrite_of(Variable const& source, Options const& options, Wishes const&
 
 /// @param fixed dimensions that are unlimited no more: what is stored along them needs no chunks but for filters
 Rewrite copy_of(Variable const& source, std::vector<std::string> const& fixed) {
-  Rewrite rewrite{.source = source, .permutation = permutation_of(source, {}), .target = spec_of(source)};
+  Rewrite rewrite{.source = source, .permutation = permutation_of(source, {}), .target = VariableSpec::of(source)};
   rewrite.target.dimensions = source.dimensions;
   bool const has_filters = rewrite.target.deflate > 0 || rewrite.target.shuffle == Shuffle::always;
   bool const is_freed = std::any_of(source.dimensions.begin(), source.dimensions.end(),

@@ -190,7 +190,7 @@ class Run {
   }
 
   int run(app::TimeLimit const& limit) {
-    app::StopSignals const signals{SIGINT, SIGTERM, SIGUSR1};
+    app::StopSignals const signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
     Index const begin = done_;
     double const start = MPI_Wtime();
     auto progress = context_.progress("steps", schedule_.num_steps);
@@ -255,6 +255,7 @@ class Run {
 
   void load() {
     auto const checkpoint = store_.newest();
+    app::warn_of_skipped(context_.comm, store_, checkpoint.has_value());
     if (!checkpoint) return;
     auto const found = checkpoint->value<std::string>("description");
     if (found != description_)
@@ -346,7 +347,7 @@ int run(app::Context& context, Options& o) {
                 fmt::format("--angle is for cases 1 and 2; --case {} has no axis to tilt", o.experiment.name));
   if (o.num_columns % 2 != 0) throw Error(Fault::usage, "BadOption", fmt::format("--nlon {} is odd", o.num_columns));
   app::TimeLimit const limit(o.time_limit);
-  app::make_output_folder(context.comm, o.output);
+  app::OutputFolder const folder(context.comm, o.output);
   spdlog::info("{}", swe::describe(o.experiment.name));
   return Run(context, o).run(limit);
 }

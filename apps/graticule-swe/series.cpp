@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "series.hpp"
 
+#include <graticule/app/cf.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/error.hpp>
@@ -13,14 +14,9 @@ namespace graticule::swe {
 
 namespace {
 
-Attribute text(char const* name, std::string value) { return Attribute::of_text(name, std::move(value)); }
+using app::FieldSpec;
+using app::text;
 
-struct FieldSpec {
-  char const* name;
-  char const* standard_name;  ///< none: null
-  char const* long_name;
-  char const* units;
-};
 constexpr std::array specs{FieldSpec{"h", nullptr, "Depth of the fluid", "m"},
                            FieldSpec{"u", "eastward_wind", "Eastward wind", "m s-1"},
                            FieldSpec{"v", "northward_wind", "Northward wind", "m s-1"},
@@ -40,20 +36,9 @@ void define(FieldWriter& writer, Grid const& grid, bool f64) {
                        .attributes = {text("standard_name", "time"), text("long_name", "time of the simulation"),
                                       text("units", "hours since 2000-01-01 00:00:00"), text("calendar", "standard"),
                                       text("axis", "T")}});
-  writer.add_coordinate("latitude", latitudes, ValueType::f64,
-                        {text("standard_name", "latitude"), text("long_name", "latitude"),
-                         text("units", "degrees_north"), text("axis", "Y")});
-  writer.add_coordinate("longitude", longitudes, ValueType::f64,
-                        {text("standard_name", "longitude"), text("long_name", "longitude"),
-                         text("units", "degrees_east"), text("axis", "X")});
-  for (auto const& spec : specs) {
-    std::vector<Attribute> attributes{text("long_name", spec.long_name), text("units", spec.units)};
-    if (spec.standard_name != nullptr) attributes.insert(attributes.begin(), text("standard_name", spec.standard_name));
-    writer.add_variable({.name = spec.name,
-                         .dimensions = {"time", "latitude", "longitude"},
-                         .type = f64 ? ValueType::f64 : ValueType::f32,
-                         .attributes = attributes});
-  }
+  app::add_grid(writer, latitudes, longitudes);
+  for (auto const& spec : specs)
+    app::add_field(writer, spec, {"time", "latitude", "longitude"}, f64 ? ValueType::f64 : ValueType::f32);
 }
 
 }  // namespace

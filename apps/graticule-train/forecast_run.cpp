@@ -397,6 +397,7 @@ RunResult run_forecast_training(Comm const& comm, RunSettings const& settings, R
                                   {.on_step = observer.on_step,
                                    .on_resume = observer.on_resume,
                                    .on_note = observer.on_note,
+                                   .on_warning = observer.on_warning,
                                    .reason_to_stop = observer.reason_to_stop,
                                    .checkpoints = settings.checkpoints});
   result.seconds["wait_for_input"] = input.source().seconds_waited();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/driver.hpp>
+#include <graticule/app/joined.hpp>
 #include <graticule/app/output_folder.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/complete_file.hpp>
@@ -39,8 +40,7 @@ std::string describe_forecast(RunResult const& result, std::string const& channe
 }
 
 std::string describe_start(RunResult const& result) {
-  std::string channels;
-  for (std::string const& name : result.channels) channels += (channels.empty() ? "" : ", ") + name;
+  std::string const channels = app::joined(result.channels);
   if (result.forecast) return describe_forecast(result, channels);
   std::string text = fmt::format("{} x {} cells, {} samples: {} train", result.grid.num_rows(),
                                  result.grid.num_columns(), result.samples.num_samples(), result.num_training);
@@ -88,16 +88,15 @@ class TrainingDisplay {
   std::optional<StepDisplay> display_;
 };
 
-void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
-  app::make_output_folder(comm, folder, [&] {
-    require_writable(folder / "report.json");
-    // Else found at the first checkpoint, maybe hours later.
-    auto const checkpoints = folder / "checkpoints";
-    std::error_code error;
-    if (std::filesystem::exists(checkpoints, error) && !std::filesystem::is_directory(checkpoints))
-      throw Error(Fault::usage, "BadOption",
-                  checkpoints.string() + " is a file; the checkpoints need a folder of this name");
-  });
+/// @throws `OutputError`, `BadOption`
+void check_output_folder(std::filesystem::path const& folder) {
+  require_writable(folder / "report.json");
+  // Else found at the first checkpoint, maybe hours later.
+  auto const checkpoints = folder / "checkpoints";
+  std::error_code error;
+  if (std::filesystem::exists(checkpoints, error) && !std::filesystem::is_directory(checkpoints))
+    throw Error(Fault::usage, "BadOption",
+                checkpoints.string() + " is a file; the checkpoints need a folder of this name");
 }
 
 /// Not after hours of work.
@@ -275,10 +274,10 @@ int end_early(app::Context& context, Options const& options, RunResult const& re
 }
 
 int run(app::Context& context, Options& options) {
-  app::StopSignals const signals{SIGUSR1, SIGTERM};
+  app::StopSignals const signals{SIGHUP, SIGTERM, SIGUSR1};
   check_options(options);
   app::TimeLimit const limit(options.time_limit);
-  make_output_folder(context.comm, options.output);
+  app::OutputFolder const folder(context.comm, options.output, [&] { check_output_folder(options.output); });
   require_other_file(context.comm, options);
 
   TrainingDisplay display(context, "train");

@@ -2,6 +2,7 @@
 #include "options.hpp"
 
 #include <graticule/app/bytes.hpp>
+#include <graticule/partition/text_file.hpp>
 
 #include "time_steps.hpp"
 
@@ -15,6 +16,8 @@
 
 namespace graticule::train {
 namespace {
+
+constexpr Index many = 1'000'000;
 
 /// A list that may be `none`.
 void drop_none(std::vector<std::string>& names, char const* option) {
@@ -142,26 +145,29 @@ void adapt_to_program(Options& options) {
   if (!options.is_given("--mirror")) run.mirror = Mirror::off;
 }
 
-void declare_forecast_options(CLI::App& app, Options& options) {
+/// An option that takes names, separated by commas.
+void add_list(CLI::App& app, char const* name, std::vector<std::string>& value, char const* description) {
+  app.add_option(name, value, description)->delimiter(',')->capture_default_str()->group("Forecast");
+}
+
+template <class Value>
+void add_text(CLI::App& app, char const* name, Value& value, char const* description, char const* type) {
+  app.add_option(name, value, description)->type_name(type)->capture_default_str()->group("Forecast");
+}
+
+void declare_states(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
-  constexpr Index many = 1'000'000;
-  auto const list = [&](char const* name, std::vector<std::string>& value, char const* text) {
-    app.add_option(name, value, text)->delimiter(',')->capture_default_str()->group("Forecast");
-  };
-  auto const text = [&](char const* name, auto& value, char const* description, char const* type) {
-    app.add_option(name, value, description)->type_name(type)->capture_default_str()->group("Forecast");
-  };
-  text("--lead", options.lead,
-       "Learn forecasts: states that are this much later, in steps of the time axis or hours (6h). Without it, "
-       "--targets "
-       "are learned from --inputs of the same time",
-       "STEPS|DURATION");
-  list("--prognostic", forecast.prognostic, "Variables that are input and output of each step; levels are channels");
-  list("--diagnostic", forecast.diagnostic, "Variables that are output only");
-  list("--forcing", forecast.forcings,
-       "Inputs that follow from the time: insolation, time_of_day, time_of_year; or none");
-  text("--static-file", forecast.static_file, "File with the fields that --static names, such as orography and lsm",
-       "FILE");
+  add_text(app, "--lead", options.lead,
+           "Learn forecasts: states that are this much later, in steps of the time axis or hours (6h). Without it, "
+           "--targets are learned from --inputs of the same time",
+           "STEPS|DURATION");
+  add_list(app, "--prognostic", forecast.prognostic,
+           "Variables that are input and output of each step; levels are channels");
+  add_list(app, "--diagnostic", forecast.diagnostic, "Variables that are output only");
+  add_list(app, "--forcing", forecast.forcings,
+           "Inputs that follow from the time: insolation, time_of_day, time_of_year; or none");
+  add_text(app, "--static-file", forecast.static_file,
+           "File with the fields that --static names, such as orography and lsm", "FILE");
   app.add_option("--history", forecast.history, "States that a forecast starts from, one lead apart")
       ->check(CLI::Range(Index(1), Index(64)))
       ->capture_default_str()
@@ -170,6 +176,10 @@ void declare_forecast_options(CLI::App& app, Options& options) {
              {{"tendency", forecast::Predict::tendency}, {"state", forecast::Predict::state}},
              "Output of the network: the change from the present state, or the next state")
       ->group("Forecast");
+}
+
+void declare_perturbations(CLI::App& app, Options& options) {
+  ForecastSettings& forecast = options.forecast;
   app.add_option(
          "--members", forecast.members,
          "With --loss crps: forecasts from perturbed initial states that a sample is trained and validated with")
@@ -196,37 +206,54 @@ void declare_forecast_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(0.0, 89.0))
       ->capture_default_str()
       ->group("Forecast");
+}
+
+void declare_rollouts(CLI::App& app, Options& options) {
+  ForecastSettings& forecast = options.forecast;
   app.add_option("--rollout", options.rollout, "Steps that a forecast of the training takes, each from the one before")
       ->check(CLI::Range(Index(1), Index(1000)))
       ->capture_default_str()
       ->group("Forecast");
-  list("--rollout-schedule", options.rollout_schedule,
-       "Steps of the rollout from an epoch on, counted from 0, such as 1@0,2@10,4@20; instead of --rollout");
+  add_list(app, "--rollout-schedule", options.rollout_schedule,
+           "Steps of the rollout from an epoch on, counted from 0, such as 1@0,2@10,4@20; instead of --rollout");
   app.add_option("--rollout-checkpoint", forecast.rollout_checkpoint,
                  "Steps of a rollout whose activations are computed again together in the backward, to save memory; 0: "
                  "all are kept")
       ->check(CLI::Range(Index(0), Index(1000)))
       ->capture_default_str()
       ->group("Forecast");
-  text("--train-dates", options.train_dates,
-       "Period A..B of the targets that train, such as 2006-01-01..2006-01-05; default: all before the other periods, "
-       "or "
-       "--train-fraction of the times",
-       "A..B");
-  text("--validate-dates", options.validate_dates, "Period of the targets that validate during the training", "A..B");
-  text("--test-dates", options.test_dates,
-       "Period of the targets that the last report scores; default: those that validate", "A..B");
+}
+
+void declare_scores(CLI::App& app, Options& options) {
+  ForecastSettings& forecast = options.forecast;
+  add_text(
+      app, "--train-dates", options.train_dates,
+      "Period A..B of the targets that train, such as 2006-01-01..2006-01-05; default: all before the other periods, "
+      "or --train-fraction of the times",
+      "A..B");
+  add_text(app, "--validate-dates", options.validate_dates, "Period of the targets that validate during the training",
+           "A..B");
+  add_text(app, "--test-dates", options.test_dates,
+           "Period of the targets that the last report scores; default: those that validate", "A..B");
   app.add_option("--validate-steps", forecast.validate_steps,
                  "Leads that validation and test forecast, one after the other")
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str()
       ->group("Forecast");
-  text("--channel-weights", options.channel_weights,
-       "YAML file with the weight of channels in the loss, by variable (t: 2) or label ('t 850 hPa': 0.5); default: 1",
-       "FILE");
+  add_text(
+      app, "--channel-weights", options.channel_weights,
+      "YAML file with the weight of channels in the loss, by variable (t: 2) or label ('t 850 hPa': 0.5); default: 1",
+      "FILE");
 }
 
-void declare_optimizer_options(CLI::App& app, NetworkSettings& net) {
+void declare_forecast(CLI::App& app, Options& options) {
+  declare_states(app, options);
+  declare_perturbations(app, options);
+  declare_rollouts(app, options);
+  declare_scores(app, options);
+}
+
+void declare_optimizer(CLI::App& app, NetworkSettings& net) {
   add_choice(app, "--loss", net.loss,
              {{"mse", LossKind::mse},
               {"mae", LossKind::mae},
@@ -265,13 +292,8 @@ void declare_optimizer_options(CLI::App& app, NetworkSettings& net) {
       ->group("Training");
 }
 
-}  // namespace
-
-void declare_options(CLI::App& app, Options& options) {
+void declare_data(CLI::App& app, Options& options) {
   RunSettings& run = options.run;
-  NetworkSettings& net = run.network;
-  constexpr Index many = 1'000'000;
-
   app.add_option("--input", run.input,
                  "netCDF-4 or HDF5 file with the fields, or a pattern of files that are consecutive in time")
       ->required()
@@ -302,7 +324,6 @@ void declare_options(CLI::App& app, Options& options) {
       ->check(fraction)
       ->capture_default_str()
       ->group("Data");
-
   add_choice(app, "--missing", run.missing, {{"warn", MissingRule::warn}, {"error", MissingRule::refuse}},
              "Cells that only some samples lack, and NaN that neither _FillValue nor missing_value declares: warn, and "
              "treat them as missing data, or error")
@@ -313,13 +334,9 @@ void declare_options(CLI::App& app, Options& options) {
          "during the step before they are needed. auto: a quarter of the node's memory, divided by its ranks")
       ->capture_default_str()
       ->group("Data");
+}
 
-  options.device.declare(app);
-  app.get_option("--device")->group("Training");
-  declare_forecast_options(app, options);
-
-  declare_model(app, net);
-  options.is_given = [&app](std::string const& option) { return app.count(option) > 0; };
+void declare_layers(CLI::App& app, NetworkSettings& net) {
   app.add_option("--channels", net.channels, "Channels of the hidden layers")
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str()
@@ -334,7 +351,9 @@ void declare_options(CLI::App& app, Options& options) {
       ->check(odd_kernel)
       ->capture_default_str()
       ->group("Network");
+}
 
+void declare_steps(CLI::App& app, NetworkSettings& net) {
   app.add_option("--epochs", net.epochs, "Passes over the training samples")
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str()
@@ -370,7 +389,10 @@ void declare_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str()
       ->group("Training");
-  declare_optimizer_options(app, net);
+}
+
+void declare_arithmetic(CLI::App& app, Options& options) {
+  NetworkSettings& net = options.run.network;
   app.add_option("--seed", net.seed, "Seed of the initial weights and of the order of samples")
       ->capture_default_str()
       ->group("Training");
@@ -384,7 +406,33 @@ void declare_options(CLI::App& app, Options& options) {
   app.add_flag("--verify", options.verify,
                "Repeat the training on one rank and compare every loss; exit code 4 if they differ")
       ->group("Training");
+}
 
+void declare_daso(CLI::App& app, DasoSettings& daso) {
+  app.add_option("--daso-warmup", daso.warmup_epochs,
+                 "Initial epochs in which daso averages after every step; -1: a third of all, at most 4")
+      ->check(CLI::Range(Index(-1), many))
+      ->capture_default_str()
+      ->group("Partition");
+  app.add_option("--daso-cooldown", daso.cooldown_epochs,
+                 "Final epochs in which daso averages after every step; -1: a third of all, at most 4")
+      ->check(CLI::Range(Index(-1), many))
+      ->capture_default_str()
+      ->group("Partition");
+  app.add_option("--daso-max-skip", daso.max_skip, "Maximum number of steps between averages of daso")
+      ->check(CLI::Range(Index(1), many))
+      ->capture_default_str()
+      ->group("Partition");
+  app.add_option("--daso-node-teams", daso.teams_per_node,
+                 "Data teams that daso treats as one node; 0: those on the same machine")
+      ->check(CLI::Range(Index(0), many))
+      ->capture_default_str()
+      ->group("Partition");
+}
+
+void declare_partition(CLI::App& app, Options& options) {
+  RunSettings& run = options.run;
+  NetworkSettings& net = run.network;
   app.add_option("--partition", run.partition.partition,
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; or auto")
       ->capture_default_str()
@@ -401,25 +449,7 @@ void declare_options(CLI::App& app, Options& options) {
              "backward, and completed at its end or as late as possible, with equal results; daso: teams of a node "
              "reduce gradients, and nodes average parameters at intervals without waiting")
       ->group("Partition");
-  app.add_option("--daso-warmup", net.daso.warmup_epochs,
-                 "Initial epochs in which daso averages after every step; -1: a third of all, at most 4")
-      ->check(CLI::Range(Index(-1), many))
-      ->capture_default_str()
-      ->group("Partition");
-  app.add_option("--daso-cooldown", net.daso.cooldown_epochs,
-                 "Final epochs in which daso averages after every step; -1: a third of all, at most 4")
-      ->check(CLI::Range(Index(-1), many))
-      ->capture_default_str()
-      ->group("Partition");
-  app.add_option("--daso-max-skip", net.daso.max_skip, "Maximum number of steps between averages of daso")
-      ->check(CLI::Range(Index(1), many))
-      ->capture_default_str()
-      ->group("Partition");
-  app.add_option("--daso-node-teams", net.daso.teams_per_node,
-                 "Data teams that daso treats as one node; 0: those on the same machine")
-      ->check(CLI::Range(Index(0), many))
-      ->capture_default_str()
-      ->group("Partition");
+  declare_daso(app, net.daso);
   app.add_flag("--shard-parameters{all}", options.shard_parameters,
                "Shard parameters, gradients and optimizer state over all ranks, or over those of a domain or a data "
                "team: each rank stores a part and gathers layers as they run. Results do not change")
@@ -434,7 +464,9 @@ void declare_options(CLI::App& app, Options& options) {
                  "Cuts of latitude: balanced (equal rows), area (equal area), or rows per rank such as 61,60,60,60")
       ->capture_default_str()
       ->group("Partition");
+}
 
+void declare_output(CLI::App& app, Options& options) {
   app.add_option("--output", options.output, "Folder for prediction.nc, loss.csv, map.png and report.json")
       ->capture_default_str()
       ->group("Output");
@@ -455,6 +487,25 @@ void declare_options(CLI::App& app, Options& options) {
                  "auto: a minute before the end of a SLURM job; or none")
       ->capture_default_str()
       ->group("Output");
+}
+
+}  // namespace
+
+// The order is that of --help.
+void declare_options(CLI::App& app, Options& options) {
+  NetworkSettings& net = options.run.network;
+  options.is_given = [&app](std::string const& option) { return app.count(option) > 0; };
+  declare_data(app, options);
+  options.device.declare(app);
+  app.get_option("--device")->group("Training");
+  declare_forecast(app, options);
+  declare_model(app, net);
+  declare_layers(app, net);
+  declare_steps(app, net);
+  declare_optimizer(app, net);
+  declare_arithmetic(app, options);
+  declare_partition(app, options);
+  declare_output(app, options);
 }
 
 namespace {
@@ -520,11 +571,19 @@ std::vector<std::pair<Index, Index>> rollouts_of(Options const& options) {
   return rollouts;
 }
 
+std::string text_of(std::string const& option, std::filesystem::path const& file) {
+  try {
+    return read_text(file);
+  } catch (Error const& error) {
+    throw Error(Fault::usage, "BadOption", option + " " + error.text());
+  }
+}
+
 std::map<std::string, double> channel_weights_of(std::filesystem::path const& file) {
   std::map<std::string, double> weights;
   if (file.empty()) return weights;
   try {
-    for (auto const& entry : YAML::LoadFile(file.string())) {
+    for (auto const& entry : YAML::Load(text_of("--channel-weights", file))) {
       double const weight = entry.second.as<double>();
       if (!std::isfinite(weight) || weight < 0)
         throw Error(Fault::usage, "BadOption",

@@ -287,6 +287,7 @@ RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserve
                     {.on_step = observer.on_step,
                      .on_resume = observer.on_resume,
                      .on_note = observer.on_note,
+                     .on_warning = observer.on_warning,
                      .reason_to_stop = observer.reason_to_stop,
                      .checkpoints = settings.checkpoints,
                      .on_prediction = [&](PredictedSamples const& predicted) {

@@ -67,12 +67,15 @@ std::optional<Attribute> reference(std::string const& owner, Attribute const& at
     std::string shown = word;
     if (!is_term(word, attribute.name)) {
       auto const beside = group_of(owner) + bare(word);
-      if (!has(beside) && !has(bare(word))) return {};
+      if (!has(beside) && !has(bare(word))) {
+        if (attribute.name == "coordinates") continue;  // Each describes by itself.
+        return {};
+      }
       shown = flat_name(has(beside) ? beside : bare(word)) + (word.back() == ':' ? ":" : "");
     }
     text += (text.empty() ? "" : " ") + shown;
   }
-  return Attribute::of_text(attribute.name, text);
+  return text.empty() ? std::nullopt : std::optional(Attribute::of_text(attribute.name, text));
 }
 
 bool is_coordinate(Variable const& variable) {
@@ -81,8 +84,13 @@ bool is_coordinate(Variable const& variable) {
 
 class Collector {
  public:
-  Collector(Comm const& comm, FieldSeries const& file, std::string latitude, std::string longitude)
-      : comm_(comm), file_(file), latitude_(std::move(latitude)), longitude_(std::move(longitude)) {}
+  Collector(Comm const& comm, FieldSeries const& file, std::string latitude, std::string longitude,
+            std::set<std::string> apart)
+      : comm_(comm),
+        file_(file),
+        latitude_(std::move(latitude)),
+        longitude_(std::move(longitude)),
+        apart_(std::move(apart)) {}
 
   CompanionSet operator()(std::vector<std::string> const& fields, std::vector<std::string> const& dimensions) {
     for (auto const& dimension : dimensions)
@@ -116,6 +124,9 @@ class Collector {
   }
 
   [[nodiscard]] bool comes_along(Variable const& variable) const {
+    if (apart_.contains(variable.name)) return false;
+    for (auto const& dimension : variable.dimensions)
+      if (apart_.contains(dimension)) return false;
     if (variable.axis("") >= 0 || (variable.axis(latitude_) >= 0 && variable.axis(longitude_) >= 0)) return false;
     if (variable.type != ValueType::text) return variable.refusal.empty();
     bool const is_joined = file_.files().size() > 1 && variable.axis(file_.dimension()) >= 0;
@@ -212,6 +223,7 @@ class Collector {
   FieldSeries const& file_;
   std::string latitude_;
   std::string longitude_;
+  std::set<std::string> apart_;
   std::set<std::string> wanted_;
   std::vector<Variable const*> found_;
   CompanionSet set_;
@@ -221,8 +233,8 @@ class Collector {
 
 CompanionSet read_companions(Comm const& comm, FieldSeries const& file, std::vector<std::string> const& fields,
                              std::vector<std::string> const& dimensions, std::string const& latitude,
-                             std::string const& longitude) {
-  return Collector(comm, file, latitude, longitude)(fields, dimensions);
+                             std::string const& longitude, std::set<std::string> const& apart) {
+  return Collector(comm, file, latitude, longitude, apart)(fields, dimensions);
 }
 
 std::vector<Attribute> kept_attributes(Variable const& field, CompanionSet const& companions) {

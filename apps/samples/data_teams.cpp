@@ -4,7 +4,7 @@
 namespace graticule::train {
 namespace {
 
-std::vector<TeamAxis> axes(Comm const& comm, int num_teams) {
+std::vector<Teams::Axis> axes(Comm const& comm, int num_teams) {
   if (num_teams < 1 || comm.num_ranks() % num_teams != 0)
     throw Error(Fault::usage, "BadOption",
                 "--data-teams " + std::to_string(num_teams) + " does not divide the " +

@@ -300,6 +300,8 @@ case_info_grid_errors() {
     wrong "--svg needs --grid" x.nc --svg x.svg
     run 3 "$BIN/graticule-info" --grid 241x480 --cuts file:nowhere.txt
     fails_with 3 "nowhere.txt cannot be read"
+    run 3 "$BIN/graticule-info" --grid 241x480 --cuts file:/dev/zero
+    fails_with 3 "/dev/zero cannot be read: it is not a regular file"
     printf '100,141\n240,2x0\n' >cuts.txt
     run 3 "$BIN/graticule-info" --grid 241x480 --cuts file:cuts.txt
     fails_with 3 "cuts.txt, line 2: '2x0' is not a number of cells"
@@ -494,8 +496,27 @@ case_options() {
     printf 'size: 50\n' >c.yaml
     run 2 "$FAILING_DRIVER" --config c.yaml
     fails_with 2 "size"
+    printf 'config: c.yaml\n' >c.yaml
+    run 2 "$FAILING_DRIVER" --config c.yaml
+    fails_with 2 "c.yaml: 'config' is allowed only on the command line"
     run 2 "$FAILING_DRIVER" --config nowhere.yaml
-    fails_with 2 "nowhere.yaml"
+    fails_with 2 "--config nowhere.yaml cannot be read: No such file or directory"
+    # What might never end is not read.
+    mkfifo pipe
+    run 2 "$FAILING_DRIVER" --config pipe
+    fails_with 2 "--config pipe cannot be read: it is not a regular file"
+    run 2 "$FAILING_DRIVER" --config .
+    fails_with 2 "--config . cannot be read: it is a directory"
+    # What is printed is not lost without a word.
+    local question
+    for question in --help --version --dump-config '--mode print'; do
+        env -u PMI_SIZE -u PMI_RANK -u PMI_FD "$FAILING_DRIVER" $question >/dev/full 2>err
+        code=$?
+        : >out
+        fails_with 1 "the standard output cannot be written"
+    done
+    run 2 bash -c '"$0" --mode print >/dev/full' "$FAILING_DRIVER"
+    fails_with 1 "the standard output cannot be written"
     run 2 "$FAILING_DRIVER" --sizes 5
     fails_with 2 "unknown option --sizes; the nearest known one is --size"
     run 2 "$FAILING_DRIVER" --help
@@ -550,8 +571,16 @@ case_reports() {
         done
         run 1 $train --output trained --report trained/no/r.json
         fails_with 1 "trained/no/r.json cannot be written"
+        run 2 $train --prognostic z --lead 6h --channel-weights /dev/zero
+        fails_with 2 "--channel-weights /dev/zero cannot be read: it is not a regular file"
         run 1 $train --lr 1e38
         fails_with 2 "--lr"
+        # What fails before its first file leaves no empty folders.
+        run 2 $train --targets nothing --output new/folder
+        [ $code -ne 0 ] && [ ! -e new ] || fail "an empty folder is left: exit $code"
+        mkdir own
+        run 2 $train --targets nothing --output own
+        [ $code -ne 0 ] && [ -d own ] || fail "a folder of the user is gone"
     fi
     # An older report stays when the work fails, a link stays a link, and streams are written to.
     echo old >r.json && ln -s r.json link.json
@@ -579,7 +608,8 @@ alone() {
 case_single_rank_worlds() {
     local variables size rank
     # The launcher of another MPI, of SLURM, and an MPI's own one that it cannot reach.
-    for variables in SLURM_STEP_NUM_TASKS:SLURM_PROCID OMPI_COMM_WORLD_SIZE:OMPI_COMM_WORLD_RANK PMI_SIZE:PMI_RANK; do
+    for variables in SLURM_STEP_NUM_TASKS:SLURM_PROCID OMPI_COMM_WORLD_SIZE:OMPI_COMM_WORLD_RANK PMI_SIZE:PMI_RANK \
+        MV2_COMM_WORLD_SIZE:MV2_COMM_WORLD_RANK PALS_NRANKS:PALS_RANKID; do
         size=${variables%:*} rank=${variables#*:}
         alone $size=4 $rank=0
         fails_with 2 " started 4 processes"

@@ -14,7 +14,7 @@ namespace {
 
 training::Schedule schedule_of(NetworkSettings const& settings, Index num_steps) {
   training::Schedule schedule;
-  schedule.kind = training::schedule_kinds().at(settings.schedule);
+  schedule.kind = training::Schedule::kinds().at(settings.schedule);
   schedule.num_steps = num_steps;
   schedule.warmup_steps = settings.warmup_steps < 0 ? 0.05 * double(num_steps) : double(settings.warmup_steps);
   schedule.period = std::max<Index>(1, num_steps / 3);

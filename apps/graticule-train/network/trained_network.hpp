@@ -56,7 +56,7 @@ struct NetworkSettings {
   double learning_rate = 2e-3;
   std::uint64_t seed = 1;
   Precision precision = Precision::f32;
-  std::string schedule = "cosine";  ///< one of `training::schedule_kinds`
+  std::string schedule = "cosine";  ///< one of `training::Schedule::kinds`
   Index warmup_steps = -1;          ///< over which the rate rises; -1: a twentieth of all
   Index validate_every = 0;         ///< epochs between two validations; 0: none
   Parallel parallel = Parallel::blocking;
@@ -145,7 +145,8 @@ struct TrainingControl {
   std::function<void(Index step, double loss)> on_step = [](Index, double) {};
   /// Told the losses of the steps before, when a training is resumed.
   std::function<void(std::span<double const>)> on_resume = [](std::span<double const>) {};
-  std::function<void(std::string const&)> on_note = [](std::string const&) {};  ///< a line for the user
+  std::function<void(std::string const&)> on_note = [](std::string const&) {};     ///< a line for the user
+  std::function<void(std::string const&)> on_warning = [](std::string const&) {};  ///< one that matters
   /// Asked after each step, with the seconds that one more and a checkpoint may take; collective, and alike on all
   /// ranks.
   std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };

@@ -392,8 +392,10 @@ class Trainer {
     if (control_.checkpoints->resume == Resume::file)
       return load(Checkpoint(teams_.world(), control_.checkpoints->file));
     auto const found = store_->newest();
-    for (auto const& [path, reason] : store_->skipped()) control_.on_note("skipped " + reason);
-    if (found) load(*found);
+    for (auto const& [path, reason] : store_->skipped()) control_.on_warning("skipped " + reason);
+    if (found) return load(*found);
+    if (!store_->skipped().empty())
+      control_.on_warning("no checkpoint is intact: the training starts from the beginning");
   }
 
   void load(Checkpoint const& checkpoint) {

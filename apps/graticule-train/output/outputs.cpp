@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "outputs.hpp"
 
+#include <graticule/app/joined.hpp>
 #include <graticule/app/report.hpp>
 
 #include "whole_field.hpp"
@@ -10,12 +11,6 @@
 
 namespace graticule::train {
 namespace {
-
-std::string joined(std::vector<std::string> const& words) {
-  std::string text;
-  for (std::string const& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 nlohmann::ordered_json to_json(Skill const& skill) {
   return {{"rmse", skill.rmse}, {"climatology_rmse", skill.climatology_rmse}, {"skill", skill.skill()}};
@@ -62,7 +57,7 @@ app::MapPicture picture_of(RunResult const& result, RunSettings const& settings)
                                 : teams + std::to_string(comm.num_ranks()) + " ranks (" +
                                       std::to_string(grid.extent(0)) + " x " + std::to_string(grid.extent(1)) + ")";
   app::MapPicture picture{
-      joined(settings.targets) + " from " + joined(settings.inputs) + ", learned on " + ranks,
+      app::joined(settings.targets) + " from " + app::joined(settings.inputs) + ", learned on " + ranks,
       std::string(validates ? "validation" : "training") + " sample: " + result.samples.describe(result.pictured) +
           "; " + std::to_string(result.network.num_parameters) + " parameters, " +
           std::to_string(result.network.losses.size()) + " steps; " + settings.input.filename().string(),

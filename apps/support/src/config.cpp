@@ -117,6 +117,7 @@ std::vector<std::string> with_config(CLI::App const& app, std::vector<std::strin
   for (auto const& entry : root) {
     auto const name = entry.first.IsScalar() ? entry.first.Scalar() : std::string();
     auto const* option = find_setting(app, name);
+    if (not_settings.contains(name)) refuse(path, "'" + name + "' is allowed only on the command line");
     if (option == nullptr)
       refuse(path, "unknown key '" + name + "'; the nearest known one is '" + nearest_option(app, name) + "'");
     if (!seen.insert(name).second) refuse(path, "'" + name + "' stands there twice");

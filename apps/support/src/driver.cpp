@@ -5,6 +5,7 @@
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/stall.hpp>
+#include <graticule/partition/text_file.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "config.hpp"
@@ -23,17 +24,18 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
+#include <system_error>
 
 namespace graticule::app {
 
@@ -47,7 +49,11 @@ class MpiSession {
     MPI_Initialized(&started);
     if (started != 0) return;
     int level = 0;
+    // UCX, which MPI may use, would take the hang-up of a terminal as a request for debug messages.
+    struct sigaction at_hang_up {};
+    sigaction(SIGHUP, nullptr, &at_hang_up);
     check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+    sigaction(SIGHUP, &at_hang_up, nullptr);
     owns_ = true;
   }
   MpiSession(MpiSession const&) = delete;
@@ -158,16 +164,14 @@ void declare(CommandLine& line, Driver const& driver) {
 
 std::string read_shared(Comm const& comm, std::string const& path) {
   std::string text;
-  std::exception_ptr failure;
-  if (comm.rank() == 0) {
-    std::ifstream file(path);
-    std::stringstream bytes;
-    bytes << file.rdbuf();
-    if (!file || path.empty() || std::filesystem::is_directory(path))
-      failure = std::make_exception_ptr(Error(Fault::usage, "BadOption", path + " cannot be read"));
-    text = bytes.str();
-  }
-  agree(comm, failure);
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    try {
+      text = read_text(path);
+    } catch (Error const& error) {
+      throw Error(Fault::usage, "BadOption", "--config " + error.text());
+    }
+  });
   return comm.broadcast(text, 0);
 }
 
@@ -299,7 +303,7 @@ int run(Comm const& comm, CommandLine const& line, Driver const& driver, std::st
   char* no_arguments[] = {name, nullptr};
   int one = 1;
   char** first = no_arguments;
-  Runtime const runtime(one, first, {.num_threads = num_threads});
+  Runtime const runtime(one, first, num_threads);
   if (driver.set_threads) driver.set_threads(num_threads);
   Context context{comm, line.common, report, num_threads};
   int const code = driver.run(context);
@@ -317,8 +321,16 @@ int answer(Comm const& comm, CommandLine const& line, Driver const& driver) {
     std::cout << version_text(driver);
   else
     std::cout << dumped_config(line.app);
-  std::cout.flush();
   return good;
+}
+
+/// @throws `OutputError` if what was printed is lost, as on a full disk
+void require_complete_output() {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || std::cout.bad())
+    throw Error("OutputError", "the standard output cannot be written: " +
+                                   (errno != 0 ? std::generic_category().message(errno) : "an earlier write failed"));
 }
 
 int run_to_the_end(int argc, char** argv, Driver const& driver) {
@@ -336,13 +348,14 @@ int run_to_the_end(int argc, char** argv, Driver const& driver) {
       CommandLine line;
       declare(line, driver);
       parse(comm, line, {argv + 1, argv + argc});
-      auto rule = stall_rule_of_environment({.error_seconds = usual_stall_limit});
+      auto rule = StallRule::of_environment({.error_seconds = usual_stall_limit});
       rule.error_seconds = line.common.stall_limit.value_or(rule.error_seconds);
       set_stall_rule(rule);
       start_logging(comm, line.common);
       bool const asks = line.questions.help || line.questions.version || line.questions.dump_config;
       if (!asks && !line.common.allow_single_rank) refuse_accidental_single_ranks(comm);
       code = asks ? answer(comm, line, driver) : run(comm, line, driver, command);
+      if (code == good) require_complete_output();
     } catch (...) {
       failure = std::current_exception();
     }

@@ -21,6 +21,8 @@ struct Launcher {
 };
 
 constexpr Launcher pmi{"A launcher of MPICH's kind (PMI)", "PMI_SIZE", "PMI_RANK", GRATICULE_MPIEXEC};
+constexpr Launcher mvapich{"MVAPICH's launcher", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", GRATICULE_MPIEXEC};
+constexpr Launcher pals{"PALS's launcher", "PALS_NRANKS", "PALS_RANKID", GRATICULE_MPIEXEC};
 constexpr Launcher open_mpi{"Open MPI's launcher", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", GRATICULE_MPIEXEC};
 #ifdef OPEN_MPI
 constexpr char const* mpi_name = "Open MPI";
@@ -53,7 +55,7 @@ int const pmix_rank = number("PMIX_RANK");
 void refuse_accidental_single_ranks(Comm const& comm) {
   // One rank of this MPI's own launcher may run inside a job of another.
   if (comm.num_ranks() > 1 || number(own.size) == 1) return;
-  for (auto const& launcher : {own, foreign, srun}) {
+  for (auto const& launcher : {own, foreign, mvapich, pals, srun}) {
     if (number(launcher.size) <= 1) continue;
     // Every process is a rank 0 of its own; the launcher's numbers serve to let one of them speak, and for nothing
     // else.

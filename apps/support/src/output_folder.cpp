@@ -13,18 +13,48 @@ namespace {
 
 std::filesystem::path stopped_file(std::filesystem::path const& folder) { return folder / "stopped"; }
 
+bool is_missing(std::filesystem::path const& path) noexcept {
+  std::error_code error;
+  return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
+}
+
+void remove_empty(std::vector<std::filesystem::path> const& folders) noexcept {
+  std::error_code error;
+  for (auto const& folder : folders) {
+    if (is_missing(folder)) continue;
+    if (!std::filesystem::is_empty(folder, error) || error || !std::filesystem::remove(folder, error)) return;
+  }
+}
+
 }  // namespace
 
-void make_output_folder(Comm const& comm, std::filesystem::path const& folder, std::function<void()> const& check) {
-  run_agreed(comm, [&] {
+OutputFolder::OutputFolder(Comm const& comm, std::filesystem::path const& folder, std::function<void()> const& check) {
+  auto const create = [&] {
     if (comm.rank() != 0) return;
     std::error_code error;
+    for (auto path = std::filesystem::absolute(folder / "").lexically_normal().parent_path();
+         is_missing(path) && path.has_relative_path(); path = path.parent_path())
+      created_.push_back(path);
     std::filesystem::create_directories(folder, error);
     if (error || !std::filesystem::is_directory(folder))
       throw Error(Fault::usage, "BadOption", "--output " + folder.string() + " cannot be created: " + error.message());
     if (check) check();
     std::filesystem::remove(stopped_file(folder), error);
-  });
+  };
+  try {
+    run_agreed(comm, create);
+  } catch (...) {
+    remove_empty(created_);
+    throw;
+  }
+}
+
+OutputFolder::~OutputFolder() { remove_empty(created_); }
+
+void warn_of_skipped(Comm const& comm, CheckpointStore const& store, bool found) {
+  if (comm.rank() != 0) return;
+  for (auto const& skipped : store.skipped()) spdlog::warn("skipped {}", skipped.reason);
+  if (!found && !store.skipped().empty()) spdlog::warn("no checkpoint is intact: the run starts from the beginning");
 }
 
 int end_early(Context& context, std::filesystem::path const& folder, std::string const& reason,

@@ -44,7 +44,9 @@ StopSignals::StopSignals(std::initializer_list<int> signals) {
   action.sa_flags = SA_RESTART;
   for (int const number : signals) {
     Handled handled{number, {}};
-    sigaction(number, &action, &handled.before);
+    sigaction(number, nullptr, &handled.before);
+    if (number == SIGHUP && handled.before.sa_handler == SIG_IGN) continue;  // by nohup
+    sigaction(number, &action, nullptr);
     handled_.push_back(handled);
   }
 }
@@ -57,6 +59,7 @@ int StopSignals::received() const noexcept { return last_received; }
 
 std::string signal_name(int number) {
   switch (number) {
+    case SIGHUP: return "HUP";
     case SIGINT: return "INT";
     case SIGTERM: return "TERM";
     case SIGUSR1: return "USR1";

@@ -114,6 +114,30 @@ case_statics() {
     [ $code -eq 3 ] && grep -qF other.nc err || fail "exit $code for a static field on another grid: $(cat err)"
 }
 
+# What the input says of the places of a field is said of its forecast.
+case_positions() {
+    need ncdump netcdf-bin
+    need ncgen netcdf-bin
+    prepare
+    ncdump swe/series.nc | sed '/^data:/i\
+double height ; height:units = "m" ; height:standard_name = "height" ; height:positive = "up" ; height:axis = "Z" ;\
+int crs ; crs:grid_mapping_name = "latitude_longitude" ; crs:earth_radius = 6371000. ;\
+double age(time) ; age:units = "s" ;\
+h:coordinates = "height age" ; h:grid_mapping = "crs" ; h:cell_methods = "time: point" ; u:coordinates = "age" ;
+s/^data:/data: height = 2 ; crs = 7 ;/' | ncgen -4 -o places.nc || fail "ncgen"
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input places.nc --start 2000-01-01T06 --steps 2 --threads 1 --progress none \
+        --log-level warn --output places
+    succeeds
+    ncdump places/forecast.nc >out || fail "ncdump"
+    local text
+    for text in 'double height ;' 'height:positive = "up"' 'crs:earth_radius = 6371000' ' height = 2 ;' ' crs = 7 ;' 'h:grid_mapping = "crs"' \
+        'h:cell_methods = "time: point"' 'h:coordinates = "lead_time forecast_reference_time height"' \
+        'u:coordinates = "lead_time forecast_reference_time"'; do
+        grep -qF -- "$text" out || fail "forecast.nc lacks '$text'"
+    done
+    ! grep -qE '\<age\>' out || fail "a value of each time of the input"
+}
+
 # A network that was trained as an ensemble: the losses are the same on all ranks, its own perturbation is the default.
 case_ensembles() {
     need ncdump netcdf-bin
@@ -616,6 +640,10 @@ END
                 --progress none --log-level warn --output trained
             [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$text" err || fail "exit $code of a training on $name: $(cat err)"
         done
+        launch 2 "$BIN/graticule-train" --input infinite.nc --inputs h --targets u --train-fraction 1 --channels 2 --blocks 1 --epochs 1 \
+            --threads 1 --progress none --log-level warn --output trained
+        [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "u has an infinite value in sample" err ||
+            fail "exit $code of a training without leads on infinite values: $(cat err)"
     fi
     launch 2 "$BIN/graticule-swe" --case random --nlat 18 --nlon 32 --days 1 --every 6h --threads 1 --progress none --log-level warn \
         --output finer

@@ -74,7 +74,10 @@ for ((number = 0; number < count; ++number)); do
             case $step in
                 4) ((++resumed_older)) ;;
                 5) ((++resumed_newer)) ;;
-                "") ((++began)) ;;
+                "")
+                    grep -q 'warning no checkpoint is intact' "$log" || fail "mutant $number (seed $seed): began anew without a warning"
+                    ((++began))
+                    ;;
                 *) fail "mutant $number (seed $seed): resumed after step $step" ;;
             esac
             ;;

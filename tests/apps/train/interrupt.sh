@@ -23,7 +23,7 @@ fail() {
 start() {
     local ranks=$1 output=$2
     shift 2
-    "${launcher[@]}" "$ranks" "$DRIVER" --input "$folder/fields.nc" --output "$folder/$output" --channels 3 --blocks 1 \
+    env --default-signal=HUP "${launcher[@]}" "$ranks" "$DRIVER" --input "$folder/fields.nc" --output "$folder/$output" --channels 3 --blocks 1 \
         --epochs "${epochs:-60}" --threads 1 --progress none "$@" >"$log" 2>&1 &
     pid=$!
 }
@@ -74,7 +74,7 @@ case_signals() {
     train 2 whole
     [ $code -eq 0 ] || fail "exit $code"
     local signal
-    for signal in USR1 TERM; do
+    for signal in USR1 TERM HUP; do
         interrupt $signal $signal
         [ $code -eq 85 ] || fail "exit $code after $signal, expected 85"
         grep -q "stopped by signal $signal" "$log" || fail "does not say that $signal stopped it"

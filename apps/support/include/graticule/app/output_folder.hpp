@@ -2,18 +2,35 @@
 #pragma once
 
 #include <graticule/app/driver.hpp>
+#include <graticule/field_io/checkpoint.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace graticule::app {
 
-/// Creates the folder of `--output` and removes the file `stopped` of an earlier run. Collective; rank 0 does it.
-/// @param check further conditions on the folder, tested on rank 0 before the removal
-/// @throws `BadOption` (usage) if the folder cannot be created; what `check` throws
-void make_output_folder(Comm const& comm, std::filesystem::path const& folder, std::function<void()> const& check = {});
+/// The folder of `--output`, for the lifetime of a run.
+class OutputFolder {
+ public:
+  /// Creates the folder and removes the file `stopped` of an earlier run. Collective; rank 0 does it.
+  /// @param check further conditions on the folder, tested on rank 0 before the removal
+  /// @throws `BadOption` (usage) if the folder cannot be created; what `check` throws
+  OutputFolder(Comm const& comm, std::filesystem::path const& folder, std::function<void()> const& check = {});
+  OutputFolder(OutputFolder const&) = delete;
+  OutputFolder& operator=(OutputFolder const&) = delete;
+  /// Removes the folders that it created and that are still empty: the run has failed before its first file.
+  ~OutputFolder();
+
+ private:
+  std::vector<std::filesystem::path> created_;  ///< on rank 0, the innermost first
+};
+
+/// Warns, on rank 0, of each checkpoint that `store.newest()` has skipped, and of a start from the beginning where it
+/// has `found` none that is intact.
+void warn_of_skipped(Comm const& comm, CheckpointStore const& store, bool found);
 
 /// Reports a run that stopped early with a checkpoint: `stopped_by` in the report, and `reason after place` in the file
 /// `stopped` of the output folder, which scripts read because launchers lose exit codes. Collective.

@@ -12,6 +12,7 @@
 namespace graticule::app {
 
 /// Records signals during its lifetime instead of ending the process, and restores the previous handlers afterwards.
+/// A SIGHUP that is ignored, as by `nohup`, stays ignored.
 /// One object at a time per process.
 class StopSignals {
  public:
