@@ -181,6 +181,15 @@ MapPointer reduce_scatter_map(Comm const& comm, CutAxis cut) {
       [=] { return gather_map(comm, cut); });
 }
 
+void sum_where_it_lies(Comm const& comm, torch::Tensor& flat) {
+  if (comm.num_ranks() == 1) return;
+  std::vector<Index> on_host{flat.is_cpu() ? 1 : 0};
+  comm.max(on_host);
+  if (on_host.front() != 0) return sum_over(comm, flat);
+  CutAxis const cut{-1, balanced_cuts(flat.numel(), comm.num_ranks())};
+  flat.copy_(gathered(reduce_scatter_map(comm, cut)->apply(flat), comm, cut));
+}
+
 MapPointer all_to_all_map(Comm const& comm, CutAxis split, CutAxis join) {
   return make_map(
       [=](torch::Tensor const& x) {

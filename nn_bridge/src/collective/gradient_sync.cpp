@@ -32,7 +32,7 @@ void reduce_bucket(TeamRule const& rule, Bucket const& bucket) {
   }
   parts.push_back(defined);
   auto flat = torch::cat(parts);
-  detail::sum_over(rule.team, flat);
+  detail::sum_where_it_lies(rule.team, flat);
   auto const counts = at::real(flat.narrow(0, flat.numel() - num, num)).to(torch::kCPU, torch::kDouble);
   std::int64_t offset = 0;
   for (std::int64_t i = 0; i < num; ++i) {

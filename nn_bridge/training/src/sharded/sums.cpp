@@ -34,7 +34,7 @@ void sum_over_replicas(nn::TeamRule const& rule, std::vector<ShardedParameter*> 
     std::vector<torch::Tensor> parts;
     for (auto const* parameter : members) parts.push_back(parameter->reduced.view({-1}));
     auto flat = torch::cat(parts);
-    nn::detail::sum_over(comm, flat);
+    nn::detail::sum_where_it_lies(comm, flat);
     if (rule.reduction == nn::Reduction::mean) flat.div_(comm.num_ranks());
     std::int64_t offset = 0;
     for (auto* parameter : members) {

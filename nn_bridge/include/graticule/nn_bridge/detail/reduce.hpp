@@ -47,4 +47,9 @@ inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
   comm.reduce(tensor.mutable_data_ptr(), tensor.numel(), mpi_type, MPI_SUM);
 }
 
+/// `sum_over` of a flat real tensor, added on its device where all ranks have it on one: each rank adds its part of the
+/// values of all ranks, in order of ranks, and gives it to the others. Collective. Cost: one number more than
+/// `sum_over`; on devices n values to the host and 2 n back, on P ranks.
+void sum_where_it_lies(Comm const& comm, torch::Tensor& flat);
+
 }  // namespace graticule::nn::detail
