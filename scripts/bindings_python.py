@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / 'nn_bridge/python/graticule'
 MODULE = PACKAGE / 'engine.py'
-PAGE = ROOT / 'docs/reference_python.md'
+PAGE = ROOT / 'docs/reference/python.md'
 # In Python by other means: started at the first call and ended with the program, errors as exceptions.
 BY_HAND = {'gr_init', 'gr_finalize', 'gr_error_text', 'gr_error_rule', 'gr_error_status', 'gr_comm_create', 'gr_comm_mpi', 'gr_field_dense'}
 # Freed by all ranks together, or not by themselves.
@@ -281,8 +281,8 @@ def described(node, prefix=''):
 
 def reference_page():
     public = set(re.findall(r'"(\w+)"', (PACKAGE / '__init__.py').read_text().split('__all__', 1)[1]))
-    lines = ['# Python package', '', 'Made by `scripts/bindings` from the sources of [the package](../nn_bridge/python/README.md) and from '
-             '[graticule.h](../halo/bindings/include/graticule/graticule.h). [Python](python.md) shows programs.', '']
+    lines = ['# Python package', '', 'Made by `scripts/bindings` from the sources of [the package](../../nn_bridge/python/README.md) and from '
+             '[graticule.h](../../halo/bindings/include/graticule/graticule.h). [Python](../python.md) shows programs.', '']
     for title, names, only in (('graticule', ['_domain', '_shard', '_cuts', '_errors', '_library'], public),
                                ('Collective functions', ['_collectives'], public), ('Training', ['_training'], public), ('Trained networks', ['_forecaster'], public),
                                ('graticule.nn', ['_native', '_losses', 'nn'], None), ('graticule.engine', ['_engine'], {'Field', 'init'}),

@@ -248,7 +248,7 @@ endfunction()
 
 # graticule_add_mpi_variants(halo.plan NP 2 3 [CHECK_FILTER gtest-filter] [DEVICE_FILTER gtest-filter])
 # Registers the same test binary again: point-to-point only, with fields in node-shared memory, with fields on the guarded
-# device (tests/support/guarded_device.hpp), and in check mode; all but the first number of ranks in check mode with the label
+# device (tests/support/devices/guarded_device.hpp), and in check mode; all but the first number of ranks in check mode with the label
 # full.
 function(graticule_add_mpi_variants name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "CHECK_FILTER;DEVICE_FILTER" "NP")

@@ -3,7 +3,7 @@
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/cuts.hpp>
 
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>

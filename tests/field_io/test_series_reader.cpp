@@ -3,7 +3,7 @@
 #include <graticule/field_io/writer.hpp>
 
 #include "expect_error.hpp"
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "series_files.hpp"
 
 #include <gtest/gtest.h>

@@ -7,9 +7,9 @@
 #include <graticule/repartition/collectives.hpp>
 #include <graticule/repartition/plan.hpp>
 
+#include "devices/faulty_device.hpp"
+#include "devices/guarded_device.hpp"
 #include "environment.hpp"
-#include "faulty_device.hpp"
-#include "guarded_device.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <graticule/repartition/plan.hpp>
 
 #include "allocations.hpp"
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "test_field.hpp"
 
 #include <gtest/gtest.h>

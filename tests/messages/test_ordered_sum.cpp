@@ -2,7 +2,7 @@
 #include <graticule/messages/detail/ordered_sum.hpp>
 #include <graticule/messages/transport.hpp>
 
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <graticule/partition/failure.hpp>
 
 #include "expect_error.hpp"
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <graticule/partition/stall.hpp>
 
 #include "expect_error.hpp"
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 

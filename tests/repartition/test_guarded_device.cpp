@@ -3,7 +3,7 @@
 #include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/device_queue.hpp>
 
-#include "guarded_device.hpp"
+#include "devices/guarded_device.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <graticule/repartition/plan.hpp>
 
 #include "expect_error.hpp"
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "transposition.hpp"
 
 #include <gtest/gtest.h>

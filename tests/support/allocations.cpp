@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "allocations.hpp"
 
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 
 #include <atomic>
 #include <cerrno>

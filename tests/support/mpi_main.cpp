@@ -4,7 +4,7 @@
 // each. Ranks of a node share its GPUs where the run is one on GPUs.
 #include <graticule/partition/failure.hpp>
 
-#include "gpu_memory.hpp"
+#include "devices/gpu_memory.hpp"
 #include "remove_folder.hpp"
 
 #include <Kokkos_Core.hpp>

@@ -4,8 +4,8 @@
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/node_memory.hpp>
 
-#include "gpu_memory.hpp"
-#include "guarded_device.hpp"
+#include "devices/gpu_memory.hpp"
+#include "devices/guarded_device.hpp"
 #include "random_layout.hpp"
 
 #include <gtest/gtest.h>

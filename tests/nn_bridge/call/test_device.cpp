@@ -7,9 +7,9 @@
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 
+#include "devices/faulty_device.hpp"
 #include "environment.hpp"
 #include "expect_error.hpp"
-#include "faulty_device.hpp"
 #include "guarded_torch.hpp"
 #include "layer_table.hpp"
 #include "move/tensor_pull.hpp"

@@ -3,8 +3,8 @@
 // runs late; and what tests need that run on it or on a GPU.
 #pragma once
 
-#include "gpu_memory.hpp"
-#include "guarded_device.hpp"
+#include "devices/gpu_memory.hpp"
+#include "devices/guarded_device.hpp"
 
 #include <torch/torch.h>
 

@@ -4,7 +4,7 @@
 
 #include "allocations.hpp"
 #include "moves_support.hpp"
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 

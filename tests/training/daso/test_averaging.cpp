@@ -6,8 +6,8 @@
 #include "environment.hpp"
 #include "expect_error.hpp"
 #include "larger.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "numbers.hpp"
-#include "pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 

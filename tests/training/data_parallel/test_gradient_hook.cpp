@@ -2,7 +2,7 @@
 #include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "replicated_net.hpp"
 
 #include <gtest/gtest.h>

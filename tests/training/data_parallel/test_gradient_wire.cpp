@@ -4,8 +4,8 @@
 #include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "numbers.hpp"
-#include "pmpi_shim.hpp"
 #include "replicated_net.hpp"
 
 #include <gtest/gtest.h>

@@ -4,9 +4,9 @@
 #include "data_parallel/team_sum.hpp"
 #include "environment.hpp"
 #include "expect_error.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "no_files.hpp"
 #include "numbers.hpp"
-#include "pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 

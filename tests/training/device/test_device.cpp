@@ -4,6 +4,7 @@
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/collective/repartition.hpp>
+#include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/loss/spectral_loss.hpp>
@@ -18,11 +19,11 @@
 #include <graticule/training/state/training.hpp>
 
 #include "data_parallel/team_sum.hpp"
+#include "devices/faulty_device.hpp"
 #include "expect_error.hpp"
-#include "faulty_device.hpp"
 #include "guarded_torch.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "numbers.hpp"
-#include "pmpi_shim.hpp"
 #include "replicated_net.hpp"
 #include "shards.hpp"
 #include "shared_folder.hpp"
@@ -434,6 +435,48 @@ TEST(DeviceTraining, rollouts_with_and_without_checkpoints_are_those_of_the_host
       nn::GradientSync(*layer, {{domain.comm(), Reduction::sum}}).reduce();
       return std::vector{loss, x.grad(), layer->weight.grad()};
     });
+}
+
+TEST(DeviceTraining, gradients_in_step_are_added_on_the_device) {
+  auto const comm = test::world();
+  Index const numel = 40001;
+  std::vector<Tensor> by_rank;
+  for (int r = 0; r < comm.num_ranks(); ++r) {
+    std::mt19937 random(31 + unsigned(r));
+    by_rank.push_back(random_tensor(random, {numel}));
+  }
+  auto const expected = nn::detail::sum_in_order(by_rank);
+  for (auto const type : {torch::kDouble, torch::kFloat}) {
+    // On the second, a rank has its parameters on the host: all sum there.
+    for (bool const all_on_device : {true, false}) {
+      SCOPED_TRACE(std::string(c10::toString(type)) + (all_on_device ? "" : ", one rank on the host"));
+      bool const on_host = !all_on_device && comm.rank() == 0;
+      auto const device = on_host ? torch::Device(torch::kCPU) : test_torch_device();
+      torch::nn::Linear layer(torch::nn::LinearOptions(numel, 1).bias(false));
+      layer->to(type);
+      test::move_to(*layer, device);
+      nn::GradientSync const sync(*layer, {{comm, Reduction::sum}});
+      std::optional<StreamScope> scope;
+      if (!on_host) scope.emplace(new_test_stream());
+      layer->weight.mutable_grad() = by_rank[std::size_t(comm.rank())].to(type).view({1, numel}).clone().to(device);
+      (void)test::take_tensor_copies();
+
+      sync.reduce();
+
+      auto const copies = test::take_tensor_copies();
+      auto const sum = layer->weight.grad().view({-1}).cpu();
+      if (comm.num_ranks() == 1 || !all_on_device) {
+        EXPECT_LE(difference(sum.to(torch::kDouble), expected), type == torch::kDouble ? 1e-12 : 1e-5);
+        continue;
+      }
+      std::vector<Tensor> terms;
+      for (auto const& term : by_rank) terms.push_back(term.to(type));
+      EXPECT_TRUE(same_bits(sum, nn::detail::sum_in_order(terms)));
+      expect_no_host_access();
+      // Which gradients are there at all is read on the host.
+      if (!gpu_is_wanted()) EXPECT_LE(copies.bytes_pageable, 16);
+    }
+  }
 }
 
 TEST(DeviceTraining, norms_over_replicas_are_those_of_the_host) {

@@ -2,6 +2,7 @@
 // Parameters that ranks cut among themselves, on a device: training and saved states, on the guarded device or on a
 // GPU.
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/partition/teams.hpp>
 #include <graticule/training/sharded/checkpoint_state.hpp>
 
 #include "guarded_torch.hpp"
@@ -104,6 +105,34 @@ TEST(DeviceSharded, parameters_and_gradients_pass_through_pinned_memory) {
   auto const copies = test::take_tensor_copies();
   EXPECT_EQ(copies.bytes_pageable, 0);
   EXPECT_GT(copies.bytes_to_host, 0);
+}
+
+TEST(DeviceSharded, gradients_of_further_replicas_are_added_on_the_device) {
+  auto const comm = Comm::world();
+  Teams const teams(comm, {{"replicas", comm.num_ranks() % 2 == 0 ? 2 : comm.num_ranks()}, {"cut", 0}});
+  auto const gradients_on = [&](torch::Device const& device) {
+    auto net = net_on(device);
+    training::ShardedParameters sharded(net.ptr(), {teams.team("cut"), nn::Reduction::sum},
+                                        {.replicas = {{teams.team("replicas"), nn::Reduction::mean}}});
+    auto const mine = test::uneven_part(test::make_batch(0), comm);
+    auto const x = mine.x.to(device);
+    auto const y = mine.y.to(device);
+    (void)test::take_tensor_copies();
+    ((sharded.forward([&] { return net->forward(x); }) - y).square().sum() / 12).backward();
+    auto const copies = test::take_tensor_copies();
+    if (!device.is_cpu() && !gpu_is_wanted()) EXPECT_EQ(copies.bytes_pageable, 0);
+    nn::NamedTensors result;
+    for (auto const& [name, parameter] : sharded.named_parameters())
+      if (parameter.grad().defined()) result.emplace_back(name, parameter.grad().cpu());
+    return result;
+  };
+  auto const expected = gradients_on(torch::kCPU);
+  StreamScope const scope(new_test_stream());
+
+  auto const found = gradients_on(test_torch_device());
+
+  ASSERT_EQ(found.size(), expected.size());
+  EXPECT_LE(test::difference(found, expected), 1e-12);
 }
 
 TEST(DeviceSharded, steps_in_several_units_kept_in_groups_are_those_of_the_host) {

@@ -10,7 +10,7 @@
 #include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 
 #include "expect_error.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "numbers.hpp"
-#include "pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 //   `gr_halo_kind kind = GR_HALO_KIND_INIT;`. Members that are not set have the value 0, NULL or "no".
 // - Texts that a function returns are valid until the next such call of the same thread.
 //
-// `scripts/bindings` makes the Fortran module and docs/reference_c.md from this file. The comment of each argument
+// `scripts/bindings` makes the Fortran module and docs/reference/c.md from this file. The comment of each argument
 // starts with tags: [in], [out], [inout]; [optional]: may be NULL; [count A B]: the number of elements of the arguments
 // A and B; [axes N]: N values, one for each axis; [lower N], [upper N]: bounds of a box; [boxes N]: of N boxes;
 // [values N]: a list; [axis N]: number of one of N axes; [index]: a number counted from 0; [flag]: 0 or 1, or such a

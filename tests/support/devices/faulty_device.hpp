@@ -2,7 +2,7 @@
 // The guarded device behind an engine that forgets something: what tests of the device must find.
 #pragma once
 
-#include "guarded_device.hpp"
+#include "devices/guarded_device.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "gpu_memory.hpp"
+#include "devices/gpu_memory.hpp"
 
 #include "kernels/kokkos_compat.hpp"
 

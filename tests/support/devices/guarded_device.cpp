@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "guarded_device.hpp"
+#include "devices/guarded_device.hpp"
 
-#include "gpu_memory.hpp"
+#include "devices/gpu_memory.hpp"
 
 #include <execinfo.h>
 #include <fcntl.h>

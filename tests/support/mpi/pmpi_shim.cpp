@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The MPI functions of the test programs, by MPI's profiling interface: each calls the one with the prefix PMPI_.
-#include "pmpi_shim.hpp"
+#include "mpi/pmpi_shim.hpp"
 
 #include <mpi.h>
 #include <sys/time.h>

@@ -4,7 +4,7 @@
 
 #include <graticule/repartition/detail/device_runtime.hpp>
 
-#include "gpu_memory.hpp"
+#include "devices/gpu_memory.hpp"
 
 #include <cstddef>
 #include <cstdint>
