@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The only reader of GRATICULE_CHECK, GRATICULE_STALL_SECONDS, GRATICULE_STALL_LIMIT and GRATICULE_WAIT.
+// Choices in environment variables; the only reader of GRATICULE_CHECK, GRATICULE_STALL_SECONDS, GRATICULE_STALL_LIMIT
+// and GRATICULE_WAIT.
+#include <graticule/partition/detail/environment.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
 #include "comm_state.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <exception>
@@ -34,30 +37,19 @@ std::optional<double> seconds_of(char const* variable) {
   return seconds;
 }
 
-detail::Wait wait_of_environment() {
-  char const* const wait = std::getenv("GRATICULE_WAIT");
-  std::string const value = wait ? wait : "";
-  if (value.empty() || value == "auto") return detail::Wait::automatic;
-  if (value == "poll") return detail::Wait::poll;
-  if (value == "sleep") return detail::Wait::sleep;
-  throw Error(Fault::usage, "BadOption", "GRATICULE_WAIT is '" + value + "'; valid are auto, poll and sleep");
-}
-
 Settings read_settings() {
   Settings settings;
-  char const* const check = std::getenv("GRATICULE_CHECK");
-  std::string const value = check ? check : "";
-  settings.calls = value == "comm" || value == "all";
-  settings.cells = value == "cells" || value == "all";
-  if (!settings.calls && !settings.cells && !value.empty() && value != "none")
-    throw Error(Fault::usage, "BadOption", "GRATICULE_CHECK is '" + value + "'; valid are none, comm, cells and all");
+  auto const check = detail::choice_of_environment("GRATICULE_CHECK", {"none", "comm", "cells", "all"});
+  settings.calls = check == 1 || check == 3;
+  settings.cells = check >= 2;
   auto& stall = settings.stall;
   settings.report_seconds = seconds_of("GRATICULE_STALL_SECONDS");
   stall.report_seconds = settings.report_seconds.value_or(stall.report_seconds);
   settings.error_seconds = seconds_of("GRATICULE_STALL_LIMIT");
   if (!settings.error_seconds && settings.calls) settings.error_seconds = stall.report_seconds;
   stall.error_seconds = settings.error_seconds.value_or(stall.error_seconds);
-  settings.wait = wait_of_environment();
+  std::array const waits{detail::Wait::automatic, detail::Wait::poll, detail::Wait::sleep};
+  settings.wait = waits[detail::choice_of_environment("GRATICULE_WAIT", {"auto", "poll", "sleep"})];
   return settings;
 }
 
@@ -69,6 +61,20 @@ Settings& settings() {
 thread_local StallRule const* innermost = nullptr;
 
 }  // namespace
+
+std::size_t detail::choice_of_environment(char const* variable, std::initializer_list<std::string_view> values) {
+  char const* const text = std::getenv(variable);
+  std::string_view const value = text ? text : "";
+  auto const* const found = value.empty() ? values.begin() : std::ranges::find(values, value);
+  if (found != values.end()) return std::size_t(found - values.begin());
+  std::string valid;
+  for (auto const* one = values.begin(); one != values.end(); ++one) {
+    if (one != values.begin()) valid += one + 1 == values.end() ? " and " : ", ";
+    valid += *one;
+  }
+  throw Error(Fault::usage, "BadOption",
+              std::string(variable) + " is '" + std::string(value) + "'; valid are " + valid);
+}
 
 StallRule stall_rule() { return innermost ? *innermost : settings().stall; }
 

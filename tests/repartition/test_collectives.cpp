@@ -110,6 +110,44 @@ TEST(ShardsPlan, all_gather_gives_every_rank_all_parts) {
   }
 }
 
+TEST(ShardsPlan, its_plans_move_several_fields_in_a_call_and_in_calls_in_flight) {
+  Random random(23);
+  auto const comm = Comm::world();
+  auto const c = Case::any(random, comm);
+  SCOPED_TRACE(to_string(c.layout));
+  auto const numbered = [](std::uint64_t number) {
+    return [number](auto const& b, auto const& cell) { return bits_of<double>(b, cell, number); };
+  };
+  auto first = c.field<double>(random, c.plan.part_box());
+  auto second = c.field<double>(random, c.plan.part_box());
+  first.set(first.cover(), numbered(1));
+  second.set(second.cover(), numbered(2));
+  auto const wholes =
+      std::array{c.field<double>(random, c.layout.global()), c.field<double>(random, c.layout.global())};
+  auto expected = wholes;
+  expected[0].set(expected[0].cover(), numbered(1));
+  expected[1].set(expected[1].cover(), numbered(2));
+
+  auto together = wholes;
+  std::array const fields{RepartitionField{first.view(), together[0].view()},
+                          RepartitionField{second.view(), together[1].view()}};
+  c.plan.all_gather_plan().apply(fields);
+  EXPECT_TRUE(together[0].holds(expected[0]));
+  EXPECT_TRUE(together[1].holds(expected[1]));
+
+  auto const root = c.plan.gather_plan().target_box();
+  auto gathered = std::array{c.field<double>(random, root), c.field<double>(random, root)};
+  auto at_root = gathered;
+  at_root[0].set(at_root[0].cover(), numbered(1));
+  at_root[1].set(at_root[1].cover(), numbered(2));
+  auto one = c.plan.gather_plan().start(first.view(), gathered[0].view());
+  auto other = c.plan.gather_plan().start(second.view(), gathered[1].view());
+  other.wait();
+  one.wait();
+  EXPECT_TRUE(gathered[0].holds(at_root[0]));
+  EXPECT_TRUE(gathered[1].holds(at_root[1]));
+}
+
 TEST(ShardsPlan, reduce_scatter_gives_every_rank_its_part_of_the_sum) {
   Random random(5);
   auto const comm = Comm::world();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/call/memory.hpp>
-#include <graticule/partition/error.hpp>
+#include <graticule/partition/detail/environment.hpp>
 
 #include "kept_pages.hpp"
 
@@ -54,14 +54,12 @@ class KeepingAllocator final : public c10::Allocator {
 };
 
 bool is_wanted() {
-  char const* const value = std::getenv("GRATICULE_TENSOR_MEMORY");
-  std::string const text = value ? value : "";
-  if (!text.empty() && text != "keep" && text != "system")
-    throw Error(Fault::usage, "BadOption", "GRATICULE_TENSOR_MEMORY is '" + text + "'; valid are keep and system");
+  [[maybe_unused]] bool const kept =
+      graticule::detail::choice_of_environment("GRATICULE_TENSOR_MEMORY", {"keep", "system"}) == 0;
 #if defined(__SANITIZE_ADDRESS__)
   return false;  // It finds a tensor that is used after its end, which kept pages would hide.
 #else
-  return text != "system" && c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator();
+  return kept && c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator();
 #endif
 }
 

@@ -51,9 +51,6 @@ void check_options(F::InterpolateFuncOptions const& o) {
   if (o.align_corners() && has_none) throw Error("BadOption", "Resize: align_corners in nearest or area mode");
 }
 
-/// A length as a column: [batch, channels, length, 1].
-torch::Tensor with_columns(torch::Tensor const& x) { return x.defined() && x.dim() == 3 ? x.unsqueeze(-1) : x; }
-
 /// Global sizes of the spatial axes of `x`, whose shards lie as `layout` says.
 std::vector<Index> spatial_sizes(torch::Tensor const& x, Layout const& layout) {
   if (x.dim() == 3) return {layout.extent(0)};
@@ -223,7 +220,7 @@ ResizeImpl::ResizeImpl(ResizeOptions options, Domain domain)
 }
 
 torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, std::int64_t like_levels) {
-  auto const given = with_columns(x);
+  auto const given = detail::with_columns(x, std::size_t(x.dim() - 2));
   Wanted const wanted{options_, like, like_levels};
   auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
   auto const call = state().enter(
@@ -237,7 +234,8 @@ torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, st
 torch::Tensor ResizeImpl::forward(torch::Tensor const& x) { return resized(x, nullptr, 0); }
 
 torch::Tensor ResizeImpl::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
-  auto const& layout = state().other.like(x, like, with_columns(like));
+  auto const& layout =
+      state().other.like(x, like, detail::with_columns(like, like.defined() ? std::size_t(like.dim() - 2) : 0));
   return resized(x, &layout, like.dim() == 5 ? like.size(2) : 0);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/environment.hpp>
 #include <graticule/repartition/detail/device_launch.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
@@ -11,7 +12,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,7 +42,7 @@ bool is_wanted() {
   if (!installed_device() && !Kokkos::is_initialized()) return false;
   if (choice != GpuMpi::automatic) return choice == GpuMpi::tried;
   auto const* const installed = installed_device();
-  return installed ? installed->mpi_is_told_of_it() : library_claims_support();
+  return installed ? installed->mpi_reads_it() : library_claims_support();
 }
 
 struct CopyInts {
@@ -125,22 +125,11 @@ bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer cons
 
 }  // namespace
 
-bool gpu_ipc_is_allowed() {
-  char const* const value = std::getenv("GRATICULE_GPU_IPC");
-  std::string const choice = value ? value : "";
-  if (!choice.empty() && choice != "auto" && choice != "0")
-    throw Error(Fault::usage, "BadOption", "GRATICULE_GPU_IPC is '" + choice + "'; valid are auto and 0");
-  return choice != "0";
-}
+bool gpu_ipc_is_allowed() { return choice_of_environment("GRATICULE_GPU_IPC", {"auto", "0"}) == 0; }
 
 GpuMpi gpu_mpi_choice() {
-  char const* const value = std::getenv("GRATICULE_GPU_MPI");
-  std::string const choice = value ? value : "";
-  if (choice == "0") return GpuMpi::never;
-  if (choice == "1") return GpuMpi::tried;
-  if (!choice.empty() && choice != "auto")
-    throw Error(Fault::usage, "BadOption", "GRATICULE_GPU_MPI is '" + choice + "'; valid are auto, 0 and 1");
-  return GpuMpi::automatic;
+  std::array const choices{GpuMpi::automatic, GpuMpi::never, GpuMpi::tried};
+  return choices[choice_of_environment("GRATICULE_GPU_MPI", {"auto", "0", "1"})];
 }
 
 bool peers_read_device_memory(Comm const& comm, messages::NodeLinks const& links) {

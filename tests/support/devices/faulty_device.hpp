@@ -77,7 +77,7 @@ class FaultyDevice : public detail::DeviceRuntime {
     return is(DeviceFault::peers_not_waited_for) || device_.wait_for(queue, event);
   }
   DeviceQueue queue_of_stream(void* stream, int device) override { return device_.queue_of_stream(stream, device); }
-  bool mpi_is_told_of_it() const noexcept override { return mpi_reads_; }
+  bool mpi_reads_it() const noexcept override { return mpi_reads_; }
   /// As with an MPI library that reads and writes memory of devices.
   void let_mpi_in() {
     mpi_reads_ = true;

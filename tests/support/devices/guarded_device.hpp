@@ -37,7 +37,7 @@ struct QueuePoint {
 /// Its pages are closed but while device work runs. An access of the host is noted with what was touched and by which
 /// functions, and goes on, on an open page; a test in which one was noted fails, unless it asked for what was noted
 /// (`take_accesses`). Work on one device that touches memory of another is noted, too.
-/// Test code reads and writes fields itself: `HostWindow`.
+/// Test code reads and writes fields itself after `open_to_host`.
 /// Memory holds the bytes 0xff (NaN) when it is allocated.
 class GuardedDevice : public detail::DeviceRuntime {
  public:

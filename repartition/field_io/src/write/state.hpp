@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// State of a `FieldWriter`, and the parts of its calls. Each source implements one part: `writer_structure` makes
-// dimensions and variables, `writer_append` takes them over from a file and makes them longer, `writer_cells` writes.
+// State of a `FieldWriter`, and the parts of its calls. Each source implements one part: `structure.cpp` makes
+// dimensions and variables, `append.cpp` takes them over from a file and makes them longer, `cells.cpp` writes.
 #pragma once
 
 #include <graticule/field_io/writer.hpp>

@@ -31,13 +31,9 @@ fs::path folder_of(fs::path const& path) { return path.has_parent_path() ? path.
 
 /// @param given the file's name for the user
 void sync_to_disk(fs::path const& path, int flags, fs::path const& given) {
-  int const file = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (file < 0) fail_output(given, system_reason(errno));
-  // Some file systems do not sync folders; EINVAL says so.
-  bool const synced = ::fsync(file) == 0 || errno == EINVAL;
-  int const code = errno;
-  ::close(file);
-  if (!synced) fail_output(given, system_reason(code));
+  Descriptor const file(::open(path.c_str(), flags | O_CLOEXEC));
+  if (file.get() < 0) fail_output(given, system_reason(errno));
+  sync_to_disk(file, given);
 }
 
 /// Eight hexadecimal digits: names of hosts may be long, those of files may not.

@@ -61,7 +61,7 @@ class DeviceRuntime {
   virtual void fence(DeviceQueue const& queue) = 0;
   [[nodiscard]] virtual DeviceQueue queue_of_stream(void* stream, int device) = 0;
   /// MPI may read and write its memory: what the probe finds out, where it is wanted.
-  [[nodiscard]] virtual bool mpi_is_told_of_it() const noexcept { return false; }
+  [[nodiscard]] virtual bool mpi_reads_it() const noexcept { return false; }
   [[nodiscard]] virtual std::optional<DeviceAddress> address_of(void const* /*memory*/) { return std::nullopt; }
   [[nodiscard]] virtual std::byte* map(DeviceAddress const& /*address*/) { return nullptr; }
   /// See `SharedEvent`.
