@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The reference of the public headers builds without a warning, and scripts/docs rejects each kind of mistake.
+# The reference of the public headers builds without a warning and has each public namespace, and scripts/docs rejects each
+# kind of mistake.
 #
 #   check_reference.sh FOLDER
 set -euo pipefail
@@ -15,6 +16,23 @@ mkdir -p "$folder/wrong"
 "$project/scripts/docs" "$folder/html"
 [ -s "$folder/html/index.html" ]
 grep -q HaloPlan "$folder/html/annotated.html"
+
+# A namespace that public headers declare has a page with members, and a row on the first page.
+namespaces=$(cd "$project" && find partition repartition halo nn_bridge -path '*/include/*.hpp' -not -path '*/detail/*' -exec \
+    sed -n 's/^namespace graticule::\([a-z_]*\) {.*/\1/p' {} + | sort -u)
+for name in messages nn training program models $namespaces; do
+    page=namespacegraticule_1_1${name//_/__}.html
+    for file in namespaces index; do
+        grep -q "href=\"$page\"" "$folder/html/$file.html" || {
+            printf 'graticule::%s is missing in %s.html\n' "$name" "$file"
+            exit 1
+        }
+    done
+    grep -q memItemLeft "$folder/html/$page" || {
+        printf 'graticule::%s has no members in the reference: is its include folder in docs/Doxyfile?\n' "$name"
+        exit 1
+    }
+done
 
 # rejected NAME MESSAGE: the header on stdin fails, with this message.
 rejected() {

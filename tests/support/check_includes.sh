@@ -17,8 +17,8 @@ complain "Includes that lead out of their folder" \
     "$(sources partition repartition halo nn_bridge apps tests | xargs grep -nE '#include "[^"]*\.\./' || true)"
 complain "A driver includes a header of a library's own" \
     "$(sources apps | xargs grep -nE '#include <graticule/[^>]*/detail/' || true)"
-# In a CMakeLists, the src folder of another library: a path to a folder src that does not begin here. The two C libraries are one
-# in two files (docs/decisions/0025).
+# In a CMakeLists, the src folder of another library: a path to a folder src that does not begin here. The second C
+# library is exempt: it compiles three sources of the first, with their headers (docs/decisions/0025).
 lists() { git ls-files -- '*CMakeLists.txt' 2>/dev/null | grep . || find . -name CMakeLists.txt -not -path './build*' -not -path './.deps/*' | sed 's,^\./,,'; }
 complain "A library's folders of headers in another library" \
     "$(lists | grep -vE '(^|/)tests/' | xargs grep -nE '(\.\./|_SOURCE_DIR\}/).*/src("|$|[ )])' |
