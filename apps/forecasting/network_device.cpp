@@ -3,7 +3,7 @@
 
 #include <graticule/models/device.hpp>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 std::string choose_network_device(app::DeviceOption& option, Comm const& comm) {
   option.choose(comm, [](std::string const& kind) {
@@ -20,4 +20,4 @@ app::Report::Json network_device_report(app::DeviceOption const& option, Comm co
                        app::DeviceMemory{used->total_bytes, used->free_bytes, used->peak_bytes, used->reserved_bytes});
 }
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 /// `DeviceOption::choose` for Kokkos and LibTorch together. Collective; before Kokkos starts.
 /// @return this rank's device as LibTorch names it
@@ -15,4 +15,4 @@ namespace graticule::forecast {
 /// `DeviceOption::report` with the memory that LibTorch has used. Collective.
 [[nodiscard]] app::Report::Json network_device_report(app::DeviceOption const& option, Comm const& comm);
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -87,4 +87,4 @@ Json forecast_report(ScoreTable const& scores, Description const& description) {
   return report;
 }
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -10,7 +10,7 @@
 
 #include <string>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 /// The header of scores.csv.
 [[nodiscard]] std::string score_header();
@@ -23,4 +23,4 @@ namespace graticule::forecast {
 /// and `regions` beside them.
 [[nodiscard]] nlohmann::ordered_json forecast_report(ScoreTable const& scores, Description const& description);
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -169,4 +169,4 @@ void ensemble_statistics(std::span<double const> members, std::size_t num_member
   }
 }
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 /// A band of latitudes over which scores are averaged.
 struct Region {
@@ -98,4 +98,4 @@ class ScoreTable {
 void ensemble_statistics(std::span<double const> members, std::size_t num_members, std::span<double const> truth,
                          std::span<double> crps, std::span<double> mean, std::span<double> variance);
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

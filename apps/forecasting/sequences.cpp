@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
-SequenceSource::SequenceSource(Comm const& world, TimeSteps const& steps, train::SampleStore& store, Options options)
+SequenceSource::SequenceSource(Comm const& world, TimeSteps const& steps, samples::SampleStore& store, Options options)
     : steps_(steps),
       store_(store),
       options_(std::move(options)),
@@ -17,7 +17,7 @@ SequenceSource::SequenceSource(Comm const& world, TimeSteps const& steps, train:
   for (double& latitude : mirrored_.latitudes) latitude = -latitude;
 }
 
-Index SequenceSource::working_bytes(train::SampleReader const& reader, Options const& options,
+Index SequenceSource::working_bytes(samples::SampleReader const& reader, Options const& options,
                                     SequenceShape const& longest, Index most_samples) {
   auto const forcings = Index(forcing_channels(options.forcings).size());
   Index const per_sample = (longest.history + longest.steps) * Index(options.scales.size()) + longest.steps * forcings;
@@ -32,7 +32,7 @@ SequenceBatch SequenceSource::take(std::span<Index const> samples, SequenceShape
   return {Index(samples.size()), options_.dtype, slot.states.data(), slot.forcings.data()};
 }
 
-train::StoreCounts SequenceSource::counts() {
+samples::StoreCounts SequenceSource::counts() {
   ahead_.wait();
   return store_.counts();
 }
@@ -90,13 +90,13 @@ void SequenceSource::gather_forcings(Slot& slot, std::size_t place) {
   }
 }
 
-void SequenceSource::write(std::size_t channel, train::NumberBuffer const& to, std::size_t cell) {
+void SequenceSource::write(std::size_t channel, samples::NumberBuffer const& to, std::size_t cell) {
   auto const [mean, scale] = options_.scales[channel];
-  train::Scaling const scaling{{mean}, {scale}};
+  samples::Scaling const scaling{{mean}, {scale}};
   if (options_.dtype == DType::f64)
-    train::normalise(field_, scaling, 0, train::Missing::keep, static_cast<double*>(to.data()) + cell);
+    samples::normalise(field_, scaling, 0, samples::Missing::keep, static_cast<double*>(to.data()) + cell);
   else
-    train::normalise(field_, scaling, 0, train::Missing::keep, static_cast<float*>(to.data()) + cell);
+    samples::normalise(field_, scaling, 0, samples::Missing::keep, static_cast<float*>(to.data()) + cell);
 }
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

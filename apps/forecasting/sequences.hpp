@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 /// Which states a sample consists of: those of its initial time and before, and those that follow.
 struct SequenceShape {
@@ -34,7 +34,7 @@ struct SequenceBatch {
 
 /// Supplies the sequences of a training or an evaluation, and reads the next ones during the current step.
 ///
-/// A sample is the number of its initial state; from `num_states` on of a mirror image. As `train::BatchSource`, for
+/// A sample is the number of its initial state; from `num_states` on of a mirror image. As `samples::BatchSource`, for
 /// several states and without derivatives.
 class SequenceSource {
  public:
@@ -47,7 +47,7 @@ class SequenceSource {
     DType dtype = DType::f32;
   };
   /// @param world all ranks, which agree on failures; all references must outlive this
-  SequenceSource(Comm const& world, TimeSteps const& steps, train::SampleStore& store, Options options);
+  SequenceSource(Comm const& world, TimeSteps const& steps, samples::SampleStore& store, Options options);
   SequenceSource(SequenceSource const&) = delete;
   SequenceSource& operator=(SequenceSource const&) = delete;
 
@@ -59,9 +59,9 @@ class SequenceSource {
 
   [[nodiscard]] double seconds_waited() const noexcept { return ahead_.seconds_waited(); }
   /// Waits for the running read.
-  [[nodiscard]] train::StoreCounts counts();
+  [[nodiscard]] samples::StoreCounts counts();
   /// Bytes of two batches of so many samples, one that is used and one that is read.
-  [[nodiscard]] static Index working_bytes(train::SampleReader const& reader, Options const& options,
+  [[nodiscard]] static Index working_bytes(samples::SampleReader const& reader, Options const& options,
                                            SequenceShape const& longest, Index most_samples);
 
  private:
@@ -73,22 +73,22 @@ class SequenceSource {
   };
   struct Slot {
     Request request;
-    train::NumberBuffer states;
-    train::NumberBuffer forcings;
+    samples::NumberBuffer states;
+    samples::NumberBuffer forcings;
   };
   void gather(Slot& slot);
   void gather_states(Slot& slot, std::size_t place);
   void gather_forcings(Slot& slot, std::size_t place);
-  void write(std::size_t channel, train::NumberBuffer const& to, std::size_t cell);
+  void write(std::size_t channel, samples::NumberBuffer const& to, std::size_t cell);
   [[nodiscard]] std::size_t num_cells() const { return std::size_t(store_.reader().num_cells()); }
   [[nodiscard]] std::size_t num_forcings() const { return forcing_channels(options_.forcings).size(); }
 
   TimeSteps const& steps_;
-  train::SampleStore& store_;
+  samples::SampleStore& store_;
   Options options_;
   Places mirrored_;
   std::vector<double> field_;
-  train::ReadAhead<Slot> ahead_;
+  samples::ReadAhead<Slot> ahead_;
 };
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

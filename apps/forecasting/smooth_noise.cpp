@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 SmoothNoise::SmoothNoise(std::uint64_t seed, std::string const& stream) {
   constexpr int num_waves = 48;
@@ -36,4 +36,4 @@ double SmoothNoise::at(double latitude, double longitude) const {
   return sum * factor();
 }
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 /// Smooth noise of mean 0 and variance 1 on the sphere, which perturbs initial states: waves of random direction and
 /// phase in space, with wavelengths of about 2000 km. The same for every partition.
@@ -33,4 +33,4 @@ class SmoothNoise {
   std::vector<Wave> waves_;
 };
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -10,7 +10,7 @@
 #include <numbers>
 #include <optional>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 namespace {
 
 /// The degrees of the transform, or none where there is no quadrature rule.
@@ -104,4 +104,4 @@ std::vector<std::vector<std::vector<double>>> Spectra::zonal(std::span<double co
   return result;
 }
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 /// Power of fields by wavenumber, on shards.
 class Spectra {
@@ -38,4 +38,4 @@ class Spectra {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 namespace {
 
 bool is_time(FileContents const& contents, std::string const& dimension) {
@@ -17,7 +17,7 @@ bool is_time(FileContents const& contents, std::string const& dimension) {
 bool is_member(FileContents const& contents, std::string const& dimension) {
   Variable const* const coordinate = contents.coordinate(dimension);
   if (coordinate != nullptr && coordinate->text("standard_name") == "realization") return true;
-  std::string const name = train::short_name(dimension);
+  std::string const name = samples::short_name(dimension);
   for (char const* known : {"number", "member", "ensemble", "realization", "sample"})
     if (name == known) return true;
   return false;
@@ -40,7 +40,7 @@ std::vector<std::string> names_of(Variable const& variable, std::vector<int> con
 StateTable::StateTable(Comm const& comm, std::string const& files, std::vector<std::string> const& prognostic,
                        std::vector<std::string> const& diagnostic)
     : file_(std::make_shared<FieldSeries const>(comm, find_files(comm, files))) {
-  train::naming_input(files, [&] {
+  samples::naming_input(files, [&] {
     for (auto const* names : {&prognostic, &diagnostic})
       for (std::string const& name : *names) static_cast<void>(file_->variable(name));
     for (std::string const& name : prognostic) add(name, Role::prognostic);
@@ -98,9 +98,9 @@ void StateTable::add(std::string const& name, Role role) {
     member_names_ = names_of(variable, axes.members);
     member_extents_ = extents_of(variable, axes.members);
     for (Index const extent : member_extents_) num_members_ *= extent;
-    grid_ = train::make_grid(file_->coordinate(latitude_name_), file_->coordinate(longitude_name_));
+    grid_ = models::make_grid(file_->coordinate(latitude_name_), file_->coordinate(longitude_name_));
     Variable const& time = *file_->contents().coordinate(time_name_);
-    times_ = times_of(file_->coordinate(time_name_), time.text("units"), train::lower_case(time.text("calendar")));
+    times_ = times_of(file_->coordinate(time_name_), time.text("units"), samples::lower_case(time.text("calendar")));
   } else {
     compare(axes);
   }
@@ -118,12 +118,12 @@ void StateTable::add(std::string const& name, Role role) {
       bool const known = coordinate != nullptr && coordinate->refusal.empty() && coordinate->type != ValueType::text;
       std::string const units = known ? coordinate->text("units") : std::string();
       std::string const value =
-          train::short_number(known ? file_->coordinate(axes.level_names[i])[std::size_t(fixed[axes.levels[i]])]
-                                    : double(fixed[axes.levels[i]]));
+          samples::short_number(known ? file_->coordinate(axes.level_names[i])[std::size_t(fixed[axes.levels[i]])]
+                                      : double(fixed[axes.levels[i]]));
       label = " " + value + (units.empty() || units == "1" ? "" : " " + units) + label;
     }
     StateChannel channel{.label = name + label, .variable = name, .level = level, .role = role};
-    channel.info = train::describe_field(variable);
+    channel.info = samples::describe_field(variable);
     sources_.push_back({channel.info, axes.horizontal, sample_axes, fixed});
     channels_.push_back(std::move(channel));
   }
@@ -135,8 +135,8 @@ std::vector<std::string> const& StateTable::level_axes(std::string const& variab
       ->level_names;
 }
 
-train::SampleReader StateTable::reader(Box const& box, Index num_mirrored) const {
-  train::SampleAxes samples;
+samples::SampleReader StateTable::reader(Box const& box, Index num_mirrored) const {
+  samples::SampleAxes samples;
   samples.dimensions = {time_name_};
   samples.extents = {Index(times_.size())};
   samples.dimensions.insert(samples.dimensions.end(), member_names_.begin(), member_names_.end());
@@ -154,7 +154,7 @@ bool same_places(std::vector<double> const& a, std::vector<double> const& b) {
 namespace {
 
 std::vector<double> read_static(FieldFile const& file, std::string const& path, std::string const& name,
-                                train::Grid const& grid, Box const& box) {
+                                models::Grid const& grid, Box const& box) {
   Variable const& variable = file.variable(name);
   HorizontalAxes const axes = file.horizontal_axes(name);
   Box wanted = Box::from_extents(Indices::filled(variable.ndim(), 1));
@@ -188,7 +188,7 @@ std::vector<double> read_static(FieldFile const& file, std::string const& path, 
 }  // namespace
 
 StaticFields read_statics(Comm const& comm, std::string const& path, std::vector<std::string> const& names,
-                          train::Grid const& grid, Box const& box) {
+                          models::Grid const& grid, Box const& box) {
   StaticFields fields;
   if (names.empty()) return fields;
   FieldFile const file(comm, path);
@@ -206,4 +206,4 @@ StaticFields read_statics(Comm const& comm, std::string const& path, std::vector
   return fields;
 }
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 /// Whether latitudes or longitudes are the same to 1e-4 degrees: files and checkpoints may hold them in f32.
 [[nodiscard]] bool same_places(std::vector<double> const& a, std::vector<double> const& b);
@@ -27,7 +27,7 @@ class StateTable {
   StateTable(Comm const& comm, std::string const& files, std::vector<std::string> const& prognostic,
              std::vector<std::string> const& diagnostic);
 
-  [[nodiscard]] train::Grid const& grid() const noexcept { return grid_; }
+  [[nodiscard]] models::Grid const& grid() const noexcept { return grid_; }
   [[nodiscard]] std::vector<Seconds> const& times() const noexcept { return times_; }
   [[nodiscard]] Index num_members() const noexcept { return num_members_; }
   /// Prognostic ones first.
@@ -45,7 +45,7 @@ class StateTable {
   [[nodiscard]] Index num_states() const noexcept { return Index(times_.size()) * num_members_; }
   /// What reads the channels of state `time * num_members() + member` on this rank's box by itself. Not collective.
   /// @param num_mirrored further numbers: the mirror images of as many states
-  [[nodiscard]] train::SampleReader reader(Box const& box, Index num_mirrored) const;
+  [[nodiscard]] samples::SampleReader reader(Box const& box, Index num_mirrored) const;
 
  private:
   struct VariableAxes {
@@ -61,7 +61,7 @@ class StateTable {
   void compare(VariableAxes const& axes) const;
 
   std::shared_ptr<FieldSeries const> file_;
-  train::Grid grid_;
+  models::Grid grid_;
   std::string latitude_name_;
   std::string longitude_name_;
   std::string time_name_;
@@ -71,7 +71,7 @@ class StateTable {
   Index num_members_ = 1;
   std::vector<VariableAxes> variables_;
   std::vector<StateChannel> channels_;
-  std::vector<train::SampleReader::Source> sources_;
+  std::vector<samples::SampleReader::Source> sources_;
 };
 
 /// Fields that are the same at all times, such as orography, on this rank's box and mirrored, in units.
@@ -84,6 +84,7 @@ struct StaticFields {
 /// Reads variables of the grid from a file; axes other than latitude and longitude have one entry. Collective.
 /// @throws `BadInput` (input) for another grid
 [[nodiscard]] StaticFields read_statics(Comm const& comm, std::string const& file,
-                                        std::vector<std::string> const& names, train::Grid const& grid, Box const& box);
+                                        std::vector<std::string> const& names, models::Grid const& grid,
+                                        Box const& box);
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -6,18 +6,18 @@
 #include <limits>
 #include <utility>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 namespace {
 
-using train::Feature;
-using train::LevelStatistics;
-using train::Moments;
+using models::Feature;
+using samples::LevelStatistics;
+using samples::Moments;
 
 class StateSurvey {
  public:
-  StateSurvey(train::DataTeams const& teams, train::Cells const& cells, train::SampleStore& store,
+  StateSurvey(samples::DataTeams const& teams, models::Cells const& cells, samples::SampleStore& store,
               TimeSteps const& steps, Index num_members, std::vector<StateChannel> const& channels, TimeUse const& use,
-              train::MissingCells& missing)
+              samples::MissingCells& missing)
       : teams_(teams),
         cells_(cells),
         store_(store),
@@ -32,12 +32,12 @@ class StateSurvey {
         counts_(channels.size() * num_cells_) {
     statistics_.areas.assign(use.used.size() * std::size_t(num_members) * channels.size(), 0.0);
     for (StateChannel const& channel : channels) {
-      values_.push_back({train::channel_of(Feature::value, channel.info), {Moments()}});
+      values_.push_back({models::channel_of(Feature::value, channel.info), {Moments()}});
       values_.back().channel.name = channel.label;
       if (channel.role != Role::prognostic) continue;
       tendencies_.push_back({{"the tendency of " + channel.label, channel.info.parity}, {Moments()}});
-      east_.push_back({train::channel_of(Feature::east, channel.info), {Moments()}});
-      north_.push_back({train::channel_of(Feature::north, channel.info), {Moments()}});
+      east_.push_back({models::channel_of(Feature::east, channel.info), {Moments()}});
+      north_.push_back({models::channel_of(Feature::north, channel.info), {Moments()}});
     }
   }
 
@@ -75,7 +75,7 @@ class StateSurvey {
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       store_.fetch(state, c, field);
       missing_.count(state, c, field);
-      Moments const moments = train::moments_of(cells_, field);
+      Moments const moments = samples::moments_of(cells_, field);
       statistics_.areas[std::size_t(state) * channels_.size() + c] = moments.weight;
       if (!trains) continue;
       values_[c].levels[0].add(moments);
@@ -87,7 +87,7 @@ class StateSurvey {
       if (!has_tendency) continue;
       store_.fetch(*before * num_members_ + state % num_members_, c, earlier);
       for (std::size_t i = 0; i < num_cells_; ++i) earlier[i] = field[i] - earlier[i];
-      tendencies_[c].levels[0].add(train::moments_of(cells_, earlier));
+      tendencies_[c].levels[0].add(samples::moments_of(cells_, earlier));
     }
   }
 
@@ -106,13 +106,13 @@ class StateSurvey {
     for (std::size_t c = 0; c < padded_.size(); ++c)
       for (auto const& [which, into] : {std::pair(Feature::east, &east_), std::pair(Feature::north, &north_)}) {
         derivatives_.get(padded_[c], 0, which, derivative);
-        (*into)[c].levels[0].add(train::moments_of(cells_, derivative));
+        (*into)[c].levels[0].add(samples::moments_of(cells_, derivative));
       }
   }
 
   StateStatistics finish() {
     Comm const& world = teams_.world();
-    for (auto* fields : {&values_, &tendencies_, &east_, &north_}) train::finish_statistics(world, *fields);
+    for (auto* fields : {&values_, &tendencies_, &east_, &north_}) samples::finish_statistics(world, *fields);
     for (auto const& field : values_) statistics_.values.push_back({field.scaling.mean[0], field.scaling.scale[0]});
     for (auto const& field : tendencies_)
       statistics_.tendencies.push_back({field.scaling.mean[0], field.scaling.scale[0]});
@@ -127,15 +127,15 @@ class StateSurvey {
     return std::move(statistics_);
   }
 
-  train::DataTeams const& teams_;
-  train::Cells const& cells_;
-  train::SampleStore& store_;
+  samples::DataTeams const& teams_;
+  models::Cells const& cells_;
+  samples::SampleStore& store_;
   TimeSteps const& steps_;
   Index num_members_;
   std::vector<StateChannel> const& channels_;
   TimeUse const& use_;
-  train::MissingCells& missing_;
-  train::Derivatives derivatives_;
+  samples::MissingCells& missing_;
+  samples::Derivatives derivatives_;
   std::size_t num_cells_;
   std::vector<double> sums_;
   std::vector<double> counts_;
@@ -143,16 +143,16 @@ class StateSurvey {
   std::vector<LevelStatistics> tendencies_;
   std::vector<LevelStatistics> east_;
   std::vector<LevelStatistics> north_;
-  std::vector<train::PaddedField> padded_;
+  std::vector<samples::PaddedField> padded_;
   StateStatistics statistics_;
 };
 
 }  // namespace
 
-StateStatistics survey_states(train::DataTeams const& teams, train::Cells const& cells, train::SampleStore& store,
+StateStatistics survey_states(samples::DataTeams const& teams, models::Cells const& cells, samples::SampleStore& store,
                               TimeSteps const& steps, Index num_members, std::vector<StateChannel> const& channels,
-                              TimeUse const& use, train::MissingCells& missing) {
+                              TimeUse const& use, samples::MissingCells& missing) {
   return StateSurvey(teams, cells, store, steps, num_members, channels, use, missing)();
 }
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -8,11 +8,11 @@
 
 #include <vector>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 /// What a training knows of its channels, from the states that train.
 struct StateStatistics {
-  /// Of each channel. Components of vectors keep mean 0, as in `train::Scaling`.
+  /// Of each channel. Components of vectors keep mean 0, as in `samples::Scaling`.
   std::vector<ChannelScale> values;
   std::vector<ChannelScale> tendencies;  ///< of x(t + lead) - x(t); prognostic channels only
   std::vector<double> east_scales;       ///< of d/dx, likewise
@@ -33,9 +33,9 @@ struct TimeUse {
 /// Reads all states in use once, each data team its part, and counts their missing cells. Collective; equal on all
 /// ranks.
 /// @throws `BadInput` (input) for a channel without values or without two training states one lead apart
-[[nodiscard]] StateStatistics survey_states(train::DataTeams const& teams, train::Cells const& cells,
-                                            train::SampleStore& store, TimeSteps const& steps, Index num_members,
+[[nodiscard]] StateStatistics survey_states(samples::DataTeams const& teams, models::Cells const& cells,
+                                            samples::SampleStore& store, TimeSteps const& steps, Index num_members,
                                             std::vector<StateChannel> const& channels, TimeUse const& use,
-                                            train::MissingCells& missing);
+                                            samples::MissingCells& missing);
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

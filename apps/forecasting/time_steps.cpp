@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 Lead parse_lead(std::string const& option, std::string const& text) {
   if (auto const steps = app::number_from<Index>(text)) {
@@ -78,4 +78,4 @@ std::vector<Seconds> TimeSteps::gaps() const {
   return before;
 }
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

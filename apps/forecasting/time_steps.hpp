@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 
 /// `4` (steps of the time axis), `6h`, `1d`. @throws `BadOption` (usage)
 [[nodiscard]] Lead parse_lead(std::string const& option, std::string const& text);
@@ -48,4 +48,4 @@ class TimeSteps {
   Seconds lead_seconds_ = 0;
 };
 
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -11,6 +11,7 @@
 #endif
 
 #include <cstdlib>
+#include <optional>
 
 namespace graticule::bench {
 namespace {
@@ -121,6 +122,16 @@ void check_options(Options& options) {
                 "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
 }
 
+/// Each rank's device; with LibTorch, its memory.
+app::Report::Json device_report(Options const& options, Comm const& comm) {
+  std::optional<app::DeviceMemory> memory;
+#ifdef GRATICULE_BENCH_LAYER
+  if (auto const used = models::torch_device_memory(options.device.name()))
+    memory = {used->total_bytes, used->free_bytes, used->peak_bytes, used->reserved_bytes};
+#endif
+  return options.device.report(comm, memory);
+}
+
 void run_kind(app::Context& context, Options const& options) {
   // Before the first plan, all of which ask rank 0's environment.
   if (options.transport != "auto") ::setenv("GRATICULE_TRANSPORT", options.transport.c_str(), 1);
@@ -145,6 +156,7 @@ void run_kind(app::Context& context, Options const& options) {
       options.kind == "data-parallel")
     throw Error(Fault::usage, "Unsupported", "this graticule-bench was built without LibTorch; layers need it");
 #endif
+  context.report.data()["device"] = device_report(options, context.comm);
 }
 
 }  // namespace

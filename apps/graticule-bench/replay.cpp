@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A plan from a file, moved again without the program that made it: verified cell by cell, then timed.
+#include <graticule/app/shared_file.hpp>
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/hash.hpp>
-#include <graticule/partition/text_file.hpp>
 #include <graticule/repartition/dump.hpp>
 
 #include "options.hpp"
@@ -25,17 +25,9 @@ char const* name_of(Transport transport) {
   return transport == Transport::point_to_point ? "point-to-point" : "node-shared";
 }
 
-std::string read_shared(Comm const& comm, std::string const& path) {
-  std::string text;
-  run_agreed(comm, [&] {
-    if (comm.rank() == 0) text = read_text(path);
-  });
-  return comm.broadcast(text, 0);
-}
-
 /// Runs an action that depends on the file; its errors, including lack of memory, are reported with the file name.
 template <class Action>
-auto as_told(PlanFile const& file, Action const& action) {
+auto with_file_name(PlanFile const& file, Action const& action) {
   try {
     return action();
   } catch (Error const& error) {
@@ -216,8 +208,8 @@ void verify(PullPlan& plan, PlanFile const& file) {
     std::vector<NumberedField> found;
     std::vector<NumberedField> expected;
     run_agreed(comm, [&] {
-      found = as_told(file, [&] { return formula.fields(); });
-      expected = as_told(file, [&] { return formula.fields(); });
+      found = with_file_name(file, [&] { return formula.fields(); });
+      expected = with_file_name(file, [&] { return formula.fields(); });
     });
     Arguments const arguments(found);
     plan.apply(arguments.fields);
@@ -367,16 +359,17 @@ std::vector<Index> transfers_of(PlanFile const& file) {
 
 void run_replay(app::Context& context, Options const& options) {
   auto const& comm = context.comm;
-  auto const file = parse_plan(read_shared(comm, options.plan), options.plan);
+  auto const file = parse_plan(app::read_shared(comm, options.plan), options.plan);
   if (int(file.ranks.size()) != comm.num_ranks())
     throw Error(Fault::usage, "BadOption",
                 file.name + " is a plan of " + std::to_string(file.ranks.size()) + " ranks, this run has " +
                     std::to_string(comm.num_ranks()));
-  auto plan = as_told(file, [&] { return PullPlan(comm, description(file, comm.rank())); });
+  auto plan = with_file_name(file, [&] { return PullPlan(comm, description(file, comm.rank())); });
   compare_tables(plan, file);
   verify(plan, file);
   std::unique_ptr<Call const> call;
-  run_agreed(comm, [&] { call = as_told(file, [&] { return std::make_unique<Call const>(file, comm.rank()); }); });
+  run_agreed(comm,
+             [&] { call = with_file_name(file, [&] { return std::make_unique<Call const>(file, comm.rank()); }); });
   compare_paths(plan, *call);
 
   auto& data = context.report.data()["replay"];

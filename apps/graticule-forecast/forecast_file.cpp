@@ -28,12 +28,12 @@ Index level_extent(StateTable const& table, std::string const& variable, std::st
 
 /// Variables that describe the positions of `fields`, except those that vary with time or members and those whose names
 /// the forecast itself uses.
-train::CompanionSet companions_of(Comm const& domain, StateTable const& table, std::vector<std::string> const& fields,
-                                  std::vector<std::string> const& dimensions) {
+samples::CompanionSet companions_of(Comm const& domain, StateTable const& table, std::vector<std::string> const& fields,
+                                    std::vector<std::string> const& dimensions) {
   std::set<std::string> apart{"time", "lead_time", "forecast_reference_time", "member", "network", table.time_name()};
   apart.insert(table.member_names().begin(), table.member_names().end());
-  return train::read_companions(domain, table.file(), fields, dimensions, table.latitude_name(), table.longitude_name(),
-                                apart);
+  return samples::read_companions(domain, table.file(), fields, dimensions, table.latitude_name(),
+                                  table.longitude_name(), apart);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ ForecastFile::ForecastFile(Comm const& world, Comm const& domain, StateTable con
                            Description const& description, OwnPart own, Options options, bool resumes)
     : world_(world), description_(description), own_(own), options_(std::move(options)) {
   for (std::size_t c = 0; c < description.channels.size(); ++c) {
-    auto const name = train::flat_name(description.channels[c].variable);
+    auto const name = samples::flat_name(description.channels[c].variable);
     if (variables_.empty() || variables_.back().name != name) variables_.push_back({name, {}, {}});
     variables_.back().channels.push_back(c);
   }
@@ -118,22 +118,22 @@ void ForecastFile::define(Comm const& domain, StateTable const& table) {
     if (table.file().contents().find(source) != nullptr) fields.push_back(source);
   }
   auto const companions = companions_of(domain, table, fields, names);
-  train::write_companions(world_, writer, dimensions, companions);
+  samples::write_companions(world_, writer, dimensions, companions);
   for (auto const& variable : variables_) {
     auto const& channel = description_.channels[variable.channels.front()];
     VariableSpec spec{.name = variable.name, .dimensions = {"time"}};
     if (options_.num_members > 1) spec.dimensions.emplace_back("member");
     if (!variable.level_extents.empty())
       for (std::string const& axis : table.level_axes(channel.variable))
-        spec.dimensions.push_back(train::flat_name(axis));
-    spec.dimensions.push_back(train::flat_name(table.latitude_name()));
-    spec.dimensions.push_back(train::flat_name(table.longitude_name()));
+        spec.dimensions.push_back(samples::flat_name(axis));
+    spec.dimensions.push_back(samples::flat_name(table.latitude_name()));
+    spec.dimensions.push_back(samples::flat_name(table.longitude_name()));
     spec.fill = netcdf_fill;
     spec.attributes = {text("long_name", channel.info.long_name.empty() ? channel.variable : channel.info.long_name)};
     std::string coordinates = "lead_time forecast_reference_time";
     if (has_networks()) coordinates += " network";
     if (auto const* source = table.file().contents().find(channel.variable))
-      for (auto const& kept : train::kept_attributes(*source, companions)) {
+      for (auto const& kept : samples::kept_attributes(*source, companions)) {
         if (kept.name == "coordinates") coordinates += " " + kept.text();
         if (kept.name == "cell_methods" || kept.name == "grid_mapping") spec.attributes.push_back(kept);
       }

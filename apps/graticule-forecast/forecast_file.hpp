@@ -5,6 +5,7 @@
 #include <graticule/models/description.hpp>
 
 #include "companions.hpp"
+#include "names.hpp"
 #include "states.hpp"
 
 #include <filesystem>

@@ -10,7 +10,7 @@ namespace {
 
 using graticule::Index;
 
-namespace train = graticule::train;
+namespace samples = graticule::samples;
 
 void declare(CLI::App& app, graticule::forecast::Options& o) {
   constexpr Index many = 1'000'000;
@@ -34,7 +34,7 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
   app.add_option_function<std::string>(
          "--missing",
          [&o](std::string const& rule) {
-           o.missing = rule == "warn" ? train::MissingRule::warn : train::MissingRule::refuse;
+           o.missing = rule == "warn" ? samples::MissingRule::warn : samples::MissingRule::refuse;
          },
          "Cells of the input that the states of the training have (for --model: NaN that neither _FillValue nor "
          "missing_value declares): warn, and treat them as missing data, or error")
@@ -90,14 +90,15 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
 int main(int argc, char** argv) {
   using namespace graticule;
   forecast::Options options;
-  app::run_driver(
-      argc, argv,
-      {.name = "graticule-forecast",
-       .description = "Forecasts with a network that graticule-train --lead has trained, and scores them.",
-       .declare = [&](CLI::App& app) { declare(app, options); },
-       .run = [&](app::Context& context) { return forecast::run_forecast(context, options); },
-       .torch_version = models::torch_version(),
-       .set_threads = models::use_torch_threads,
-       .before_start =
-           [&](Comm const& comm) { options.network_device = forecast::choose_network_device(options.device, comm); }});
+  app::run_driver(argc, argv,
+                  {.name = "graticule-forecast",
+                   .description = "Forecasts with a network that graticule-train --lead has trained, and scores them.",
+                   .declare = [&](CLI::App& app) { declare(app, options); },
+                   .run = [&](app::Context& context) { return forecast::run_forecast(context, options); },
+                   .torch_version = models::torch_version(),
+                   .set_threads = models::use_torch_threads,
+                   .before_start =
+                       [&](Comm const& comm) {
+                         options.network_device = forecasting::choose_network_device(options.device, comm);
+                       }});
 }

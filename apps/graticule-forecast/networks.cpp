@@ -112,7 +112,7 @@ Layout Networks::layout_of(Index network) const {
   Index const per = members_per_network();
   auto const place = [&](Index member) { return std::clamp<Index>(member - network * per, 0, per); };
   Box const mine({place(members_.first), box_.lo(0), box_.lo(1)}, {place(members_.last), box_.hi(0), box_.hi(1)});
-  return train::layout_of_boxes(world_, {per, layout_.global().extent(0), layout_.global().extent(1)}, mine);
+  return samples::layout_of_boxes(world_, {per, layout_.global().extent(0), layout_.global().extent(1)}, mine);
 }
 
 FieldView Networks::states_of(Index network) {

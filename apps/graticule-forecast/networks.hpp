@@ -3,16 +3,14 @@
 
 #include <graticule/models/forecaster.hpp>
 
+#include "names.hpp"
+
 #include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace graticule::forecast {
-
-using models::Description;
-using models::Forecaster;
-using models::Seconds;
 
 /// Checks that networks can forecast together: they have the same channels, lead and grid, and none is given twice.
 /// @throws `BadInput` (input) that names two of them and what differs; `BadOption` (usage)

@@ -73,12 +73,12 @@ StateTable open_states(Comm const& domain, std::string const& files, Description
 
 TimeSteps time_steps(StateTable const& table, Lead const& lead, std::string const& files) {
   std::optional<TimeSteps> steps;
-  train::naming_input(files, [&] { steps.emplace(table.times(), lead); });
+  samples::naming_input(files, [&] { steps.emplace(table.times(), lead); });
   return *steps;
 }
 
 /// The networks of `--checkpoint`. Teams open them by themselves, and agree on failures.
-std::vector<Checkpoint> trained(train::DataTeams const& teams, Options const& options) {
+std::vector<Checkpoint> trained(samples::DataTeams const& teams, Options const& options) {
   std::vector<Checkpoint> checkpoints;
   run_agreed(teams.world(), [&] {
     for (std::string const& path : options.checkpoints) checkpoints.push_back(open_trained(teams.domain(), path));
@@ -142,8 +142,8 @@ class Run {
         table_(open_states(teams_.domain(), options.input, description_)),
         steps_(time_steps(table_, description_.lead, options.input)),
         row_weights_(area_weights(table_.grid().latitudes)),
-        layout_(train::choose_layout(options.partition, teams_.domain().num_ranks(), row_weights_,
-                                     table_.grid().num_columns())),
+        layout_(samples::choose_layout(options.partition, teams_.domain().num_ranks(), row_weights_,
+                                       table_.grid().num_columns())),
         cells_{table_.grid(), layout_, layout_.owned(teams_.domain().rank()), row_weights_},
         reader_(table_.reader(cells_.box, 0)),
         starts_(start_times(options.start, steps_, history_)),
@@ -278,7 +278,7 @@ class Run {
   /// that declares no missing data, by its number on the whole grid; and how many there are on this rank.
   [[nodiscard]] std::pair<Index, Index> gaps_of(std::span<double const> fields, std::size_t channel) const {
     std::pair<Index, Index> found{std::numeric_limits<Index>::max(), 0};
-    if (climatology_.empty() && train::declares_missing(table_.file().variable(table_.channels()[channel].variable)))
+    if (climatology_.empty() && samples::declares_missing(table_.file().variable(table_.channels()[channel].variable)))
       return found;
     std::size_t cell = channel * num_cells();
     for (Index i = cells_.box.lo(0); i < cells_.box.hi(0); ++i)
@@ -316,11 +316,11 @@ class Run {
                       climatology_.empty() ? "NaN that neither _FillValue nor missing_value declares"
                                            : "which states of the training have",
                       counts[c] == 0 ? std::string()
-                                     : train::place_text(cells_.grid, -firsts[c] / cells_.grid.num_columns(),
-                                                         -firsts[c] % cells_.grid.num_columns()));
+                                     : samples::place_text(cells_.grid, -firsts[c] / cells_.grid.num_columns(),
+                                                           -firsts[c] % cells_.grid.num_columns()));
       run_agreed(context_.comm, [&] {
         if (!reports) return;
-        train::apply_rule(options_.missing, {line}, [&](std::string const& text) {
+        samples::apply_rule(options_.missing, {line}, [&](std::string const& text) {
           if (teams_.domain().rank() == 0) spdlog::warn("{}", text);
         });
       });
@@ -536,7 +536,7 @@ class Run {
     for (std::size_t c = 0; c < num_pictured(); ++c) {
       auto const map = [&](std::vector<double> const& fields) {
         auto const begin = fields.begin() + std::ptrdiff_t(c * num_cells());
-        return train::gathered(teams_.domain(), layout_, {begin, begin + std::ptrdiff_t(num_cells())});
+        return samples::gathered(teams_.domain(), layout_, {begin, begin + std::ptrdiff_t(num_cells())});
       };
       kept.forecast.push_back(map(pictured.forecast));
       if (pictured.has_truth) kept.truth.push_back(map(pictured.truth));
@@ -547,7 +547,7 @@ class Run {
   /// The boxes of the first team, which keeps what is pictured.
   [[nodiscard]] Layout picture_layout() const {
     Box const none({0, 0}, {0, 0});
-    return train::layout_of_boxes(context_.comm, layout_.global().extents(), teams_.team() == 0 ? cells_.box : none);
+    return samples::layout_of_boxes(context_.comm, layout_.global().extents(), teams_.team() == 0 ? cells_.box : none);
   }
 
   /// [channel][row][column] on this rank's part of `picture_layout`.
@@ -882,7 +882,7 @@ class Run {
 
   app::Context& context_;
   Options const& options_;
-  train::DataTeams teams_;
+  samples::DataTeams teams_;
   Index num_members_;
   std::vector<Checkpoint> trained_;
   Description description_;  ///< of the first network: what all have in common, scales and climatology
@@ -891,8 +891,8 @@ class Run {
   TimeSteps steps_;
   std::vector<double> row_weights_;
   Layout layout_;
-  train::Cells cells_;
-  train::SampleReader reader_;
+  models::Cells cells_;
+  samples::SampleReader reader_;
   std::vector<Seconds> starts_;
   std::vector<double> climatology_;
   CheckpointStore store_;

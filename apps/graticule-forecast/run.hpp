@@ -6,6 +6,7 @@
 #include <graticule/models/description.hpp>
 
 #include "missing_cells.hpp"
+#include "names.hpp"
 #include "partition.hpp"
 #include "scores.hpp"
 #include "smooth_noise.hpp"
@@ -27,7 +28,7 @@ struct Options {
   std::string lead;
   std::string predict = "state";
   std::string input;
-  train::MissingRule missing = train::MissingRule::warn;
+  samples::MissingRule missing = samples::MissingRule::warn;
   std::vector<std::string> start;
   Index steps = 40;
   Index every = 1;
@@ -40,7 +41,7 @@ struct Options {
   std::string resume = "auto";
   std::string time_limit = "auto";
   Index checkpoint_every = 0;
-  train::PartitionChoice partition;
+  samples::PartitionChoice partition;
   app::DeviceOption device;
   std::string network_device = "cpu";  ///< of this rank, as LibTorch names it
 };

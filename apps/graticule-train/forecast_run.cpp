@@ -5,7 +5,6 @@
 #include "run_parts.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -14,8 +13,8 @@
 namespace graticule::train {
 namespace {
 
-using forecast::Period;
-using forecast::Seconds;
+using models::Period;
+using models::Seconds;
 
 /// Names of functions of latitude, which `--static` mixes with those of fields of `--static-file`.
 bool is_row_function(std::string const& name) {
@@ -59,9 +58,9 @@ Parts parts_of(std::vector<Seconds> const& times, RunSettings const& settings) {
        {std::pair("--validate-dates", &parts.validation), std::pair("--test-dates", &parts.test)})
     if (period->first <= period->last && period->first <= parts.training.last && parts.training.first <= period->last)
       throw Error(Fault::usage, "BadOption",
-                  std::string(name) + " from " + forecast::time_text(period->first) + " to " +
-                      forecast::time_text(period->last) + " overlaps the training dates, to " +
-                      forecast::time_text(parts.training.last));
+                  std::string(name) + " from " + models::time_text(period->first) + " to " +
+                      models::time_text(period->last) + " overlaps the training dates, to " +
+                      models::time_text(parts.training.last));
   return parts;
 }
 
@@ -71,7 +70,7 @@ struct InitialTimes {
   std::vector<Seconds> left_out;  ///< because a state before or after is missing
 };
 
-InitialTimes initial_times(forecast::TimeSteps const& steps, Index history, Period const& targets) {
+InitialTimes initial_times(forecasting::TimeSteps const& steps, Index history, Period const& targets) {
   InitialTimes found;
   for (Index t = 0; t < steps.num_times(); ++t) {
     auto const target = steps.at(t, 1);
@@ -96,11 +95,11 @@ std::string describe_gaps(std::vector<Seconds> const& left_out, char const* part
   std::string text = std::to_string(left_out.size()) + " initial times of the " + part +
                      " part are left out because the time axis has gaps: ";
   for (std::size_t i = 0; i < left_out.size() && i < 5; ++i)
-    text += (i == 0 ? "" : ", ") + forecast::time_text(left_out[i]);
+    text += (i == 0 ? "" : ", ") + models::time_text(left_out[i]);
   return text + (left_out.size() > 5 ? ", ..." : "");
 }
 
-std::vector<double> weights_of(std::vector<forecast::StateChannel> const& channels,
+std::vector<double> weights_of(std::vector<models::StateChannel> const& channels,
                                std::map<std::string, double> const& given) {
   std::vector<double> weights;
   std::vector<std::string> used;
@@ -122,14 +121,14 @@ std::vector<double> weights_of(std::vector<forecast::StateChannel> const& channe
   return weights;
 }
 
-forecast::Places places_of(Grid const& grid, Box const& box) {
+models::Places places_of(Grid const& grid, Box const& box) {
   return {{grid.latitudes.begin() + box.lo(0), grid.latitudes.begin() + box.hi(0)},
           {grid.longitudes.begin() + box.lo(1), grid.longitudes.begin() + box.hi(1)}};
 }
 
 /// Mean and standard deviation of a static field over the globe. Collective over the domain.
-forecast::ChannelScale scale_of(Comm const& domain, Cells const& cells, std::string const& name,
-                                std::vector<double> const& values) {
+models::ChannelScale scale_of(Comm const& domain, Cells const& cells, std::string const& name,
+                              std::vector<double> const& values) {
   LevelStatistics field;
   field.channel.name = "--static " + name;
   field.levels.push_back(moments_of(cells, values));
@@ -150,9 +149,9 @@ class ForecastInput {
   ForecastInput& operator=(ForecastInput const&) = delete;
 
   [[nodiscard]] ForecastParts parts() { return {result_.teams, *cells_, data_, *steps_, *source_}; }
-  [[nodiscard]] forecast::SequenceSource& source() { return *source_; }
+  [[nodiscard]] forecasting::SequenceSource& source() { return *source_; }
   [[nodiscard]] ForecastData const& data() const { return data_; }
-  [[nodiscard]] forecast::TimeSteps const& steps() const { return *steps_; }
+  [[nodiscard]] forecasting::TimeSteps const& steps() const { return *steps_; }
 
  private:
   /// What needs no other team; the ranks of a domain fail together.
@@ -160,7 +159,7 @@ class ForecastInput {
     Comm const& domain = result_.teams.domain();
     table_.emplace(domain, settings_.input.string(), forecast_.prognostic, forecast_.diagnostic);
     naming_input(settings_.input.string(),
-                 [&] { steps_.emplace(table_->times(), forecast::parse_lead("--lead", forecast_.lead)); });
+                 [&] { steps_.emplace(table_->times(), forecasting::parse_lead("--lead", forecast_.lead)); });
     result_.grid = table_->grid();
     result_.latitude_name = table_->latitude_name();
     result_.longitude_name = table_->longitude_name();
@@ -176,7 +175,8 @@ class ForecastInput {
                   "--static " + fields.front() +
                       " needs --static-file; of latitude there are coriolis, sin_latitude and "
                       "cos_latitude");
-    data_.statics = forecast::read_statics(domain, forecast_.static_file.string(), fields, result_.grid, cells_->box);
+    data_.statics =
+        forecasting::read_statics(domain, forecast_.static_file.string(), fields, result_.grid, cells_->box);
     describe();
   }
 
@@ -193,10 +193,10 @@ class ForecastInput {
     if (data_.training.empty())
       throw Error(Fault::usage, "BadOption",
                   "no training sample: none of the " + std::to_string(steps_->num_times()) + " times from " +
-                      forecast::time_text(steps_->times().front()) + " to " +
-                      forecast::time_text(steps_->times().back()) + " has a target " +
-                      forecast::duration_text(steps_->lead_seconds()) + " later in the training part, from " +
-                      forecast::time_text(parts_.training.first) + " to " + forecast::time_text(parts_.training.last) +
+                      models::time_text(steps_->times().front()) + " to " + models::time_text(steps_->times().back()) +
+                      " has a target " + models::duration_text(steps_->lead_seconds()) +
+                      " later in the training part, from " + models::time_text(parts_.training.first) + " to " +
+                      models::time_text(parts_.training.last) +
                       (forecast_.history > 1 ? ", and the states before that --history needs" : ""));
     require_samples("--validate-dates", forecast_.validate_dates, data_.validation);
     require_samples("--test-dates", forecast_.test_dates, data_.test);
@@ -225,8 +225,8 @@ class ForecastInput {
                               std::vector<Index> const& samples) {
     if (period && samples.empty())
       throw Error(Fault::usage, "BadOption",
-                  std::string(option) + " from " + forecast::time_text(period->first) + " to " +
-                      forecast::time_text(period->last) + " holds no target of the input");
+                  std::string(option) + " from " + models::time_text(period->first) + " to " +
+                      models::time_text(period->last) + " holds no target of the input");
   }
 
   void describe() {
@@ -237,8 +237,8 @@ class ForecastInput {
                                  : settings_.features,
                              {});
     d.history = forecast_.history;
-    d.lead = steps_->counts_positions() ? forecast::parse_lead("--lead", forecast_.lead)
-                                        : forecast::Lead{.duration = steps_->lead_seconds()};
+    d.lead = steps_->counts_positions() ? forecasting::parse_lead("--lead", forecast_.lead)
+                                        : models::Lead{.duration = steps_->lead_seconds()};
     d.lead_seconds = steps_->lead_seconds();
     d.predict = forecast_.predict;
     d.polar_filter = forecast_.polar_filter;
@@ -276,8 +276,8 @@ class ForecastInput {
     return most;
   }
 
-  [[nodiscard]] forecast::TimeUse use() const {
-    forecast::TimeUse use;
+  [[nodiscard]] forecasting::TimeUse use() const {
+    forecasting::TimeUse use;
     for (Seconds const time : steps_->times()) {
       // Initial states before the first target train too: they are inputs.
       bool const trains =
@@ -292,16 +292,16 @@ class ForecastInput {
     auto const& world = result_.teams.world();
     store_.emplace(table_->reader(cells_->box, has_images_ ? data_.num_states : 0), data_.num_states,
                    observer_.on_read);
-    forecast::SequenceSource::Options options{.num_members = data_.num_members,
-                                              .num_prognostic = std::size_t(std::count_if(
-                                                  table_->channels().begin(), table_->channels().end(),
-                                                  [](auto const& c) { return c.role == forecast::Role::prognostic; })),
-                                              .scales = std::vector<forecast::ChannelScale>(table_->channels().size()),
-                                              .forcings = forecast::forcings_of(forecast_.forcings),
-                                              .places = places_of(result_.grid, cells_->box),
-                                              .dtype = data_.description.dtype};
+    forecasting::SequenceSource::Options options{
+        .num_members = data_.num_members,
+        .num_prognostic = std::size_t(std::count_if(table_->channels().begin(), table_->channels().end(),
+                                                    [](auto const& c) { return c.role == models::Role::prognostic; })),
+        .scales = std::vector<models::ChannelScale>(table_->channels().size()),
+        .forcings = models::forcings_of(forecast_.forcings),
+        .places = places_of(result_.grid, cells_->box),
+        .dtype = data_.description.dtype};
     Index const most_samples = most_samples_at_once(settings_.network, result_.teams);
-    Index const own = forecast::SequenceSource::working_bytes(
+    Index const own = forecasting::SequenceSource::working_bytes(
         store_->reader(), options, {.history = forecast_.history, .steps = data_.most_steps(), .targets = {}},
         most_samples);
     result_.input.memory_bytes = agreed_memory(world, settings_.memory_bytes, own, most_samples);
@@ -311,11 +311,11 @@ class ForecastInput {
     MissingCells missing(table_->file(), std::move(variables), data_.num_states, 1,
                          table_->file().dimension() == table_->time_name() ? data_.num_members : 0);
     naming_input(settings_.input.string(), [&] {
-      data_.statistics = forecast::survey_states(result_.teams, *cells_, *store_, *steps_, data_.num_members,
-                                                 table_->channels(), use(), missing);
+      data_.statistics = forecasting::survey_states(result_.teams, *cells_, *store_, *steps_, data_.num_members,
+                                                    table_->channels(), use(), missing);
     });
     auto const lines = missing.describe(result_.teams, *cells_, *store_, [&](Index state) {
-      return forecast::time_text(steps_->times()[std::size_t(state / data_.num_members)]);
+      return models::time_text(steps_->times()[std::size_t(state / data_.num_members)]);
     });
     apply_rule(settings_.missing, lines, observer_.on_warning);
     auto& d = data_.description;
@@ -337,28 +337,15 @@ class ForecastInput {
   ForecastSettings const& forecast_;
   RunObserver const& observer_;
   std::vector<std::string> notes_;
-  std::optional<forecast::StateTable> table_;
-  std::optional<forecast::TimeSteps> steps_;
+  std::optional<forecasting::StateTable> table_;
+  std::optional<forecasting::TimeSteps> steps_;
   std::optional<Cells> cells_;
   bool has_images_ = false;
   Parts parts_;
   ForecastData data_;
   std::optional<SampleStore> store_;
-  std::optional<forecast::SequenceSource> source_;
+  std::optional<forecasting::SequenceSource> source_;
 };
-
-/// The picture's fields from the team that has them to all. Collective.
-void share_picture(RunResult& result, std::size_t num_values) {
-  auto& outcome = *result.forecast;
-  Comm const& data = result.teams.data();
-  std::array<Index, 1> owner{outcome.pictured_truth.empty() ? -1 : result.teams.team()};
-  data.max(std::span<Index>(owner));
-  if (owner[0] < 0) return;
-  for (auto* values : {&outcome.pictured_truth, &outcome.pictured_forecast}) {
-    values->resize(num_values);
-    data.broadcast(values->data(), Index(num_values * sizeof(double)), int(owner[0]));
-  }
-}
 
 }  // namespace
 
@@ -383,8 +370,8 @@ RunResult run_forecast_training(Comm const& comm, RunSettings const& settings, R
   };
   ForecastCalls const calls{
       .on_validation = [&](Index epoch, Index step,
-                           forecast::ScoreTable const& scores) { observer.on_scores(result, epoch, step, scores); },
-      .on_scores = [&](forecast::ScoreTable&& scores) { outcome.scores = std::move(scores); },
+                           forecasting::ScoreTable const& scores) { observer.on_scores(result, epoch, step, scores); },
+      .on_scores = [&](forecasting::ScoreTable&& scores) { outcome.scores = std::move(scores); },
       .on_fields =
           [&](ForecastFields const& fields) {
             note_evaluation();
@@ -403,8 +390,9 @@ RunResult run_forecast_training(Comm const& comm, RunSettings const& settings, R
   result.seconds["wait_for_input"] = input.source().seconds_waited();
   result.input.store = input.source().counts();
   if (!result.network.stopped_by)
-    share_picture(result, data.description.channels.size() *
-                              std::size_t(result.layout.owned(result.teams.domain().rank()).num_cells()));
+    share_picture(
+        result.teams, {&outcome.pictured_truth, &outcome.pictured_forecast},
+        data.description.channels.size() * std::size_t(result.layout.owned(result.teams.domain().rank()).num_cells()));
   result.seconds[predicts ? "evaluate" : "train"] = watch.lap();
   return result;
 }

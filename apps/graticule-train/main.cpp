@@ -31,7 +31,7 @@ std::string describe_forecast(RunResult const& result, std::string const& channe
   auto const& description = outcome.description;
   std::string text =
       fmt::format("{} x {} cells; forecasts of {} from {} {}; {} training samples", result.grid.num_rows(),
-                  result.grid.num_columns(), forecast::duration_text(description.lead_seconds), description.history,
+                  result.grid.num_columns(), models::duration_text(description.lead_seconds), description.history,
                   description.history == 1 ? "state" : "states", result.num_training);
   if (result.num_mirrored > 0) text += fmt::format(" with {} mirror images", result.num_mirrored);
   text += fmt::format(", {} validate, {} test; {} output channels; input channels {}; {}", outcome.num_validation,
@@ -131,7 +131,7 @@ void log_forecast(RunResult const& result) {
       std::string const persistence =
           std::isnan(score.persistence_rmse) ? "" : fmt::format("persistence {:.4g}, ", score.persistence_rmse);
       spdlog::info("{} after {}: {} rmse {:.4g}, {}climatology {:.4g} {}, anomaly correlation {:.3f}", channel.label,
-                   forecast::duration_text((lead + 1) * outcome.description.lead_seconds),
+                   models::duration_text((lead + 1) * outcome.description.lead_seconds),
                    outcome.has_test ? "test" : "validation", score.rmse, persistence, score.climatology_rmse,
                    channel.info.units, score.acc);
     }
@@ -154,13 +154,13 @@ class LiveTables {
   void add(Index step, double loss) {
     if (losses_) losses_->append(loss_line(options_.run.network, step, num_steps_, loss));
   }
-  void add(forecast::ScoreTable const& scores, forecast::Description const& description, Index epoch, Index step,
+  void add(forecasting::ScoreTable const& scores, models::Description const& description, Index epoch, Index step,
            std::string const& part) {
     if (!is_on()) return;
     if (!scores_)
-      scores_.emplace(options_.output / "scores.csv", forecast::score_header(),
+      scores_.emplace(options_.output / "scores.csv", forecasting::score_header(),
                       is_resumed_ ? LiveTable::Begin::where_it_ends : LiveTable::Begin::anew);
-    scores_->append(forecast::score_lines(scores, description, epoch, step, part));
+    scores_->append(forecasting::score_lines(scores, description, epoch, step, part));
   }
 
  private:
@@ -226,7 +226,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
                      {"mirrored", result.num_mirrored},
                      {"validation", result.samples.num_samples() - result.num_training}};
   data["network"] = network_report(result, options.run.network);
-  data["device"] = forecast::network_device_report(options.device, context.comm);
+  data["device"] = forecasting::network_device_report(options.device, context.comm);
   data["parallel"] = parallel_report(result, options.run.network);
   data["loss"] = result.network.losses;
   data["resumed_after_step"] = result.network.first_step;
@@ -241,7 +241,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
                      {"test", outcome.num_test}};
   data["forecast_part"] = outcome.has_test ? "test" : "validation";
   data["forecast"] = nullptr;
-  if (outcome.scores) data["forecast"] = forecast::forecast_report(*outcome.scores, outcome.description);
+  if (outcome.scores) data["forecast"] = forecasting::forecast_report(*outcome.scores, outcome.description);
   if (result.network.best_step) data["best_step"] = *result.network.best_step;
 }
 
@@ -310,7 +310,7 @@ int run(app::Context& context, Options& options) {
            },
        .on_resume = [&](std::span<double const> losses) { tables.resume(losses); },
        .on_scores =
-           [&](RunResult const& trained, Index epoch, Index step, forecast::ScoreTable const& scores) {
+           [&](RunResult const& trained, Index epoch, Index step, forecasting::ScoreTable const& scores) {
              tables.add(scores, trained.forecast->description, epoch + 1, step, "validation");
            },
        .reason_to_stop = [&](double seconds) { return app::reason_to_stop(context.comm, signals, limit, seconds); }});
@@ -359,6 +359,6 @@ int main(int argc, char** argv) {
        .set_threads = models::use_torch_threads,
        .before_start =
            [&](Comm const& comm) {
-             options.run.network.device = forecast::choose_network_device(options.device, comm);
+             options.run.network.device = forecasting::choose_network_device(options.device, comm);
            }});
 }

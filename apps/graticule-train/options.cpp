@@ -173,7 +173,7 @@ void declare_states(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Forecast");
   add_choice(app, "--predict", forecast.predict,
-             {{"tendency", forecast::Predict::tendency}, {"state", forecast::Predict::state}},
+             {{"tendency", models::Predict::tendency}, {"state", models::Predict::state}},
              "Output of the network: the change from the present state, or the next state")
       ->group("Forecast");
 }
@@ -457,7 +457,8 @@ void declare_partition(CLI::App& app, Options& options) {
       ->type_name("none|domain|data|all")
       ->default_str("none")
       ->group("Partition");
-  add_choice(app, "--wire", net.wire, {{"own", Wire::own}, {"bf16", Wire::bf16}, {"f16", Wire::f16}},
+  add_choice(app, "--wire", net.wire,
+             {{"own", training::Wire::own}, {"bf16", training::Wire::bf16}, {"f16", training::Wire::f16}},
              "Data type of gradients in messages: own, bf16 or f16 (rounded, sums in f32)")
       ->group("Partition");
   app.add_option("--cuts", run.partition.cuts,
@@ -635,11 +636,11 @@ void check_forecast(Options& options) {
   ForecastSettings forecast = options.forecast;
   auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   forecast.lead = options.lead;
-  static_cast<void>(forecast::parse_lead("--lead", options.lead));
+  static_cast<void>(forecasting::parse_lead("--lead", options.lead));
   if (forecast.prognostic.empty()) refuse("--lead needs --prognostic, the variables of the state");
   drop_none(forecast.forcings, "--forcing");
   require_distinct(forecast.forcings, "--forcing");
-  static_cast<void>(forecast::forcings_of(forecast.forcings));
+  static_cast<void>(models::forcings_of(forecast.forcings));
   auto variables = forecast.prognostic;
   variables.insert(variables.end(), forecast.diagnostic.begin(), forecast.diagnostic.end());
   require_distinct(variables, "--prognostic with --diagnostic");
@@ -647,7 +648,7 @@ void check_forecast(Options& options) {
   forecast.rollouts = rollouts_of(options);
   forecast.channel_weights = channel_weights_of(options.channel_weights);
   auto const period = [](char const* option, std::string const& text) {
-    return text.empty() ? std::nullopt : std::optional(forecast::parse_period(option, text));
+    return text.empty() ? std::nullopt : std::optional(models::parse_period(option, text));
   };
   forecast.train_dates = period("--train-dates", options.train_dates);
   forecast.validate_dates = period("--validate-dates", options.validate_dates);

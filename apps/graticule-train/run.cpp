@@ -166,7 +166,10 @@ class Evaluation {
   void finish() {
     if (result_.num_training < result_.samples.num_samples())
       for (std::size_t t = 0; t < sums_.size(); ++t) set_skills(t);
-    share_picture();
+    std::vector<std::vector<double>*> pictured;
+    for (TargetResult& target : result_.targets)
+      pictured.insert(pictured.end(), {&target.pictured_truth, &target.pictured_prediction});
+    share_picture(result_.teams, pictured, std::size_t(input_.cells().per_sample()));
   }
 
  private:
@@ -208,21 +211,6 @@ class Evaluation {
       for (std::size_t k = 0; k < 3; ++k) total[k] += flat[i + k];
     }
     target.validation = skill_of(total);
-  }
-
-  /// From the team that has predicted it to all.
-  void share_picture() {
-    Comm const& data = result_.teams.data();
-    std::array<Index, 1> owner{result_.targets.front().pictured_truth.empty() ? -1 : result_.teams.team()};
-    // Ranks without cells have an empty picture, in every team alike.
-    data.max(std::span<Index>(owner));
-    if (owner[0] < 0) return;
-    auto const cells = std::size_t(input_.cells().per_sample());
-    for (TargetResult& target : result_.targets)
-      for (auto* values : {&target.pictured_truth, &target.pictured_prediction}) {
-        values->resize(cells);
-        data.broadcast(values->data(), Index(cells * sizeof(double)), int(owner[0]));
-      }
   }
 
   Input const& input_;

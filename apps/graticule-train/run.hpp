@@ -28,11 +28,11 @@ enum class Mirror : std::uint8_t { automatic, on, off };
 struct ForecastSettings {
   std::string lead = "1";  ///< steps of the time axis, or `6h`
   std::vector<std::string> prognostic;
-  std::vector<std::string> diagnostic;
+  std::vector<std::string> diagnostic = {};
   std::vector<std::string> forcings{"insolation", "time_of_day"};
-  std::filesystem::path static_file;
+  std::filesystem::path static_file = {};
   Index history = 2;
-  forecast::Predict predict = forecast::Predict::tendency;
+  models::Predict predict = models::Predict::tendency;
   double polar_filter = 60;  ///< degrees of latitude; 0: none
   /// Of `LossKind::crps`: members of the ensemble that each sample is, and the standard deviation of their initial
   /// perturbations by that of tendencies.
@@ -41,11 +41,12 @@ struct ForecastSettings {
   double input_noise = 0;  ///< standard deviation of noise in the states that train, by that of tendencies
   std::vector<std::pair<Index, Index>> rollouts{{0, 1}};  ///< {epoch, steps}
   Index rollout_checkpoint = 0;
-  std::optional<forecast::Period> train_dates;  ///< of targets; none: the first `RunSettings::train_fraction` of times
-  std::optional<forecast::Period> validate_dates;
-  std::optional<forecast::Period> test_dates;
+  /// Of targets; none: the first `RunSettings::train_fraction` of times.
+  std::optional<models::Period> train_dates = {};
+  std::optional<models::Period> validate_dates = {};
+  std::optional<models::Period> test_dates = {};
   Index validate_steps = 4;
-  std::map<std::string, double> channel_weights;  ///< by label or variable
+  std::map<std::string, double> channel_weights = {};  ///< by label or variable
 };
 
 /// What to learn from which file.
@@ -108,12 +109,12 @@ struct InputCounts {
 
 /// What a training of forecasts leaves.
 struct ForecastOutcome {
-  forecast::Description description;
+  models::Description description;
   bool has_test = false;     ///< the test part is scored, not the validation part
   Index num_validation = 0;  ///< initial states
   Index num_test = 0;
-  std::vector<forecast::Seconds> scored;            ///< initial time of each case
-  std::optional<forecast::ScoreTable> scores = {};  ///< none without validation and test
+  std::vector<models::Seconds> scored;                 ///< initial time of each case
+  std::optional<forecasting::ScoreTable> scores = {};  ///< none without validation and test
   /// [channel][row][column] of this rank: the first case at the first lead, in units.
   std::vector<double> pictured_forecast = {};
   std::vector<double> pictured_truth = {};
@@ -155,8 +156,8 @@ struct RunObserver {
   /// Told the losses of the steps before, when a training is resumed.
   std::function<void(std::span<double const>)> on_resume = [](std::span<double const>) {};
   /// Scores of the validation part of a forecast during the training.
-  std::function<void(RunResult const&, Index epoch, Index step, forecast::ScoreTable const&)> on_scores =
-      [](RunResult const&, Index, Index, forecast::ScoreTable const&) {};
+  std::function<void(RunResult const&, Index epoch, Index step, forecasting::ScoreTable const&)> on_scores =
+      [](RunResult const&, Index, Index, forecasting::ScoreTable const&) {};
   std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };
 };
 

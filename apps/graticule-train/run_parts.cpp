@@ -32,4 +32,14 @@ Index agreed_memory(Comm const& comm, Index bytes, Index own_least, Index most_s
   return bytes;
 }
 
+void share_picture(DataTeams const& teams, std::vector<std::vector<double>*> const& fields, std::size_t num_values) {
+  std::array<Index, 1> owner{fields.front()->empty() ? -1 : teams.team()};
+  teams.data().max(std::span<Index>(owner));
+  if (owner[0] < 0) return;
+  for (auto* values : fields) {
+    values->resize(num_values);
+    teams.data().broadcast(values->data(), Index(num_values * sizeof(double)), int(owner[0]));
+  }
+}
+
 }  // namespace graticule::train

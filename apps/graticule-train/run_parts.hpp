@@ -4,7 +4,9 @@
 #include "run.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 namespace graticule::train {
 
@@ -27,5 +29,9 @@ class Stopwatch {
 /// @param bytes as asked for, 0: `default_memory_bytes` @param least of this rank, for batches of `most_samples`
 /// @throws `BudgetTooSmall` (usage)
 [[nodiscard]] Index agreed_memory(Comm const& comm, Index bytes, Index least, Index most_samples);
+
+/// The fields of a picture on this rank's box, of `num_values` each, from the team that has them to all. Collective.
+/// Without cells they are empty, in every team alike.
+void share_picture(DataTeams const& teams, std::vector<std::vector<double>*> const& fields, std::size_t num_values);
 
 }  // namespace graticule::train

@@ -243,8 +243,8 @@ class Painter {
     x += panel_width;
     paint_bar(range, {x + 16, top + heading_height, bar_width, height}, units);
     x += bar_space;
-    std::string const rmse = three_digits(rms(difference)) + (units.empty() ? "" : " " + units);
-    paint_panel(difference, error_range, panel_at(x), row.name + ": prediction − truth, rmse " + rmse, Labels::columns);
+    std::string const rmse = "rmse " + three_digits(rms(difference)) + (units.empty() ? "" : " " + units);
+    paint_panel(difference, error_range, panel_at(x), row.name + ": prediction − truth, " + rmse, Labels::columns);
     x += panel_width;
     paint_bar(error_range, {x + 16, top + heading_height, bar_width, height}, units);
   }

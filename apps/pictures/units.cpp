@@ -8,7 +8,7 @@
 namespace graticule::app {
 
 std::string pretty_units(std::string const& units) {
-  static constexpr std::array<char const*, 10> digits{"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  static constexpr std::array digits{"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
   std::string result;
   bool raised = false;
   for (std::size_t i = 0; i < units.size(); ++i) {

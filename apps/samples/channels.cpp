@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 double quotient(double difference, double distance) { return distance == 0 ? 0 : difference / distance; }
@@ -175,4 +175,4 @@ Channel static_channel(std::string const& name, Cells const& cells) {
   return channel;
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// Scaling of a field's values to numbers of order one: (value - mean) / scale, level by level.
 ///
@@ -103,4 +103,4 @@ class Derivatives {
 /// A function of latitude as an input channel of one sample, normalised over the globe. Needs no message.
 [[nodiscard]] Channel static_channel(std::string const& name, Cells const& cells);
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

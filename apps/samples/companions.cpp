@@ -9,7 +9,7 @@
 #include <sstream>
 #include <utility>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 std::string flat_name(std::string name) {
   std::replace(name.begin(), name.end(), '/', '_');
@@ -270,4 +270,4 @@ void write_companions(Comm const& comm, FieldWriter& writer, std::vector<Dimensi
   }
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// Variables in groups become variables of the one group that is written.
 [[nodiscard]] std::string flat_name(std::string name);
@@ -50,4 +50,4 @@ struct CompanionSet {
 void write_companions(Comm const& comm, FieldWriter& writer, std::vector<Dimension> dimensions,
                       CompanionSet const& companions);
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

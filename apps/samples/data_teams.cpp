@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "data_teams.hpp"
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 std::vector<Teams::Axis> axes(Comm const& comm, int num_teams) {
@@ -17,4 +17,4 @@ std::vector<Teams::Axis> axes(Comm const& comm, int num_teams) {
 
 DataTeams::DataTeams(Comm const& comm, int num_teams) : teams_(comm, axes(comm, num_teams)) {}
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -3,7 +3,7 @@
 
 #include <graticule/partition/teams.hpp>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// The ranks of a training: teams that each hold a whole globe, divided among the ranks of a domain.
 ///
@@ -36,4 +36,4 @@ class DataTeams {
   Teams teams_;
 };
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 /// The sample axes of a variable, by name and extent.
@@ -161,4 +161,4 @@ void SampleReader::unpack(Index sample, std::size_t field, StoredCells const& ce
     for (double& value : values) value = -value;
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// Reads one sample of one field at a time, on this rank's box.
 ///
@@ -98,4 +98,4 @@ class FieldTable {
   std::string longitude_name_;
 };
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

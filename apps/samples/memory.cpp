@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 /// The least limit in `folder` and those above it, up to `top`; without one, `most`.
@@ -43,4 +43,4 @@ Index node_memory_bytes() {
 
 Index default_memory_bytes(Comm const& comm) { return node_memory_bytes() / 4 / comm.num_node_ranks(); }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

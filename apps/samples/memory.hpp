@@ -3,7 +3,7 @@
 
 #include <graticule/partition/comm.hpp>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// Bytes of memory available to all processes of this node: that of the machine, or the limit of the job's control
 /// group.
@@ -12,4 +12,4 @@ namespace graticule::train {
 /// A quarter of the node's memory, divided by its ranks: the network needs the larger part.
 [[nodiscard]] Index default_memory_bytes(Comm const& comm);
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

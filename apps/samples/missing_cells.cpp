@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 std::string cells_text(Index count) { return std::to_string(count) + (count == 1 ? " cell" : " cells"); }
@@ -163,4 +163,4 @@ void apply_rule(MissingRule rule, std::vector<std::string> const& lines,
   }
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

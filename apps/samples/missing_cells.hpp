@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// What is done about missing cells that are probably errors: one line per variable, or an end.
 enum class MissingRule : std::uint8_t { warn, refuse };
@@ -80,4 +80,4 @@ class MissingCells {
 void apply_rule(MissingRule rule, std::vector<std::string> const& lines,
                 std::function<void(std::string const&)> const& warn);
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

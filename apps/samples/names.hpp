@@ -4,9 +4,6 @@
 namespace graticule::models {}
 
 // What a checkpoint says of fields, grids, states and times has its names in the library.
-namespace graticule::train {
-using namespace models;
-}
-namespace graticule::forecast {
+namespace graticule::samples {
 using namespace models;
 }

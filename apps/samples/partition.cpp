@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string_view>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 ProcessGrid choose_grid(std::string const& partition, int num_ranks, Index num_rows) {
@@ -61,4 +61,4 @@ Layout choose_layout(PartitionChoice const& choice, int num_ranks, std::span<dou
   return Layout(grid, {rows, listed_cuts(list.substr(x + 1), grid.extent(1), num_columns, "columns")});
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// Division of ranks and rows, as on the command line.
 struct PartitionChoice {
@@ -27,4 +27,4 @@ struct PartitionChoice {
 
 inline constexpr Index min_band_rows = 8;
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

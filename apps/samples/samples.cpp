@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <numeric>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 bool contains(std::string const& text, char const* part) { return text.find(part) != std::string::npos; }
@@ -96,4 +96,4 @@ bool is_potential(Variable const& variable) {
          contains(standard_name, "velocity_potential");
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// All axes of a variable other than latitude and longitude: each combination of their indices is one sample.
 ///
@@ -59,4 +59,4 @@ struct SampleAxes {
 /// velocity potential; without one its name is z, gh, zg, psi or chi.
 [[nodiscard]] bool is_potential(Variable const& variable);
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

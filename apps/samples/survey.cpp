@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 /// Samples that are processed together: consecutive ones, of which the first are for training.
@@ -143,4 +143,4 @@ Survey survey_samples(DataTeams const& teams, Cells const& cells, Derivatives co
   return Surveyor(teams, cells, derivatives, store, plan, num_training, at_once, missing)();
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// Result of one pass over all samples.
 struct Survey {
@@ -27,4 +27,4 @@ struct Survey {
                                     SampleStore& store, ChannelPlan const& plan, Index num_training, Index at_once,
                                     MissingCells& missing);
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

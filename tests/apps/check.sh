@@ -698,6 +698,7 @@ case_bench() {
         succeeds
         shows "halo of widths 1x1, 2 x 12 x 16 f32, ${ranks}x1 ranks, transport auto" "memcpy of the same bytes" \
             "bare messages of the same bytes" "packing and unpacking, no messages" "HaloPlan, adjoint" "rows of width 1"
+        grep -qF '"asked": "auto"' r.json || fail "no device in the report"
         bench $ranks repartition --grid 6x8 --levels 5
         succeeds
         shows "5 levels of 1 x 6 x 8 f64, ${ranks}x1 ranks" "RepartitionPlan, inverse" "MPI_Alltoallw with subarray types"

@@ -13,17 +13,17 @@ namespace graticule::train {
 
 /// The samples of a forecast training, and what is known of them.
 struct ForecastData {
-  forecast::Description description;
-  forecast::StaticFields statics;
-  forecast::StateStatistics statistics;
+  models::Description description;
+  forecasting::StaticFields statics;
+  forecasting::StateStatistics statistics;
   Index num_members = 1;
   Index num_states = 0;
   std::vector<Index> training;    ///< initial states, and mirror images
   std::vector<Index> validation;  ///< initial states
   std::vector<Index> test;
-  forecast::Period training_targets;
-  forecast::Period validation_targets;
-  forecast::Period test_targets;
+  models::Period training_targets;
+  models::Period validation_targets;
+  models::Period test_targets;
   /// Steps of a rollout from an epoch on, in order of epochs; the first from 0.
   std::vector<std::pair<Index, Index>> rollouts{{0, 1}};
   Index checkpoint_steps = 0;  ///< of a rollout, whose activations are computed again together

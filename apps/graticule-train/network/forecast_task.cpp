@@ -15,10 +15,10 @@
 namespace graticule::train {
 namespace {
 
-using forecast::SequenceShape;
+using forecasting::SequenceShape;
 
 /// The sequences of a batch as tensors, where they lie.
-torch::Tensor states_of(forecast::SequenceBatch const& batch, SequenceShape const& shape, std::size_t num_channels,
+torch::Tensor states_of(forecasting::SequenceBatch const& batch, SequenceShape const& shape, std::size_t num_channels,
                         Box const& box) {
   return torch::from_blob(
       const_cast<void*>(batch.states),  // only read
@@ -26,9 +26,9 @@ torch::Tensor states_of(forecast::SequenceBatch const& batch, SequenceShape cons
       batch.dtype == DType::f64 ? torch::kFloat64 : torch::kFloat32);
 }
 
-torch::Tensor forcings_of(forecast::SequenceBatch const& batch, SequenceShape const& shape,
+torch::Tensor forcings_of(forecasting::SequenceBatch const& batch, SequenceShape const& shape,
                           std::vector<std::string> const& forcings, Box const& box) {
-  auto const num_forcings = forecast::forcing_channels(forecast::forcings_of(forcings)).size();
+  auto const num_forcings = models::forcing_channels(models::forcings_of(forcings)).size();
   return torch::from_blob(const_cast<void*>(batch.forcings),  // only read
                           {batch.num_samples, shape.steps, std::int64_t(num_forcings), box.extent(0), box.extent(1)},
                           batch.dtype == DType::f64 ? torch::kFloat64 : torch::kFloat32);
@@ -42,7 +42,7 @@ nn::LossOptions weighted_sum(Cells const& cells, std::vector<double> const& chan
 }
 
 /// [channel][cell] in units.
-std::vector<double> in_units(torch::Tensor const& normalised, forecast::Description const& description) {
+std::vector<double> in_units(torch::Tensor const& normalised, models::Description const& description) {
   torch::Tensor const values = normalised.to(torch::kCPU, torch::kFloat64).contiguous();
   std::vector<double> result(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel());
   std::size_t const cells = result.size() / description.channels.size();
@@ -59,7 +59,7 @@ torch::Tensor places_of_cells(Cells const& cells) {
   for (Index i = cells.box.lo(0); i < cells.box.hi(0); ++i)
     for (Index j = cells.box.lo(1); j < cells.box.hi(1); ++j) {
       auto const place =
-          forecast::SmoothNoise::place(cells.grid.latitudes[std::size_t(i)], cells.grid.longitudes[std::size_t(j)]);
+          forecasting::SmoothNoise::place(cells.grid.latitudes[std::size_t(i)], cells.grid.longitudes[std::size_t(j)]);
       out = std::copy(place.begin(), place.end(), out);
     }
   return places;
@@ -93,7 +93,7 @@ std::shared_ptr<Model> ForecastTask::make_network() const { return make_model(st
 
 std::string ForecastTask::settings_text() const {
   std::ostringstream text;
-  text << "forecast " << forecast::to_text(data_.description) << "\nrollouts";
+  text << "forecast " << models::to_text(data_.description) << "\nrollouts";
   for (auto const& [epoch, steps] : data_.rollouts) text << " " << steps << "@" << epoch;
   if (data_.ensemble > 1) text << "\nmembers " << data_.ensemble;
   if (data_.input_noise > 0) text << "\ninput noise " << data_.input_noise;
@@ -148,9 +148,9 @@ torch::Tensor ForecastTask::noise_of(std::span<Index const> samples, std::string
   for (Index const sample : samples)
     for (Index member = 0; member < data_.ensemble; ++member)
       for (std::size_t c = 0; c < description.num_prognostic(); ++c) {
-        forecast::SmoothNoise const noise(settings_.seed, stream + " sample " + std::to_string(sample) + " member " +
-                                                              std::to_string(member) + " " +
-                                                              description.channels[c].label);
+        forecasting::SmoothNoise const noise(settings_.seed, stream + " sample " + std::to_string(sample) + " member " +
+                                                                 std::to_string(member) + " " +
+                                                                 description.channels[c].label);
         std::vector<double> vectors;
         std::vector<double> phases;
         for (auto const& wave : noise.waves()) {
@@ -247,13 +247,13 @@ torch::Tensor ForecastTask::share_of_loss(Forward const& forward, Share const& s
 
 std::optional<double> ForecastTask::validate(Forward const& forward, Index epoch, Index step) {
   auto const table =
-      score(forward, data_.validation, data_.validation_targets, {forecast::standard_regions().front()}, false);
+      score(forward, data_.validation, data_.validation_targets, {forecasting::standard_regions().front()}, false);
   calls_.on_validation(epoch, step, table);
   return loss_of(table);
 }
 
 /// The errors that the training minimises; Huber's and those of amplitudes count as squared ones.
-double ForecastTask::loss_of(forecast::Score const& score, std::size_t channel) const {
+double ForecastTask::loss_of(forecasting::Score const& score, std::size_t channel) const {
   double const factor = data_.description.error_factors()[channel] / data_.description.values[channel].scale;
   if (settings_.loss == LossKind::crps) return score.crps * factor;
   if (settings_.loss == LossKind::mae) return score.mae * factor;
@@ -261,7 +261,7 @@ double ForecastTask::loss_of(forecast::Score const& score, std::size_t channel) 
 }
 
 /// In the units of the training's loss, over the leads of the longest rollout.
-double ForecastTask::loss_of(forecast::ScoreTable const& table) const {
+double ForecastTask::loss_of(forecasting::ScoreTable const& table) const {
   auto const& description = data_.description;
   double sum = 0;
   double weights = 0;
@@ -275,14 +275,14 @@ double ForecastTask::loss_of(forecast::ScoreTable const& table) const {
   return weights > 0 ? sum / weights : std::numeric_limits<double>::quiet_NaN();
 }
 
-forecast::ScoreTable ForecastTask::score(Forward const& forward, std::vector<Index> const& cases,
-                                         forecast::Period const& targets, std::vector<forecast::Region> regions,
-                                         bool tells_fields) {
-  forecast::ScoreTable table(teams_.domain(), cells_.layout, cells_.grid.latitudes, cells_.row_weights,
-                             {.num_cases = Index(cases.size()),
-                              .num_channels = Index(data_.description.channels.size()),
-                              .num_leads = data_.num_leads,
-                              .regions = std::move(regions)});
+forecasting::ScoreTable ForecastTask::score(Forward const& forward, std::vector<Index> const& cases,
+                                            models::Period const& targets, std::vector<forecasting::Region> regions,
+                                            bool tells_fields) {
+  forecasting::ScoreTable table(teams_.domain(), cells_.layout, cells_.grid.latitudes, cells_.row_weights,
+                                {.num_cases = Index(cases.size()),
+                                 .num_channels = Index(data_.description.channels.size()),
+                                 .num_leads = data_.num_leads,
+                                 .regions = std::move(regions)});
   SequenceShape const shape{data_.description.history, data_.num_leads, targets};
   auto const part_of = [&](Index first) {
     Index const last = std::min(first + settings_.batch, Index(cases.size()));
@@ -300,8 +300,8 @@ forecast::ScoreTable ForecastTask::score(Forward const& forward, std::vector<Ind
 }
 
 void ForecastTask::score_batch(Forward const& forward, std::span<Index const> mine, Index first_case,
-                               SequenceShape const& shape, forecast::SequenceBatch const& batch,
-                               forecast::ScoreTable& table, bool tells_fields) {
+                               SequenceShape const& shape, forecasting::SequenceBatch const& batch,
+                               forecasting::ScoreTable& table, bool tells_fields) {
   auto const& description = data_.description;
   std::size_t const channels = description.channels.size();
   auto const states = states_of(batch, shape, channels, cells_.box);
@@ -324,7 +324,7 @@ void ForecastTask::score_batch(Forward const& forward, std::span<Index const> mi
 
 std::vector<double> ForecastTask::score_members(torch::Tensor const& members, std::span<double const> truth,
                                                 std::span<double const> initial, Index case_number, Index lead,
-                                                forecast::ScoreTable& table) const {
+                                                forecasting::ScoreTable& table) const {
   auto const& description = data_.description;
   auto const cells = std::size_t(cells_.per_sample());
   auto const num_members = std::size_t(data_.ensemble);
@@ -333,13 +333,13 @@ std::vector<double> ForecastTask::score_members(torch::Tensor const& members, st
   std::vector<double> mean(truth.size());
   std::vector<double> crps(truth.size());
   std::vector<double> variance(truth.size());
-  std::vector<forecast::ScoredField> scored;
+  std::vector<forecasting::ScoredField> scored;
   for (std::size_t c = 0; c < description.channels.size(); ++c) {
     auto const part = [&](auto& values) { return std::span(values).subspan(c * cells, cells); };
     std::vector<double> all;
     for (auto const& field : fields) all.insert(all.end(), part(field).begin(), part(field).end());
-    forecast::ensemble_statistics(all, num_members, part(truth), part(crps), part(mean), part(variance));
-    bool const has_initial = description.channels[c].role == forecast::Role::prognostic;
+    forecasting::ensemble_statistics(all, num_members, part(truth), part(crps), part(mean), part(variance));
+    bool const has_initial = description.channels[c].role == models::Role::prognostic;
     scored.push_back({part(mean), part(truth), has_initial ? part(initial) : std::span<double const>(),
                       part(data_.statistics.climatology), part(crps), part(variance)});
   }
@@ -352,8 +352,7 @@ void ForecastTask::describe(CheckpointWriter& writer) const {
   auto const layout = layout_of_boxes(teams_.world(), cells_.layout.global().extents(),
                                       teams_.team() == 0 ? cells_.box : Box({0, 0}, {0, 0}));
   Box const box = layout.owned(teams_.world().rank());
-  forecast::save_description(writer, data_.description, layout, box, data_.statistics.climatology,
-                             data_.statics.values);
+  models::save_description(writer, data_.description, layout, box, data_.statistics.climatology, data_.statics.values);
 }
 
 void ForecastTask::predict(Forward const& forward) {
@@ -361,7 +360,7 @@ void ForecastTask::predict(Forward const& forward) {
   auto const& cases = has_test ? data_.test : data_.validation;
   if (cases.empty()) return;
   calls_.on_scores(score(forward, cases, has_test ? data_.test_targets : data_.validation_targets,
-                         forecast::standard_regions(), true));
+                         forecasting::standard_regions(), true));
 }
 
 TrainedNetwork train_forecast(ForecastParts const& parts, ProcessGrid const& grid, Boundary const& boundary,

@@ -47,32 +47,32 @@ class ForecastTask : public Task {
                                      std::span<Index const> samples, std::string const& stream) const;
   /// [sample and member][prognostic channel][row][column], normalised.
   [[nodiscard]] torch::Tensor noise_of(std::span<Index const> samples, std::string const& stream) const;
-  [[nodiscard]] forecast::ScoreTable score(Forward const& forward, std::vector<Index> const& cases,
-                                           forecast::Period const& targets, std::vector<forecast::Region> regions,
-                                           bool tells_fields);
+  [[nodiscard]] forecasting::ScoreTable score(Forward const& forward, std::vector<Index> const& cases,
+                                              models::Period const& targets, std::vector<forecasting::Region> regions,
+                                              bool tells_fields);
   void score_batch(Forward const& forward, std::span<Index const> mine, Index first_case,
-                   forecast::SequenceShape const& shape, forecast::SequenceBatch const& batch,
-                   forecast::ScoreTable& table, bool tells_fields);
+                   forecasting::SequenceShape const& shape, forecasting::SequenceBatch const& batch,
+                   forecasting::ScoreTable& table, bool tells_fields);
   /// Independent in each cell: [sample][prognostic channels of each time of the history][row][column], normalised.
   [[nodiscard]] torch::Tensor input_noise_of(std::span<Index const> samples) const;
   /// Scores the members of a sample at a lead. @param members [member][channel][row][column], normalised
   /// @return the mean of the members, in units
   std::vector<double> score_members(torch::Tensor const& members, std::span<double const> truth,
                                     std::span<double const> initial, Index case_number, Index lead,
-                                    forecast::ScoreTable& table) const;
-  [[nodiscard]] double loss_of(forecast::ScoreTable const& table) const;
+                                    forecasting::ScoreTable& table) const;
+  [[nodiscard]] double loss_of(forecasting::ScoreTable const& table) const;
   /// Of a channel at a lead, in the units of the loss; NaN without a truth.
-  [[nodiscard]] double loss_of(forecast::Score const& score, std::size_t channel) const;
+  [[nodiscard]] double loss_of(forecasting::Score const& score, std::size_t channel) const;
 
   DataTeams const& teams_;
   nn::Domain domain_;
   Cells const& cells_;
   ForecastData const& data_;
-  forecast::TimeSteps const& steps_;
-  forecast::SequenceSource& source_;
+  forecasting::TimeSteps const& steps_;
+  forecasting::SequenceSource& source_;
   NetworkSettings const& settings_;
   ForecastCalls const& calls_;
-  forecast::Stepper stepper_;
+  models::Stepper stepper_;
   Loss loss_of_;
   std::vector<double> areas_;  ///< of each state, weighted by channel
   torch::Tensor places_;       ///< [cell, 3] on the unit sphere

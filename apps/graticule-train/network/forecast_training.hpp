@@ -19,8 +19,8 @@ struct ForecastParts {
   DataTeams const& teams;
   Cells const& cells;
   ForecastData const& data;
-  forecast::TimeSteps const& steps;
-  forecast::SequenceSource& source;
+  forecasting::TimeSteps const& steps;
+  forecasting::SequenceSource& source;
 };
 
 /// Some forecasts of this rank's team at one lead, in units.
@@ -34,9 +34,9 @@ struct ForecastFields {
 /// Callbacks of a training of forecasts, on every rank.
 struct ForecastCalls {
   /// After each validation of the training; collective.
-  std::function<void(Index epoch, Index step, forecast::ScoreTable const&)> on_validation;
+  std::function<void(Index epoch, Index step, forecasting::ScoreTable const&)> on_validation;
   /// Scores of the test part, else of the validation part, at the end; collective.
-  std::function<void(forecast::ScoreTable&&)> on_scores;
+  std::function<void(forecasting::ScoreTable&&)> on_scores;
   /// What is scored, where this team forecasts it.
   std::function<void(ForecastFields const&)> on_fields;
   std::function<void(std::string const&)> on_note;

@@ -28,7 +28,9 @@ std::string fingerprint(std::filesystem::path const& file) {
   return " " + std::to_string(Hash().add(std::string_view(text)).value());
 }
 
-std::string to_string(Wire wire) { return wire == Wire::own ? "own" : wire == Wire::bf16 ? "bf16" : "f16"; }
+std::string to_string(training::Wire wire) {
+  return wire == training::Wire::own ? "own" : wire == training::Wire::bf16 ? "bf16" : "f16";
+}
 
 template <class Channels>
 std::string names_of(Channels const& channels) {

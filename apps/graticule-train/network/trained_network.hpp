@@ -3,10 +3,12 @@
 
 #include <graticule/models/model_kind.hpp>
 #include <graticule/partition/comm.hpp>
+#include <graticule/training/data_parallel/gradient_wire.hpp>
 
 #include "batches.hpp"
 #include "channels.hpp"
 #include "data_teams.hpp"
+#include "names.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -24,19 +26,17 @@ enum class Precision : std::uint8_t { f32, f64 };
 /// Data type of the network's operations; parameters and optimizer keep their own precision.
 enum class Compute : std::uint8_t { own, bf16 };
 /// When the gradients' reductions are waited for: at the end of the backward, or as late as possible. Or teams on one
-/// node share gradients, and nodes average parameters now and then (`nn::Daso`).
+/// node share gradients, and nodes average parameters now and then (`training::Daso`).
 enum class Parallel : std::uint8_t { blocking, nonblocking, daso };
 /// The ranks that parameters and the optimizer's state are cut over.
 enum class Shards : std::uint8_t { none, domain, data, all };
-/// Data type of gradients in messages; sums are computed in the network's own type, or in f32.
-enum class Wire : std::uint8_t { own, bf16, f16 };
 
 /// Errors that a training minimises: squared, absolute, Huber's (quadratic up to 1 in normalised units), squared ones
 /// of cells and of the amplitudes of waves along rows, or the fair CRPS of an ensemble, of forecasts alone.
 enum class LossKind : std::uint8_t { mse, mae, huber, spectral, crps };
 enum class OptimizerKind : std::uint8_t { adam, adamw, sgd };
 
-/// See `nn::DasoScheduleOptions`.
+/// See `training::DasoScheduleOptions`.
 struct DasoSettings {
   Index warmup_epochs = -1;  ///< in `check_options`: a third of all, at most 4
   Index cooldown_epochs = -1;
@@ -60,7 +60,7 @@ struct NetworkSettings {
   Index warmup_steps = -1;          ///< over which the rate rises; -1: a twentieth of all
   Index validate_every = 0;         ///< epochs between two validations; 0: none
   Parallel parallel = Parallel::blocking;
-  Wire wire = Wire::own;
+  training::Wire wire = training::Wire::own;  ///< of gradients: own, bf16 or f16
   Compute compute = Compute::own;
   Shards shards = Shards::none;
   DasoSettings daso = {};
@@ -137,7 +137,7 @@ struct TrainedNetwork {
 /// Steps of the optimizer in a training; the last batch of an epoch may be smaller.
 [[nodiscard]] Index num_steps(NetworkSettings const& settings, Index num_training);
 
-/// The learning rate at `step`: as `nn::Schedule` says, with a linear rise over the first steps.
+/// The learning rate at `step`: as `training::Schedule` says, with a linear rise over the first steps.
 [[nodiscard]] double learning_rate(NetworkSettings const& settings, Index step, Index num_steps);
 
 /// Callbacks of a training, on every rank.

@@ -79,9 +79,7 @@ class Replicated : public Updater {
     options.wait =
         settings.parallel == Parallel::blocking ? training::GradientWait::in_backward : training::GradientWait::late;
     options.unused = training::Unused::allowed;
-    options.wire = settings.wire == Wire::own    ? training::Wire::own
-                   : settings.wire == Wire::bf16 ? training::Wire::bf16
-                                                 : training::Wire::f16;
+    options.wire = settings.wire;
     options.order = training::SumOrder::by_rank;  // a resumed training is to have the same bits
     return options;
   }
@@ -92,7 +90,7 @@ class Replicated : public Updater {
   training::TrainingState state_;
 };
 
-/// `nn::Daso` as a part of a checkpoint.
+/// `training::Daso` as a part of a checkpoint.
 struct DasoPart {
   training::Daso* daso;
 
@@ -175,9 +173,7 @@ class Averaged : public Updater {
     options.schedule.cooldown_epochs = daso.cooldown_epochs;
     options.schedule.max_global_skips = daso.max_skip;
     options.node = node_of(teams, daso.teams_per_node);
-    options.wire = settings.wire == Wire::own    ? training::Wire::own
-                   : settings.wire == Wire::bf16 ? training::Wire::bf16
-                                                 : training::Wire::f16;
+    options.wire = settings.wire;
     options.moments = training::DasoPolicy::average;  // one state for all teams, as a checkpoint holds it
     options.gradient_rules = {{teams.domain(), nn::Reduction::sum}};
     return options;
@@ -254,9 +250,9 @@ class Cut : public Updater {
     if (settings.shards == Shards::none || settings.shards == Shards::data) replicate(teams.domain());
     if (settings.shards == Shards::none || settings.shards == Shards::domain) replicate(teams.data());
     if (settings.compute == Compute::bf16) options.precision.parameters = torch::kBFloat16;
-    options.precision.gradients = settings.wire == Wire::bf16  ? torch::kBFloat16
-                                  : settings.wire == Wire::f16 ? torch::kHalf
-                                                               : dtype_of(settings.precision);
+    options.precision.gradients = settings.wire == training::Wire::bf16  ? torch::kBFloat16
+                                  : settings.wire == training::Wire::f16 ? torch::kHalf
+                                                                         : dtype_of(settings.precision);
     return options;
   }
 

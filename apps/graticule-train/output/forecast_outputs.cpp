@@ -24,8 +24,8 @@ app::MapPicture forecast_picture(RunResult const& result, RunSettings const& set
   auto const& outcome = *result.forecast;
   auto const& description = outcome.description;
   constexpr std::size_t most_rows = 4;
-  app::MapPicture picture{"Forecast of " + forecast::duration_text(description.lead_seconds) + " from " +
-                              forecast::time_text(outcome.scored.front()),
+  app::MapPicture picture{"Forecast of " + models::duration_text(description.lead_seconds) + " from " +
+                              models::time_text(outcome.scored.front()),
                           std::string(outcome.has_test ? "test" : "validation") + " part; " +
                               std::to_string(result.network.num_parameters) + " parameters, " +
                               std::to_string(result.network.losses.size()) + " steps; " +

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 Background::~Background() {
   {
@@ -47,4 +47,4 @@ void Background::run() {
   }
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

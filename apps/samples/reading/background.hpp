@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// A thread that runs one job at a time in the background. Jobs make no MPI calls.
 class Background {
@@ -34,4 +34,4 @@ class Background {
   std::thread thread_;
 };
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 std::vector<std::size_t> ChannelPlan::derived_fields() const {
   std::vector<std::size_t> fields;
@@ -119,4 +119,4 @@ void BatchSource::write(std::span<double const> values, Scaling const& scaling, 
     normalise(values, scaling, level, missing, static_cast<float*>(to.data()) + cell);
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

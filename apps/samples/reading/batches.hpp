@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// Mapping from the fields of a store to channels.
 struct ChannelPlan {
@@ -123,4 +123,4 @@ class BatchSource {
   ReadAhead<Slot> ahead_;             ///< the batch that trains and the one that is read
 };
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -11,7 +11,7 @@
 #include <functional>
 #include <utility>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// Two slots: the caller uses one while a thread fills the other with what is requested next.
 ///
@@ -66,4 +66,4 @@ class ReadAhead {
   Background thread_;
 };
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

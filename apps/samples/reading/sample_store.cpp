@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 /// Memory of a stored field of a sample in addition to its cells.
@@ -44,4 +44,4 @@ void SampleStore::fetch(Index sample, std::size_t field, std::span<double> value
   counts_.bytes_held += bytes + overhead_bytes;
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

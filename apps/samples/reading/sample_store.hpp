@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// Statistics of one rank's store.
 struct StoreCounts {
@@ -52,4 +52,4 @@ class SampleStore {
   StoreCounts counts_;
 };
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

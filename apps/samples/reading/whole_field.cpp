@@ -3,7 +3,7 @@
 
 #include <graticule/repartition/plan.hpp>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector<double> const& values) {
   Indices const extents = layout.global().extents();
@@ -30,4 +30,4 @@ Layout layout_of_boxes(Comm const& comm, Indices const& extents, Box const& own)
   return Layout::from_boxes(extents, boxes);
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace graticule::train {
+namespace graticule::samples {
 
 /// One sample of a field in the layout's boxes, whole on rank 0 and empty elsewhere. Collective.
 /// @param values this rank's [row][column]
@@ -15,4 +15,4 @@ namespace graticule::train {
 /// The layout in which each rank owns the box that it gives; empty boxes too. Collective. Cost: one all-gather.
 [[nodiscard]] Layout layout_of_boxes(Comm const& comm, Indices const& extents, Box const& own);
 
-}  // namespace graticule::train
+}  // namespace graticule::samples

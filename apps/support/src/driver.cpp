@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/driver.hpp>
 #include <graticule/app/numbers.hpp>
+#include <graticule/app/shared_file.hpp>
 #include <graticule/field_io/complete_file.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/stall.hpp>
-#include <graticule/partition/text_file.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "config.hpp"
@@ -162,19 +162,6 @@ void declare(CommandLine& line, Driver const& driver) {
   check_values(app);
 }
 
-std::string read_shared(Comm const& comm, std::string const& path) {
-  std::string text;
-  run_agreed(comm, [&] {
-    if (comm.rank() != 0) return;
-    try {
-      text = read_text(path);
-    } catch (Error const& error) {
-      throw Error(Fault::usage, "BadOption", "--config " + error.text());
-    }
-  });
-  return comm.broadcast(text, 0);
-}
-
 /// What to say of an argument that belongs to nothing. An option that may stand alone takes its value after '='.
 std::string stray_argument(CLI::App const& app, std::string const& stray, std::vector<std::string> const& arguments) {
   auto const place = std::find(arguments.begin(), arguments.end(), stray);
@@ -198,7 +185,7 @@ void parse(Comm const& comm, CommandLine& line, std::vector<std::string> argumen
   }
   require_same(comm, "BadOption", hash.value(), "the command line" + shown);
   if (auto const path = config_path(arguments); !path.empty())
-    arguments = with_config(line.app, std::move(arguments), path, read_shared(comm, path));
+    arguments = with_config(line.app, std::move(arguments), path, read_shared(comm, path, "--config"));
   auto const& app = line.app;
   auto const given = arguments;
   try {

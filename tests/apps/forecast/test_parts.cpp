@@ -18,7 +18,7 @@
 #include <limits>
 #include <numbers>
 
-namespace graticule::forecast {
+namespace graticule::forecasting {
 namespace {
 
 using test::ErrorWith;
@@ -258,4 +258,4 @@ TEST_F(SpectraOfFields, add_to_the_mean_square_on_the_sphere) {
 }
 
 }  // namespace
-}  // namespace graticule::forecast
+}  // namespace graticule::forecasting

@@ -19,7 +19,7 @@
 #include <numeric>
 #include <set>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 TEST(Background, runs_one_job_after_the_other_and_hands_over_what_they_throw) {
@@ -269,4 +269,4 @@ TEST_F(Batches, that_cannot_be_read_on_one_rank_are_one_error_on_all) {
 }
 
 }  // namespace
-}  // namespace graticule::train
+}  // namespace graticule::samples

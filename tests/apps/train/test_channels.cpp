@@ -9,7 +9,7 @@
 #include <limits>
 #include <numbers>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 constexpr double radians = std::numbers::pi / 180;
@@ -197,4 +197,4 @@ TEST(Features, a_potential_shows_its_derivatives_alone) {
 }
 
 }  // namespace
-}  // namespace graticule::train
+}  // namespace graticule::samples

@@ -234,16 +234,16 @@ TEST_F(ForecastRun, leaves_networks_that_describe_themselves) {
   settings.checkpoints->runnable = folder_;
   auto const result = run_training(comm_, settings, silent);
 
-  auto const best = forecast::open_trained(comm_, folder_);
+  auto const best = models::open_trained(comm_, folder_);
   EXPECT_EQ(best.path().parent_path().filename(), "best");
   EXPECT_EQ(best.step(), result.network.best_step);
   auto const description =
-      forecast::description_of(best.value<std::string>("forecast/description"), best.path().string());
-  EXPECT_EQ(forecast::to_text(description), forecast::to_text(result.forecast->description));
+      models::description_of(best.value<std::string>("forecast/description"), best.path().string());
+  EXPECT_EQ(models::to_text(description), models::to_text(result.forecast->description));
   ASSERT_EQ(description.channels.size(), 4u);
   EXPECT_EQ(description.channels[1].label, "u 1");
   EXPECT_EQ(description.lead_seconds, 86400);
-  EXPECT_EQ(rule_of([&] { static_cast<void>(forecast::open_trained(comm_, folder_ / "nowhere")); }), "NoSuchFile");
+  EXPECT_EQ(rule_of([&] { static_cast<void>(models::open_trained(comm_, folder_ / "nowhere")); }), "NoSuchFile");
 }
 
 TEST_F(ForecastRun, refuses_what_does_not_fit_the_time_axis) {
@@ -256,11 +256,11 @@ TEST_F(ForecastRun, refuses_what_does_not_fit_the_time_axis) {
   EXPECT_EQ(error_of([](auto& f) { f.lead = "6h"; }), (ErrorWith{"BadOption", "a lead of 6 h does not fit"}));
   EXPECT_EQ(error_of([](auto& f) { f.lead = "7"; }), (ErrorWith{"BadOption", "no training sample"}));
   EXPECT_EQ(error_of([](auto& f) { f.prognostic = {"q"}; }), "MissingVariable");
-  EXPECT_EQ(error_of([](auto& f) { f.test_dates = forecast::parse_period("--test-dates", "2001..2002"); }),
+  EXPECT_EQ(error_of([](auto& f) { f.test_dates = models::parse_period("--test-dates", "2001..2002"); }),
             (ErrorWith{"BadOption", "--test-dates from 2001-01-01 00:00"}));
   EXPECT_EQ(error_of([](auto& f) {
-              f.train_dates = forecast::parse_period("--train-dates", "2000-01-01..2000-01-06");
-              f.validate_dates = forecast::parse_period("--validate-dates", "2000-01-05..2000-01-08");
+              f.train_dates = models::parse_period("--train-dates", "2000-01-01..2000-01-06");
+              f.validate_dates = models::parse_period("--validate-dates", "2000-01-05..2000-01-08");
             }),
             (ErrorWith{"BadOption", "overlaps the training dates"}));
   EXPECT_EQ(error_of([](auto& f) { f.channel_weights = {{"q", 1.0}}; }), (ErrorWith{"BadOption", "names q"}));

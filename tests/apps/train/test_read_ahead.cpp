@@ -8,7 +8,7 @@
 
 #include <atomic>
 
-namespace graticule::train {
+namespace graticule::samples {
 namespace {
 
 struct Slot {
@@ -75,4 +75,4 @@ TEST(ReadAhead, keeps_what_was_filled_while_it_was_waited_for) {
 }
 
 }  // namespace
-}  // namespace graticule::train
+}  // namespace graticule::samples

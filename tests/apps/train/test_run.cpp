@@ -166,7 +166,7 @@ TEST_F(Run, late_waits_give_the_same_bits_and_narrow_wires_nearly_the_same_losse
 
   settings.network.parallel = Parallel::nonblocking;
   RunResult const late = run_training(comm_, settings, silent);
-  settings.network.wire = Wire::bf16;
+  settings.network.wire = training::Wire::bf16;
   RunResult const narrow = run_training(comm_, settings, silent);
 
   EXPECT_EQ(late.network.losses, blocking.network.losses);
