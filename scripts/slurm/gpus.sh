@@ -3,15 +3,15 @@
 # Trains a network on GPUs, one rank each:  sbatch scripts/slurm/gpus.sh --input fields.nc --output run [OPTION...]
 # Another program of yours on graticule::nn:  sbatch scripts/slurm/gpus.sh -- PROGRAM [ARGUMENT...]
 #
-# The options are those of graticule-train. The ranks of a node take its GPUs in turn, by their number on the node
-# (Comm::node_rank()), never by variables of SLURM: under mpiexec these refer to the launcher's helpers. All GPUs of a node stay
-# visible to all its ranks (--gpu-bind=none), because MPI accesses a peer's memory through them. report.json lists the device of
-# each rank and its memory. A node without a GPU is an error, not a slow training.
+# The options are those of graticule-train; without --device among them, GRATICULE_DEVICE is its value. The ranks of a node take
+# its GPUs in turn, by their number on the node (Comm::node_rank()), never by variables of SLURM: under mpiexec these refer to the
+# launcher's helpers. All GPUs of a node stay visible to all its ranks (--gpu-bind=none), because MPI accesses a peer's memory
+# through them. report.json lists the device of each rank and its memory. A node without a GPU is an error, not a slow training.
 #
 # Change: --gpus-per-node and --ntasks-per-node (the same number), --cpus-per-task (cores of a node divided by its GPUs),
 # --nodes, --time; add --partition and --account where your site wants them. Environment: GRATICULE_BIN, the folder of
-# graticule-train (build/bin of the folder where sbatch is called); GRATICULE_DEVICE, the value of --device (cuda; hip on AMD
-# GPUs); GRATICULE_SRUN_MPI, how srun starts your MPI: pmi2 for MPICH, pmix for Open MPI, cray_shasta on Cray systems; settings
+# graticule-train (build/bin of the folder where sbatch is called); GRATICULE_DEVICE (cuda; hip on AMD GPUs);
+# GRATICULE_SRUN_MPI, how srun starts your MPI: pmi2 for MPICH, pmix for Open MPI, cray_shasta on Cray systems; settings
 # that your MPI needs for GPUs (MPICH_GPU_SUPPORT_ENABLED=1 on Cray systems). Where MPI does not transfer device memory,
 # Graticule detects this at start and sends messages through pinned host memory.
 #SBATCH --job-name=graticule-gpus
@@ -26,12 +26,19 @@ set -euo pipefail
 
 bin=${GRATICULE_BIN:-${SLURM_SUBMIT_DIR:-.}/build/bin}
 
-[ $# -gt 0 ] || { echo "options of graticule-train, or -- PROGRAM [ARGUMENT...]" >&2; exit 2; }
+[ $# -gt 0 ] || { echo "gpus.sh: options of graticule-train, or -- PROGRAM [ARGUMENT...]" >&2; exit 2; }
 if [ "$1" = -- ]; then
     shift
-    program=("${@:?a program and its arguments after --}")
+    [ $# -gt 0 ] || { echo "gpus.sh: no program after --: gpus.sh -- PROGRAM [ARGUMENT...]" >&2; exit 2; }
+    program=("$@")
 else
-    program=("$bin/graticule-train" --device "${GRATICULE_DEVICE:-cuda}" "$@")
+    device=(--device "${GRATICULE_DEVICE:-cuda}")
+    for option in "$@"; do
+        case $option in
+            --device | --device=*) device=() ;;
+        esac
+    done
+    program=("$bin/graticule-train" ${device[@]+"${device[@]}"} "$@")
 fi
 
 # A rank that dies does not leave the others waiting until the time limit. Not --kill-on-bad-exit=1: it ends ranks that are

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "strategy.hpp"
 
+#include "cut_moves.hpp"
 #include "index.hpp"
 
 #include <algorithm>

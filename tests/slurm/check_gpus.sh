@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What scripts/slurm/gpus.sh gives to srun, which is pretended here: check_gpus.sh GPUS.SH
+set -uo pipefail
+
+script=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+    printf 'FAILED: %s\n' "$1"
+    cat "$folder/out" "$folder/err"
+    exit 1
+}
+
+# run STATUS ARGUMENT...: the program and its arguments, each in brackets, in $folder/out
+run() {
+    local status=$1 code
+    shift
+    PATH=$folder:$PATH "$script" "$@" >"$folder/out" 2>"$folder/err"
+    code=$?
+    [ $code -eq "$status" ] || fail "exit $code, expected $status: gpus.sh $*"
+}
+
+# starts COMMAND ARGUMENT...
+starts() { [ "$(cat "$folder/out")" = "$(printf '[%s]' "$@")" ] || fail "does not start $*"; }
+
+# says TEXT: one line, and nothing is started
+says() {
+    [ ! -s "$folder/out" ] && [ "$(wc -l <"$folder/err")" -eq 1 ] && grep -qF -- "$1" "$folder/err" || fail "does not say: $1"
+}
+
+cat >"$folder/srun" <<'SRUN'
+#!/bin/bash
+while [[ ${1:-} == --* ]]; do shift; done
+printf '[%s]' "$@"
+SRUN
+chmod +x "$folder/srun"
+export GRATICULE_BIN=/bin/of
+unset GRATICULE_DEVICE
+train=$GRATICULE_BIN/graticule-train
+
+run 0 --input "a b.nc"
+starts $train --device cuda --input "a b.nc"
+GRATICULE_DEVICE=hip run 0 --input a.nc
+starts $train --device hip --input a.nc
+# graticule-train takes one --device.
+GRATICULE_DEVICE=hip run 0 --input a.nc --device cuda
+starts $train --input a.nc --device cuda
+run 0 --device=hip --input a.nc
+starts $train --device=hip --input a.nc
+run 0 -- program --device x
+starts program --device x
+
+run 2
+says "options of graticule-train, or -- PROGRAM"
+run 2 --
+says "no program after --"
