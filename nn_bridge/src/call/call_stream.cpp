@@ -9,6 +9,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 
@@ -102,6 +103,36 @@ void await_messages(torch::Device const& device) {
   if (device.is_cpu()) return;
   c10::impl::VirtualGuardImpl const implementation(device.type());
   implementation.synchronizeStream(implementation.getStream(device));
+}
+
+std::vector<double> values_on_host(std::vector<torch::Tensor> const& numbers) {
+  torch::NoGradGuard const no_grad;
+  struct Held {
+    torch::Device device;
+    std::vector<torch::Tensor> numbers;
+    std::vector<std::size_t> places;
+    torch::Tensor values;
+  };
+  std::vector<Held> by_device;
+  std::vector<double> result(numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i].is_cpu()) {
+      result[i] = numbers[i].item<double>();
+      continue;
+    }
+    auto const device = numbers[i].device();
+    auto held = std::find_if(by_device.begin(), by_device.end(), [&](auto const& h) { return h.device == device; });
+    if (held == by_device.end()) held = by_device.insert(held, Held{device, {}, {}, {}});
+    held->numbers.push_back(numbers[i].detach().to(torch::kDouble).squeeze());
+    held->places.push_back(i);
+  }
+  for (auto& held : by_device) held.values = as_message(torch::stack(held.numbers));
+  for (auto const& held : by_device) {
+    await_messages(held.device);
+    auto const* const values = held.values.const_data_ptr<double>();
+    for (std::size_t i = 0; i < held.places.size(); ++i) result[held.places[i]] = values[i];
+  }
+  return result;
 }
 
 MessageStream::MessageStream(torch::Device const& device) {

@@ -34,6 +34,7 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -185,6 +186,30 @@ TEST(DeviceTraining, gradients_of_data_parallel_networks_are_those_of_the_host) 
   for (auto const order : {training::SumOrder::any, training::SumOrder::by_rank})
     for (auto const wait : {training::GradientWait::in_backward, training::GradientWait::late})
       expect_gradients_as_on_host({.wait = wait, .order = order, .buckets = test::small_buckets}, 3);
+}
+
+TEST(DeviceTraining, clipping_copies_the_norms_of_all_gradients_together) {
+  auto const comm = test::world();
+  torch::manual_seed(7);
+  test::Net const first;
+  auto const clipped = [&](torch::Device const& device, double type) {
+    auto net = test::copy_of(first);
+    test::move_to(*net, device);
+    training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}});
+    auto batch = test::part_of(test::whole_batch(0, 4 * comm.num_ranks()), comm);
+    test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
+    (void)test::take_tensor_copies();
+    std::vector<Tensor> results{torch::tensor(parallel.clip_gradients(0.01, type), torch::kDouble)};
+    auto const copies = test::take_tensor_copies();
+    if (!device.is_cpu() && !gpu_is_wanted()) {
+      EXPECT_EQ(copies.to_host, 1);
+      EXPECT_EQ(copies.bytes_pageable, 0);
+    }
+    for (auto const& parameter : net->parameters()) results.push_back(parameter.grad().clone());
+    return results;
+  };
+  for (double const type : {2.0, 3.0, std::numeric_limits<double>::infinity()})
+    expect_as_on_host([&](torch::Device const& device) { return clipped(device, type); });
 }
 
 TEST(DeviceTraining, gradients_as_thin_matrices_are_those_of_the_host) {

@@ -107,6 +107,25 @@ TEST(DeviceSharded, parameters_and_gradients_pass_through_pinned_memory) {
   EXPECT_GT(copies.bytes_to_host, 0);
 }
 
+TEST(DeviceSharded, clipping_copies_the_sizes_of_all_gradients_together) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const comm = Comm::world();
+  StreamScope const scope(new_test_stream());
+  auto const device = test_torch_device();
+  auto net = net_on(device);
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
+  auto const mine = test::uneven_part(test::make_batch(0), comm);
+  auto const x = mine.x.to(device);
+  (sharded.forward([&] { return net->forward(x); }) - mine.y.to(device)).square().sum().backward();
+  (void)test::take_tensor_copies();
+
+  (void)sharded.clip_grad_norm(0.5);
+
+  auto const copies = test::take_tensor_copies();
+  EXPECT_EQ(copies.to_host, 1);
+  EXPECT_EQ(copies.bytes_pageable, 0);
+}
+
 TEST(DeviceSharded, gradients_of_further_replicas_are_added_on_the_device) {
   auto const comm = Comm::world();
   Teams const teams(comm, {{"replicas", comm.num_ranks() % 2 == 0 ? 2 : comm.num_ranks()}, {"cut", 0}});

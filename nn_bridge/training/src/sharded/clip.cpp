@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/training/detail/clip.hpp>
 
 #include <algorithm>
@@ -11,10 +12,20 @@ namespace graticule::training::detail {
 namespace {
 
 /// Of one gradient; complex elements count by their absolute value.
-double norm_of(torch::Tensor const& grad, double type) {
-  if (grad.numel() == 0) return 0;
+torch::Tensor norm_of(torch::Tensor const& grad, double type) {
   auto const magnitudes = (grad.is_complex() ? grad.abs() : grad).to(torch::kDouble);
-  return std::isinf(type) ? magnitudes.abs().max().item<double>() : magnitudes.norm(type).item<double>();
+  return std::isinf(type) ? magnitudes.abs().max() : magnitudes.norm(type);
+}
+
+bool counts(torch::Tensor const& grad) { return grad.defined() && grad.numel() > 0; }
+
+/// Of all gradients that count, in order.
+std::vector<double> norms_of(std::vector<ClippedPart> const& parts, double type) {
+  std::vector<torch::Tensor> norms;
+  for (auto const& part : parts)
+    for (auto const& [name, tensor] : part.parameters)
+      if (counts(tensor.grad())) norms.push_back(norm_of(tensor.grad(), type));
+  return nn::detail::values_on_host(norms);
 }
 
 /// `total` is a sum of powers, or the largest.
@@ -32,11 +43,13 @@ double clip_gradients(std::vector<ClippedPart> const& parts, double max_norm, do
   bool const largest = std::isinf(norm_type);
   double total = 0;
   std::string first;
+  auto const norms = norms_of(parts, norm_type);
+  auto next = norms.begin();
   for (auto const& part : parts) {
     double sum = 0;
     for (auto const& [name, tensor] : part.parameters) {
-      if (!tensor.grad().defined()) continue;
-      auto const norm = norm_of(tensor.grad(), norm_type);
+      if (!counts(tensor.grad())) continue;
+      auto const norm = *next++;
       if (!std::isfinite(norm) && first.empty()) first = name;
       sum = combine(sum, largest ? norm : std::pow(norm, norm_type), norm_type);
     }

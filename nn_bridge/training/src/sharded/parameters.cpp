@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/training/detail/managed.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 
@@ -100,20 +101,31 @@ ShardedParameters::Gathered::~Gathered() { engine_->let_go(); }
 
 namespace {
 
-/// Sum of the norm's powers over the elements of all gradients, or their largest size.
-double size_of_gradients(std::vector<torch::Tensor> const& tensors, double norm_type) {
-  double result = 0;
-  for (auto const& tensor : tensors) {
-    auto const& gradient = tensor.grad();
-    if (!gradient.defined() || gradient.numel() == 0) continue;
-    auto const sizes = gradient.detach().abs().to(torch::kDouble);
-    if (std::isinf(norm_type)) {
-      auto const largest = sizes.max().item<double>();
-      if (std::isnan(largest) || largest > result) result = largest;
-      if (std::isnan(result)) break;
-    } else {
-      result += (norm_type == 2 ? sizes.square() : sizes.pow(norm_type)).sum().item<double>();
-    }
+/// Sum of the norm's powers over the elements of one gradient, or their largest size.
+torch::Tensor size_of_gradient(torch::Tensor const& gradient, double norm_type) {
+  auto const sizes = gradient.detach().abs().to(torch::kDouble);
+  if (std::isinf(norm_type)) return sizes.max();
+  return (norm_type == 2 ? sizes.square() : sizes.pow(norm_type)).sum();
+}
+
+/// The same over all gradients of each list.
+std::array<double, 2> sizes_of_gradients(std::array<std::vector<torch::Tensor>, 2> const& lists, double norm_type) {
+  std::vector<torch::Tensor> sizes;
+  std::vector<std::size_t> list_of;
+  for (std::size_t list = 0; list < lists.size(); ++list)
+    for (auto const& tensor : lists[list])
+      if (auto const& gradient = tensor.grad(); gradient.defined() && gradient.numel() > 0) {
+        sizes.push_back(size_of_gradient(gradient, norm_type));
+        list_of.push_back(list);
+      }
+  std::array<double, 2> result{};
+  auto const values = nn::detail::values_on_host(sizes);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    auto& total = result[list_of[i]];
+    if (!std::isinf(norm_type))
+      total += values[i];
+    else if (!std::isnan(total) && (std::isnan(values[i]) || values[i] > total))
+      total = values[i];
   }
   return result;
 }
@@ -134,8 +146,9 @@ double ShardedParameters::clip_grad_norm(double max_norm, ClipOptions const& opt
   if (!options.replicated) add_ignored(*engine_, replicated);
   auto const shards = parameters();
   auto const type = options.norm_type;
-  std::array<double, 1> cut{size_of_gradients(shards, type)};
-  auto whole = size_of_gradients(replicated, type);
+  auto const sizes = sizes_of_gradients({shards, replicated}, type);
+  std::array<double, 1> cut{sizes[0]};
+  auto whole = sizes[1];
   // One rank's word for what all ranks should have alike, so that all scale alike.
   comm.broadcast(&whole, Index(sizeof whole), 0);
   double total = 0;

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <optional>
+#include <vector>
 
 namespace graticule::nn::detail {
 
@@ -24,6 +25,10 @@ void await_messages(torch::Device const& device);
 [[nodiscard]] inline torch::Tensor from_message(torch::Tensor const& held, torch::Device const& device) {
   return held.to(device, /*non_blocking=*/true);
 }
+
+/// The values of tensors of one real number each, in order. Blocks once per device, for one copy of all of its numbers.
+[[nodiscard]] std::vector<double> values_on_host(std::vector<torch::Tensor> const& numbers);
+[[nodiscard]] inline double value_on_host(torch::Tensor const& number) { return values_on_host({number})[0]; }
 
 /// A stream of a device for messages, separate from those that compute: waiting for it does not wait for computation,
 /// except for what `follow_current` has put before it. On the host there is none, and nothing to wait for.

@@ -23,7 +23,7 @@ struct ClippedPart {
 ///        largest absolute value @param non_finite treatment of a norm that is not finite
 /// @returns the norm before scaling, the same on all ranks @throws `BadOption` unless `max_norm` and `norm_type` are
 ///         positive
-/// Cost: one all-reduce of one number per team of each part.
+/// Cost: one all-reduce of one number per team of each part; on devices one copy of a number per gradient, per device.
 double clip_gradients(std::vector<ClippedPart> const& parts, double max_norm, double norm_type = 2,
                       NonFinite non_finite = NonFinite::kept);
 
