@@ -10,6 +10,7 @@
 #include "call/recorded_calls.hpp"
 #include "call/resolved.hpp"
 
+#include <algorithm>
 #include <functional>
 
 namespace graticule::nn::detail {
@@ -181,13 +182,18 @@ MapPointer reduce_scatter_map(Comm const& comm, CutAxis cut) {
       [=] { return gather_map(comm, cut); });
 }
 
-void sum_where_it_lies(Comm const& comm, torch::Tensor& flat) {
+void sum_in_place(Comm const& comm, torch::Tensor& flat, AddedOn on, Index piece_bytes) {
+  if (on == AddedOn::host) return sum_over(comm, flat);
+  if (flat.scalar_type() == torch::kBool) throw Error("UnsupportedTensor", "no sum over ranks of booleans");
   if (comm.num_ranks() == 1) return;
-  std::vector<Index> on_host{flat.is_cpu() ? 1 : 0};
-  comm.max(on_host);
-  if (on_host.front() != 0) return sum_over(comm, flat);
-  CutAxis const cut{-1, balanced_cuts(flat.numel(), comm.num_ranks())};
-  flat.copy_(gathered(reduce_scatter_map(comm, cut)->apply(flat), comm, cut));
+  auto const length = std::max<Index>(1, piece_bytes / Index(flat.element_size()));
+  for (Index first = 0; first < flat.numel(); first += length) {
+    auto piece = flat.narrow(0, first, std::min(length, flat.numel() - first));
+    CutAxis const cut{-1, balanced_cuts(piece.numel(), comm.num_ranks())};
+    std::vector<Sizes> const from(std::size_t(comm.num_ranks()), Sizes{cut.cuts.size(comm.rank())});
+    auto const sum = sum_in_order(exchange_parts(comm, parts_of(piece, cut), from)).to(flat.scalar_type());
+    piece.copy_(gathered(sum, comm, cut));
+  }
 }
 
 MapPointer all_to_all_map(Comm const& comm, CutAxis split, CutAxis join) {

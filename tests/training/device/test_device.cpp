@@ -498,10 +498,54 @@ TEST(DeviceTraining, gradients_in_step_are_added_on_the_device) {
       for (auto const& term : by_rank) terms.push_back(term.to(type));
       EXPECT_TRUE(same_bits(sum, nn::detail::sum_in_order(terms)));
       expect_no_host_access();
-      // Which gradients are there at all is read on the host.
-      if (!gpu_is_wanted()) EXPECT_LE(copies.bytes_pageable, 16);
+      EXPECT_TRUE(gpu_is_wanted() || copies.bytes_pageable == 0);
     }
   }
+}
+
+TEST(DeviceTraining, gradients_by_rules_of_their_own_are_those_of_the_host) {
+  auto const comm = test::world();
+  torch::manual_seed(7);
+  test::Net const first;
+  auto const other = comm.split(0, comm.rank());
+  expect_as_on_host([&](torch::Device const& device) {
+    auto net = test::copy_of(first);
+    test::move_to(*net, device);
+    nn::GradientSync sync(*net, {{comm, Reduction::mean}});
+    auto const parameters = nn::parameters_of(*net);
+    sync.set_rules(parameters.front().first, {{comm, Reduction::sum}});
+    sync.set_rules(parameters.back().first, {{other, Reduction::sum}, {comm, Reduction::mean}});
+    auto batch = test::part_of(test::whole_batch(0, 4 * comm.num_ranks()), comm);
+    test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
+    (void)test::take_tensor_copies();
+    sync.reduce();
+    EXPECT_TRUE(gpu_is_wanted() || test::take_tensor_copies().bytes_pageable == 0);
+    std::vector<Tensor> results;
+    for (auto const& [name, parameter] : parameters) results.push_back(parameter.grad().clone());
+    return results;
+  });
+}
+
+TEST(DeviceTraining, sums_in_pieces_have_the_same_bits) {
+  auto const comm = test::world();
+  auto const device = test_torch_device();
+  StreamScope const scope(new_test_stream());
+  std::mt19937 random(13 + unsigned(comm.rank()));
+  auto const draw = [&] { return random_tensor(random, {1001}); };
+  for (auto const& own :
+       {draw(), draw().to(torch::kFloat), draw().to(torch::kBFloat16), torch::complex(draw(), draw())}) {
+    auto whole = own.to(device, own.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+    nn::detail::sum_in_place(comm, whole, nn::detail::AddedOn::device);
+
+    for (Index const bytes : {Index(100), Index(2000), Index(whole.nbytes())}) {
+      auto pieces = own.to(device, own.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+      nn::detail::sum_in_place(comm, pieces, nn::detail::AddedOn::device, bytes);
+      EXPECT_TRUE(torch::equal(pieces.cpu(), whole.cpu())) << own.scalar_type() << ", pieces of " << bytes << " bytes";
+    }
+  }
+  auto flags = torch::ones({3}, torch::dtype(torch::kBool).device(device));
+  for (auto const on : {nn::detail::AddedOn::host, nn::detail::AddedOn::device})
+    EXPECT_EQ(test::rule_of([&] { nn::detail::sum_in_place(comm, flags, on); }), "UnsupportedTensor");
 }
 
 TEST(DeviceTraining, norms_over_replicas_are_those_of_the_host) {

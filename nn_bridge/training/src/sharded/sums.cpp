@@ -19,25 +19,33 @@ torch::Tensor sum_of(torch::Tensor const& a, torch::Tensor const& b) {
 void sum_over_replicas(nn::TeamRule const& rule, std::vector<ShardedParameter*> const& parameters) {
   auto const& comm = rule.team;
   if (comm.num_ranks() == 1) return;
-  std::vector<Index> present;
-  for (auto const* parameter : parameters) present.push_back(parameter->reduced.defined() ? 1 : 0);
-  comm.max(present);
-  std::map<torch::ScalarType, std::vector<ShardedParameter*>> by_dtype;
+  // Of all parameters: whether any rank has a gradient, then whether any rank has it on the host.
+  std::vector<Index> found;
+  for (auto const* parameter : parameters) found.push_back(parameter->reduced.defined() ? 1 : 0);
+  for (auto const* parameter : parameters) found.push_back(parameter->shard.is_cpu() ? 1 : 0);
+  comm.max(found);
+  struct Group {
+    std::vector<ShardedParameter*> members;
+    nn::detail::AddedOn added_on = nn::detail::AddedOn::device;
+  };
+  std::map<torch::ScalarType, Group> by_dtype;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (present[i] == 0) continue;
+    if (found[i] == 0) continue;
     auto& parameter = *parameters[i];
     if (!parameter.reduced.defined())
       parameter.reduced = torch::zeros(parameter.shard.sizes(), parameter.shard.options().requires_grad(false));
-    by_dtype[parameter.reduced.scalar_type()].push_back(&parameter);
+    auto& group = by_dtype[parameter.reduced.scalar_type()];
+    group.members.push_back(&parameter);
+    if (found[parameters.size() + i] != 0) group.added_on = nn::detail::AddedOn::host;
   }
-  for (auto const& [dtype, members] : by_dtype) {
+  for (auto const& [dtype, group] : by_dtype) {
     std::vector<torch::Tensor> parts;
-    for (auto const* parameter : members) parts.push_back(parameter->reduced.view({-1}));
+    for (auto const* parameter : group.members) parts.push_back(parameter->reduced.view({-1}));
     auto flat = torch::cat(parts);
-    nn::detail::sum_where_it_lies(comm, flat);
+    nn::detail::sum_in_place(comm, flat, group.added_on);
     if (rule.reduction == nn::Reduction::mean) flat.div_(comm.num_ranks());
     std::int64_t offset = 0;
-    for (auto* parameter : members) {
+    for (auto* parameter : group.members) {
       auto const count = parameter->shard.numel();
       parameter->reduced = flat.narrow(0, offset, count).clone().resize_(parameter->shard.sizes());
       offset += count;

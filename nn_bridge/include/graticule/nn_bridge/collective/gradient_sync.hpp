@@ -41,7 +41,8 @@ class GradientSync {
   void broadcast() const;
   /// Reduces all gradients, in their own dtype, to bitwise equal values on all ranks of a team. A gradient that is
   /// undefined on every rank stays undefined; one that is undefined on some ranks counts as zero there. Collective.
-  /// Cost: one reduction per team, rule and dtype.
+  /// Cost: per team one comparison of where gradients lie; one reduction per default rule and dtype, and one per rule
+  /// for each parameter with rules of its own.
   void reduce() const;
 
  private:

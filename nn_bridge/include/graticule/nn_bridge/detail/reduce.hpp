@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,9 +28,10 @@ inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
   if (type == torch::kBool) throw Error("UnsupportedTensor", "no sum over ranks of booleans");
   if (comm.num_ranks() == 1 || tensor.numel() == 0) return;
   if (type_of_sums(type) != type || !tensor.is_cpu()) {
-    auto staged = tensor.to(torch::kCPU, type_of_sums(type)).contiguous();
+    auto staged = as_message(tensor.to(type_of_sums(type)));
+    await_messages(tensor.device());
     sum_over(comm, staged);
-    tensor.copy_(staged);
+    tensor.copy_(from_message(staged, tensor.device()));
     return;
   }
   MPI_Datatype mpi_type = MPI_DATATYPE_NULL;
@@ -47,9 +50,17 @@ inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
   comm.reduce(tensor.mutable_data_ptr(), tensor.numel(), mpi_type, MPI_SUM);
 }
 
-/// `sum_over` of a flat real tensor, added on its device where all ranks have it on one: each rank adds its part of the
-/// values of all ranks, in order of ranks, and gives it to the others. Collective. Cost: one number more than
-/// `sum_over`; on devices n values to the host and 2 n back, on P ranks.
-void sum_where_it_lies(Comm const& comm, torch::Tensor& flat);
+/// Where the ranks of a team add values: on devices only if all of them have theirs on one.
+enum class AddedOn : std::uint8_t { host, device };
+
+/// Bytes of the pieces in which `sum_in_place` adds on devices.
+inline constexpr Index bytes_of_summed_pieces = Index(32) << 20U;
+
+/// `sum_over` of a flat tensor, real or complex. On devices, each rank adds its part of the values of all ranks, in
+/// order of ranks, and gives it to the others; this is done piece by piece, with the same bits for any size of the
+/// pieces. Collective. @param on the same on all ranks; `device` only if the tensors of all ranks lie on one
+/// @throws `UnsupportedTensor` for dtypes that have no sum
+/// Cost: on devices and P ranks n values to the host and 2 n back; three pieces of device memory, two of pinned memory.
+void sum_in_place(Comm const& comm, torch::Tensor& flat, AddedOn on, Index piece_bytes = bytes_of_summed_pieces);
 
 }  // namespace graticule::nn::detail
