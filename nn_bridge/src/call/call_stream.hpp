@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/repartition/device_queue.hpp>
 
 #include <torch/torch.h>
@@ -31,9 +32,5 @@ class CallStream {
   std::optional<c10::Stream> stream_;
   DeviceQueue queue_;
 };
-
-/// True for tensors in memory that the engine reaches: of the host, of the device of Kokkos, or of the one installed in
-/// its place.
-[[nodiscard]] bool engine_reaches(torch::Tensor const& tensor);
 
 }  // namespace graticule::nn::detail

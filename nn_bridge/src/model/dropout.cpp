@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/call_queue.hpp>
+#include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/detail/philox.hpp>
 #include <graticule/nn_bridge/model/dropout.hpp>
 
+#include "call/call_stream.hpp"
 #include "call/recorded_calls.hpp"
 
 #include <ATen/Parallel.h>
@@ -35,6 +38,8 @@ struct Stream {
   }
 };
 
+std::uint64_t threshold_of(double p) { return std::uint64_t(std::ceil(p * 0x1p32)); }
+
 /// `keep[i]` for `count` cells of the flat global index `first` on.
 template <class T>
 void fill_run(Stream const& stream, std::uint64_t threshold, std::uint64_t first, std::int64_t count, T* keep) {
@@ -48,7 +53,7 @@ void fill_run(Stream const& stream, std::uint64_t threshold, std::uint64_t first
 /// @param places of all axes of `mask`, which is contiguous
 void fill(Stream const& stream, double p, std::vector<AxisPlace> const& places, torch::Tensor const& mask) {
   if (mask.numel() == 0) return;
-  auto const threshold = std::uint64_t(std::ceil(p * 0x1p32));
+  auto const threshold = threshold_of(p);
   auto const ndim = mask.dim();
   auto const run = mask.size(-1);
   AT_DISPATCH_FLOATING_TYPES(mask.scalar_type(), "random mask", [&] {
@@ -70,11 +75,45 @@ void fill(Stream const& stream, double p, std::vector<AxisPlace> const& places, 
   });
 }
 
+/// Where the cells of `fill` lie for a device; neighboring axes are one where the inner one lies whole on this rank.
+/// @pre at most `MaskCells::most_axes` axes
+MaskCells cells_of(std::vector<AxisPlace> const& places, at::IntArrayRef sizes) {
+  MaskCells cells;
+  bool inner_is_whole = false;
+  std::int64_t stride = 1;
+  // The innermost axis first; turned round at the end.
+  for (auto a = std::int64_t(sizes.size()) - 1; a >= 0; --a) {
+    auto const& [lo, extent] = places[std::size_t(a)];
+    cells.first += lo * stride;
+    if (inner_is_whole) {
+      cells.extents[cells.num_axes - 1] *= sizes[std::size_t(a)];
+    } else {
+      cells.extents[cells.num_axes] = sizes[std::size_t(a)];
+      cells.strides[cells.num_axes++] = stride;
+    }
+    inner_is_whole = sizes[std::size_t(a)] == extent;
+    stride *= extent;
+  }
+  std::reverse(cells.extents, cells.extents + cells.num_axes);
+  std::reverse(cells.strides, cells.strides + cells.num_axes);
+  return cells;
+}
+
 }  // namespace
 
 struct MaskSetUp {
   std::vector<AxisPlace> axes;  ///< of the cut axes, in order of the sharding
 };
+
+void fill_on_device(torch::Tensor const& mask, MaskWords const& words, MaskCells const& cells, double kept) {
+  if (mask.numel() == 0) return;
+  c10::OptionalDeviceGuard const guard(mask.device());
+  auto const queue = queue_of(mask);
+  if (mask.scalar_type() == torch::kDouble)
+    fill_mask(queue, words, cells, kept, mask.mutable_data_ptr<double>());
+  else
+    fill_mask(queue, words, cells, float(kept), mask.mutable_data_ptr<float>());
+}
 
 RandomMask::RandomMask(Options const& o, Domain const& domain)
     : LayerState(domain, o.name, o.sharding ? *o.sharding : domain.sharding()),
@@ -125,8 +164,14 @@ torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
   if (samples) places[0].lo += random_.first_sample;
   std::vector<std::int64_t> sizes(x.sizes().begin(), x.sizes().begin() + ndim);
   auto const type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-  auto mask = torch::empty(sizes, type);
-  fill({random_.seed, *random_.layer, std::uint32_t(draw)}, p_, places, mask);
+  // A device makes its mask itself: as a copy from the host, it would wait for all that the device still has to do.
+  bool const on_device = !x.is_cpu() && engine_reaches(x) && ndim <= MaskCells::most_axes;
+  auto mask = torch::empty(sizes, torch::TensorOptions(type).device(on_device ? x.device() : torch::kCPU));
+  Stream const stream{random_.seed, *random_.layer, std::uint32_t(draw)};
+  if (on_device)
+    fill_on_device(mask, {stream.seed, stream.layer, stream.draw, threshold_of(p_)}, cells_of(places, sizes), 1);
+  else
+    fill(stream, p_, places, mask);
   sizes.resize(std::size_t(x.dim()), 1);
   return mask.view(sizes).to(x.device(), x.scalar_type());
 }

@@ -6,10 +6,13 @@
 #include <graticule/program/program.hpp>
 #include <graticule/program/sharded_program.hpp>
 
+#include "graph_text.hpp"
 #include "guarded_torch.hpp"
+#include "tiny_archive.hpp"
 #include "whole_input.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -118,6 +121,52 @@ TEST_P(DeviceNetworks, on_shards_compute_what_they_do_on_the_host) {
   ASSERT_NO_THROW(found = results_of(network, x, domain));
 
   expect_same(found, expected);
+}
+
+// Dropout of x[2, 3, rows, 5] on rows that ranks share unevenly.
+ShardedProgram dropping(std::int64_t rows, nn::Domain const& domain) {
+  std::vector<std::int64_t> const shape{2, 3, rows, 5};
+  test::Json text = test::empty_program(shape);
+  test::append(text, "aten.dropout.default",
+               {{"input", test::tensor("x")}, {"p", {{"as_float", 0.25}}}, {"train", {{"as_bool", true}}}}, "a", shape);
+  test::graph_of(text)["outputs"] = {test::tensor("a")};
+  test::signature_of(text)["output_specs"] = {{{"user_output", {{"arg", test::tensor("a")}}}}};
+  auto const path =
+      std::filesystem::temp_directory_path() / ("graticule-dropout-" + std::to_string(::getpid()) + ".pt2");
+  test::write_records(path, test::make_records(text, {}));
+  Program program(path);
+  std::filesystem::remove(path);
+  program->to(torch::kFloat64);
+  ShardedProgram network(program, domain, program::ShardOptions{.costs = {.message = 0, .replicated = 1000}});
+  return network;
+}
+
+TEST(DeviceDropout, draws_the_masks_of_the_host_on_the_device) {
+  Comm const comm = Comm::world();
+  std::int64_t const rows = 40;
+  std::int64_t const lo = comm.rank() == 0 ? 0 : comm.rank() == 1 ? 27 : rows;
+  std::int64_t const hi = comm.rank() == 0 && comm.num_ranks() > 1 ? 27 : rows;
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const own = torch::ones({2, 3, hi - lo, 5}, torch::kFloat64);
+  for (auto const type : {torch::kFloat64, torch::kFloat32}) {
+    auto const draws = [&](torch::Device const& device) {
+      domain.set_num_draws(0);
+      auto network = dropping(rows, domain);
+      network->to(type);
+      network->to(device);
+      auto const x = own.to(device, type);
+      (void)network->run({x});
+      (void)test::take_tensor_copies();
+      auto const y = network->run({x})[0];
+      EXPECT_TRUE(test::gpu_is_wanted() || test::take_tensor_copies().to_device == 0);
+      return y.cpu();
+    };
+    auto const expected = draws(torch::kCPU);
+    StreamScope const scope(new_test_stream());
+
+    EXPECT_TRUE(torch::equal(draws(test_torch_device()), expected)) << type;
+    test::expect_no_host_access();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, DeviceNetworks,

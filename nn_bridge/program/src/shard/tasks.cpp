@@ -2,6 +2,7 @@
 #include "shard/tasks.hpp"
 
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/nn_bridge/detail/linear_call.hpp>
 #include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/nn_bridge/detail/philox.hpp>
@@ -13,6 +14,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -216,10 +219,59 @@ class DropoutStep : public Step {
   };
 
   [[nodiscard]] torch::Tensor factor(torch::Tensor const& x) const {
-    torch::Tensor const mask = torch::empty(x.sizes(), torch::kFloat32);
     float const kept = task_.p < 1 ? static_cast<float>(1 / (1 - task_.p)) : 0.0F;
     auto const threshold = static_cast<std::uint64_t>(std::ceil(task_.p * 0x1p32));
-    std::int64_t const outer = num_owned_ * inner_ > 0 ? x.numel() / (num_owned_ * inner_) : 0;
+    // A device makes its mask itself: as a copy from the host, it would wait for all that the device still has to do.
+    bool const on_device = !x.is_cpu() && nn::detail::engine_reaches(x);
+    torch::Tensor const mask =
+        torch::empty(x.sizes(), torch::TensorOptions(torch::kFloat32).device(on_device ? x.device() : torch::kCPU));
+    if (on_device) {
+      nn::detail::fill_on_device(mask,
+                                 {.seed = context_->seed,
+                                  .layer = task_.layer,
+                                  .draw = static_cast<std::uint32_t>(*context_->draw),
+                                  .threshold = threshold},
+                                 cells(x), kept);
+    } else {
+      fill_on_host(mask, threshold, kept);
+    }
+    torch::Tensor const factors = x.scalar_type() == torch::kFloat64 && task_.p < 1
+                                      ? (mask != 0).to(torch::kFloat64) / (1 - task_.p)
+                                      : mask.to(x.scalar_type());
+    return factors.to(x.device());
+  }
+
+  [[nodiscard]] std::int64_t num_outer(torch::Tensor const& x) const {
+    return num_owned_ * inner_ > 0 ? x.numel() / (num_owned_ * inner_) : 0;
+  }
+
+  // Where the values of this rank lie in the whole tensor.
+  [[nodiscard]] nn::detail::MaskCells cells(torch::Tensor const& x) const {
+    return {.extents = {num_outer(x), num_owned_, inner_},
+            .strides = {extent_ * inner_, inner_, 1},
+            .num_axes = 3,
+            .list = owned_on(x.device()).const_data_ptr<std::int64_t>(),
+            .listed = 1};
+  }
+
+  // The indices of this rank along the cut axis, copied to each device once.
+  [[nodiscard]] torch::Tensor owned_on(torch::Device device) const {
+    std::lock_guard const lock(lists_->mutex);
+    for (torch::Tensor const& list : lists_->tensors) {
+      if (list.device() == device) {
+        return list;
+      }
+    }
+    torch::Tensor const owned = torch::empty({num_owned_}, torch::kInt64);
+    for (Run const& run : runs_) {
+      std::iota(owned.mutable_data_ptr<std::int64_t>() + run.place,
+                owned.mutable_data_ptr<std::int64_t>() + run.place + run.count, run.first);
+    }
+    return lists_->tensors.emplace_back(owned.to(device));
+  }
+
+  void fill_on_host(torch::Tensor const& mask, std::uint64_t threshold, float kept) const {
+    std::int64_t const outer = num_outer(mask);
     auto* const values = mask.mutable_data_ptr<float>();
     at::parallel_for(0, outer * static_cast<std::int64_t>(runs_.size()), 1, [&](std::int64_t lo, std::int64_t hi) {
       for (std::int64_t i = lo; i < hi; ++i) {
@@ -229,10 +281,6 @@ class DropoutStep : public Step {
              values + ((i / num_runs) * num_owned_ + own.place) * inner_);
       }
     });
-    torch::Tensor const factors = x.scalar_type() == torch::kFloat64 && task_.p < 1
-                                      ? (mask != 0).to(torch::kFloat64) / (1 - task_.p)
-                                      : mask.to(x.scalar_type());
-    return factors.to(x.device());
   }
 
   void fill(std::int64_t first, std::int64_t count, std::uint64_t threshold, float kept, float* values) const {
@@ -256,6 +304,11 @@ class DropoutStep : public Step {
   std::int64_t inner_ = 1;
   std::int64_t num_owned_ = 0;
   std::vector<Run> runs_;
+  struct Lists {
+    std::mutex mutex;
+    std::vector<torch::Tensor> tensors;
+  };
+  std::shared_ptr<Lists> lists_ = std::make_shared<Lists>();
 };
 
 std::shared_ptr<nn::detail::LinearCall const> sum_call(Comm const& comm) {

@@ -21,7 +21,7 @@ namespace graticule::nn {
 //
 // In `eval` and for p = 0 all layers return their input without communication. Otherwise forwards are collective and
 // throw `ShapeMismatch`, `StructureDisagreement`, `CallDisagreement` on all ranks alike.
-// Cost: one small all-reduce (the agreement); masks are made on the CPU.
+// Cost: one small all-reduce (the agreement); masks are made where the input lies.
 
 /// Zeroes each value with probability p and divides the others by 1 - p. Accepts any tensor cut along the axes of the
 /// sharding, by default rows and columns as the last two.

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/detail/mask_kernel.hpp>
+
+#include <torch/torch.h>
+
+namespace graticule::nn::detail {
+
+/// True for tensors in memory that the engine reaches: of the host, of the device of Kokkos, or of the one installed in
+/// its place.
+[[nodiscard]] bool engine_reaches(torch::Tensor const& tensor);
+
+/// `fill_mask` in order of the current stream of the mask's device.
+/// @param mask contiguous, of f32 or f64, on a device that the engine reaches
+void fill_on_device(torch::Tensor const& mask, MaskWords const& words, MaskCells const& cells, double kept);
+
+}  // namespace graticule::nn::detail
