@@ -161,6 +161,8 @@ TimeEmbeddingImpl::TimeEmbeddingImpl(TimeEmbeddingOptions given) : options(std::
 }
 
 void TimeEmbeddingImpl::reset() {
+  periods_ =
+      std::make_shared<detail::Constant const>(torch::tensor(at::ArrayRef<double>(options.periods), torch::kDouble));
   hidden = register_module("hidden", torch::nn::Linear(2 * std::int64_t(options.periods.size()), options.hidden));
   out = register_module("out", torch::nn::Linear(options.hidden, options.channels));
 }
@@ -170,7 +172,7 @@ torch::Tensor TimeEmbeddingImpl::forward(torch::Tensor const& x, torch::Tensor c
   if (!times.defined() || times.dim() != 1 || times.size(0) != x.size(0))
     throw Error("ShapeMismatch", "TimeEmbedding takes one time for each of " + std::to_string(x.size(0)) + " samples");
   // Phases in f64: hours since 1900 leave f32 no minutes.
-  auto const periods = torch::tensor(at::ArrayRef<double>(options.periods), torch::kDouble).to(times.device());
+  auto const periods = periods_->on(times.device());
   auto const phases = (times.to(torch::kDouble).unsqueeze(-1) / periods).frac() * (2 * std::numbers::pi);
   auto const features = torch::cat({phases.sin(), phases.cos()}, -1).to(x.device(), hidden->weight.scalar_type());
   auto values = out(torch::silu(hidden(features))).to(x.scalar_type());

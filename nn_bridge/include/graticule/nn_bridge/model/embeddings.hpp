@@ -14,6 +14,7 @@
 namespace graticule::nn {
 
 namespace detail {
+class Constant;
 struct FeatureSetUp;
 struct PlaceSetUp;
 }  // namespace detail
@@ -111,6 +112,9 @@ class TimeEmbeddingImpl : public torch::nn::Cloneable<TimeEmbeddingImpl> {
   TimeEmbeddingOptions options;
   torch::nn::Linear hidden{nullptr};
   torch::nn::Linear out{nullptr};
+
+ private:
+  std::shared_ptr<detail::Constant const> periods_;
 };
 TORCH_MODULE(TimeEmbedding);
 
