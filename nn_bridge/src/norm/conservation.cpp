@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/norm/conservation.hpp>
 
 #include "call/constant.hpp"
@@ -93,7 +94,8 @@ class detail::FixerState : public MeanState {
 
 ConservationFixerImpl::ConservationFixerImpl(Domain const& domain, ConservationOptions options)
     : StatefulModule(domain, [](Domain const& of) { return std::make_shared<detail::FixerState>(of); }),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      channels_(std::make_shared<detail::Constant const>(torch::tensor(options_.channels, torch::kLong))) {
   check_mean_weights(options_.weights, domain);
   auto sorted = options_.channels;
   std::sort(sorted.begin(), sorted.end());
@@ -139,7 +141,7 @@ void ConservationFixerImpl::check(torch::Tensor const& prediction) const {
 
 torch::Tensor ConservationFixerImpl::chosen(torch::Tensor const& x) const {
   if (options_.channels.empty()) return x;
-  return x.index_select(1, torch::tensor(options_.channels, x.device()));
+  return x.index_select(1, channels_->on(x.device()));
 }
 
 torch::Tensor ConservationFixerImpl::corrected(torch::Tensor const& prediction, torch::Tensor const& mean,
@@ -151,11 +153,12 @@ torch::Tensor ConservationFixerImpl::corrected(torch::Tensor const& prediction, 
   if (options_.correction == Correction::additive) {
     fixed = part + with_axes_behind(wanted - mean, part).to(working);
   } else {
-    if (mean.eq(0).any().item<bool>()) throw Error("NotFinite", "ConservationFixer: no factor can change a mean of 0");
+    if (detail::value_on_host(mean.detach().eq(0).any()) != 0)
+      throw Error("NotFinite", "ConservationFixer: no factor can change a mean of 0");
     fixed = part * with_axes_behind(wanted / mean, part).to(working);
   }
   if (options_.channels.empty()) return fixed.to(type);
-  return prediction.index_copy(1, torch::tensor(options_.channels, prediction.device()), fixed.to(type));
+  return prediction.index_copy(1, channels_->on(prediction.device()), fixed.to(type));
 }
 
 torch::Tensor ConservationFixerImpl::forward(torch::Tensor const& prediction, torch::Tensor const& reference) {

@@ -15,6 +15,7 @@
 namespace graticule::nn {
 
 namespace detail {
+class Constant;
 class FixerState;
 class MeanState;
 }  // namespace detail
@@ -90,6 +91,7 @@ class ConservationFixerImpl : public detail::StatefulModule<ConservationFixerImp
   void check(torch::Tensor const& prediction) const;
 
   ConservationOptions options_;
+  std::shared_ptr<detail::Constant const> channels_;
 };
 TORCH_MODULE(ConservationFixer);
 
