@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 
@@ -83,8 +84,11 @@ void merge_over(Comm const& team, std::vector<double>& own, std::string const& l
   }
 }
 
+/// Two rows of `count` numbers, on the device of `like`, which is in f64.
 torch::Tensor on_device(double const* values, std::int64_t count, torch::Tensor const& like) {
-  return torch::from_blob(const_cast<double*>(values), {count}, torch::kDouble).clone().to(like.device());
+  auto const held = message_memory({2, count}, like);
+  std::copy_n(values, 2 * count, held.mutable_data_ptr<double>());
+  return from_message(held, like.device());
 }
 
 /// What a backward needs besides tensors.
@@ -218,7 +222,8 @@ NormStatistics norm_statistics(Norm const& norm, torch::Tensor const& x, bool re
     return {double(num_rows * s.cells), mean, total, requires_grad};
   if (!x.is_cpu()) {
     // Two numbers for each group, in one copy.
-    auto const both = torch::stack({mean, total}).cpu();
+    auto const both = as_message(torch::stack({mean, total}));
+    await_messages(x.device());
     mean = both[0];
     total = both[1];
   }
@@ -230,8 +235,8 @@ NormStatistics norm_statistics(Norm const& norm, torch::Tensor const& x, bool re
   std::copy_n(total.const_data_ptr<double>(), s.groups, message.begin() + header + s.groups);
   for (auto const& team : norm.teams)
     if (team.num_ranks() > 1) merge_over(team, message, norm.layer);
-  return {message[count_at], on_device(message.data() + header, s.groups, x),
-          on_device(message.data() + header + s.groups, s.groups, x), message[requires_grad_at] != 0};
+  auto const merged = on_device(message.data() + header, s.groups, row_means);
+  return {message[count_at], merged[0], merged[1], message[requires_grad_at] != 0};
 }
 
 torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torch::Tensor const& x,
@@ -245,6 +250,12 @@ torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torc
 
 void update_running(torch::Tensor const& running, torch::Tensor const& found, double factor) {
   torch::NoGradGuard const no_grad;
+  running.detach().copy_(running.detach().to(torch::kDouble) * (1 - factor) + found * factor);
+}
+
+void update_running_average(torch::Tensor const& running, torch::Tensor const& found, torch::Tensor const& count) {
+  torch::NoGradGuard const no_grad;
+  auto const factor = 1.0 / count.detach().to(torch::kDouble);
   running.detach().copy_(running.detach().to(torch::kDouble) * (1 - factor) + found * factor);
 }
 

@@ -115,9 +115,12 @@ torch::Tensor detail::BatchNormBase<D, Derived>::forward(torch::Tensor const& x)
   require_values(norm, statistics);
   if (this->is_training() && o.track_running_stats()) {
     this->num_batches_tracked += 1;
-    auto const factor = o.momentum() ? *o.momentum() : 1.0 / this->num_batches_tracked.template item<double>();
-    detail::update_running(this->running_mean, statistics.mean, factor);
-    detail::update_running(this->running_var, statistics.m2 / (statistics.count - 1), factor);
+    auto const update = [&](torch::Tensor const& running, torch::Tensor const& found) {
+      if (o.momentum()) return detail::update_running(running, found, *o.momentum());
+      detail::update_running_average(running, found, this->num_batches_tracked);
+    };
+    update(this->running_mean, statistics.mean);
+    update(this->running_var, statistics.m2 / (statistics.count - 1));
   }
   return this->state().record(detail::normalize(norm, statistics, x, this->weight, this->bias));
 }

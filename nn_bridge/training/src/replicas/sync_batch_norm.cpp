@@ -76,10 +76,12 @@ torch::Tensor SyncedCalls::forward(torch::Tensor const& x, BatchNormParts const&
                                     " value per channel over all ranks; its statistics need at least two");
   if (parts.is_training && parts.options.track_running_stats()) {
     parts.num_batches_tracked.detach().add_(1);
-    auto const momentum = parts.options.momentum();
-    auto const factor = momentum ? *momentum : 1.0 / parts.num_batches_tracked.item<double>();
-    nn::detail::update_running(parts.running_mean, statistics.mean, factor);
-    nn::detail::update_running(parts.running_var, statistics.m2 / (statistics.count - 1), factor);
+    auto const update = [&](torch::Tensor const& running, torch::Tensor const& found) {
+      if (auto const momentum = parts.options.momentum()) return nn::detail::update_running(running, found, *momentum);
+      nn::detail::update_running_average(running, found, parts.num_batches_tracked);
+    };
+    update(parts.running_mean, statistics.mean);
+    update(parts.running_var, statistics.m2 / (statistics.count - 1));
   }
   auto y = normalize(norm, statistics, x, parts.weight, parts.bias);
   if (y.requires_grad()) {

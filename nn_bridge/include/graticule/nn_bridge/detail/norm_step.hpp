@@ -56,5 +56,7 @@ struct Norm {
 /// Sets running statistics to (1 - factor) * running + factor * found, computed in f64, without a gradient.
 /// @param found of the same sizes, f64
 void update_running(torch::Tensor const& running, torch::Tensor const& found, double factor);
+/// The same with the factor 1 / count, which no host waits for. @param count a number of batches
+void update_running_average(torch::Tensor const& running, torch::Tensor const& found, torch::Tensor const& count);
 
 }  // namespace graticule::nn::detail
