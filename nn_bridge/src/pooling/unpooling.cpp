@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/pooling/unpooling.hpp>
 
 #include "call/other_layout.hpp"
@@ -93,9 +94,10 @@ std::vector<torch::Tensor> coordinates(std::vector<UnpoolAxis> const& axes, torc
   return result;
 }
 
-/// @throws `OutOfRange`
-void check_windows(UnpoolDescription const& d, std::vector<UnpoolAxis> const& axes, torch::Tensor const& indices) {
+/// Where indices lie outside the windows of their maxima, along each axis.
+std::vector<torch::Tensor> outside_windows(std::vector<UnpoolAxis> const& axes, torch::Tensor const& indices) {
   auto const places = coordinates(axes, indices);
+  std::vector<torch::Tensor> result;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     auto const& axis = axes[i];
     std::vector<std::int64_t> shape(std::size_t(indices.dim()), 1);
@@ -104,13 +106,23 @@ void check_windows(UnpoolDescription const& d, std::vector<UnpoolAxis> const& ax
         (torch::arange(axis.own.lo, axis.own.hi, indices.options()) * axis.window.stride - axis.window.padding)
             .view(shape);
     auto const& at = places[i];
-    auto const outside =
-        (at < start.clamp_min(0)).logical_or(at >= (start + axis.window.kernel).clamp_max(axis.num_outputs));
-    if (outside.any().item<bool>())
-      throw Error("OutOfRange", d.layer + ": index " +
-                                    std::to_string(indices.masked_select(outside)[0].item<std::int64_t>()) +
-                                    " lies outside the window of its maximum");
+    result.push_back(
+        (at < start.clamp_min(0)).logical_or(at >= (start + axis.window.kernel).clamp_max(axis.num_outputs)));
   }
+  return result;
+}
+
+/// @throws `OutOfRange`
+void check_windows(UnpoolDescription const& d, std::vector<UnpoolAxis> const& axes, torch::Tensor const& indices) {
+  auto const outside = outside_windows(axes, indices);
+  std::vector<torch::Tensor> any;
+  for (auto const& of_axis : outside) any.push_back(of_axis.any());
+  auto const found = detail::values_on_host(any);
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (found[i] != 0)
+      throw Error("OutOfRange", d.layer + ": index " +
+                                    std::to_string(indices.masked_select(outside[i])[0].item<std::int64_t>()) +
+                                    " lies outside the window of its maximum");
 }
 
 /// Maxima at their places in the outputs of this rank.
