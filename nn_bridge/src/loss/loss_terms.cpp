@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "loss_terms.hpp"
 
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/partition/error.hpp>
 
@@ -157,7 +158,7 @@ torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, AxisWe
   auto const kept = axes.kept(options.per);
   auto const totals = reduce_loss(torch::stack({sum_but(sums, kept), sum_but(counts, kept)}), domain);
   auto const weight = totals[1].detach();
-  auto const least = weight.numel() ? weight.min().item<double>() : 0;
+  auto const least = weight.numel() ? value_on_host(weight.min()) : 0;
   if (!(least > 0))
     throw Error("TooFewValues", loss + ": no cell with a weight and a target on any rank" +
                                     (weight.numel() > 1 ? ", for one value of " + std::to_string(weight.numel()) : ""));

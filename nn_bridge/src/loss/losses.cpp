@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
 
@@ -45,7 +46,7 @@ torch::Tensor valid_cells(LossFunction const& function, torch::Tensor const& tar
   torch::Tensor valid;
   if (function.valid)
     valid = function.valid(target);
-  else if (torch::isFloatingType(target.scalar_type()) && target.detach().sum().isnan().item<bool>())
+  else if (torch::isFloatingType(target.scalar_type()) && value_on_host(target.detach().sum().isnan()) != 0)
     valid = torch::isnan(target).logical_not();
   if (!mask.defined()) return valid;
   auto const counted = mask != 0;
@@ -58,7 +59,7 @@ LossSums cell_sums(LossFunction const& f, torch::Tensor const& p, torch::Tensor 
   if (f.difference && !mask.defined()) {
     auto const sums = row_sums(*f.difference, p, target.to(p.scalar_type()));
     // A missing target makes the sum of its row NaN.
-    if (!sums.detach().isnan().any().item<bool>()) return {sums, {}, p.size(-1)};
+    if (value_on_host(sums.detach().isnan().any()) == 0) return {sums, {}, p.size(-1)};
   }
   auto const valid = valid_cells(f, target, mask);
   auto terms = f.terms(p, target, valid);
@@ -242,7 +243,7 @@ void check_classes(std::string const& name, ClassOptions const& o, bool probabil
                                      std::to_string(p.size(1)) + " classes");
   if (!are_classes(t)) return;
   auto const wrong = ((t < 0) | (t >= p.size(1))) & (t != o.ignore_index);
-  if (wrong.any().item<bool>())
+  if (detail::value_on_host(wrong.any()) != 0)
     throw Error("OutOfRange", name + ": class " + std::to_string(t.masked_select(wrong)[0].item<std::int64_t>()) +
                                   " of " + std::to_string(p.size(1)));
 }
@@ -307,7 +308,7 @@ Tensor half_pair_sum(Tensor const& x) {
   auto const m = x.size(-1);
   auto const sorted = std::get<0>(x.sort(-1));
   auto const values = sorted.detach();
-  if (!values.narrow(-1, 1, m - 1).eq(values.narrow(-1, 0, m - 1)).any().item<bool>())
+  if (detail::value_on_host(values.narrow(-1, 1, m - 1).eq(values.narrow(-1, 0, m - 1)).any()) == 0)
     return (sorted * torch::arange(1 - m, m, 2, x.options().requires_grad(false))).sum(-1);
   auto const lower = torch::searchsorted(values, values, false, false);
   auto const upper = torch::searchsorted(values, values, false, true);
