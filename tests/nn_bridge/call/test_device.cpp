@@ -4,6 +4,10 @@
 #include <graticule/nn_bridge/collective/collectives.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
 #include <graticule/nn_bridge/loss/spectral_loss.hpp>
+#include <graticule/nn_bridge/model/dropout.hpp>
+#include <graticule/nn_bridge/model/embeddings.hpp>
+#include <graticule/nn_bridge/norm/conservation.hpp>
+#include <graticule/nn_bridge/norm/norms.hpp>
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 
@@ -41,7 +45,6 @@ using test::difference;
 using test::domain_of;
 using test::expect_no_host_access;
 using test::FaultyDevice;
-using test::for_each_layer;
 using test::gpu_is_wanted;
 using test::guarded_torch_device;
 using test::GuardedDevice;
@@ -132,6 +135,91 @@ class Pass {
   Tensor cotangent_;
 };
 
+/// A layer beside those of the table, of the table's form; on a domain of its own, whose random masks begin anew.
+template <class Make>
+test::TableLayer further(std::string name, Make make) {
+  return {std::move(name), {2, 4, 9, 8}, [make](nn::Domain const& domain, torch::Dtype dtype) {
+            torch::manual_seed(3);
+            auto module = make(nn::Domain(domain.comm(), domain.grid()));
+            module.first->to(dtype);
+            return test::MadeLayer{.sharded = [call = module.second](Tensor const& x) { return call(x); },
+                                   .sharded_parameters = module.first->parameters(),
+                                   .sharded_buffers = module.first->buffers()};
+          }};
+}
+
+/// A module that is called with one tensor.
+template <class Holder>
+auto called(Holder layer) {
+  test::LayerFunction const call = [layer](Tensor const& x) mutable { return layer(x); };
+  return std::pair(layer, call);
+}
+
+test::TableLayer fixer(std::string name, nn::Correction correction) {
+  return further(std::move(name), [correction](nn::Domain const& domain) {
+    nn::ConservationFixer layer(
+        domain, nn::ConservationOptions{
+                    .correction = correction, .channels = {3, 1}, .weights = {.global_rows = std::vector(9, 0.5)}});
+    test::LayerFunction const call = [layer](Tensor const& x) mutable { return layer(x + 4, x.detach() * 0.5 + 2); };
+    return std::pair(layer, call);
+  });
+}
+
+/// Layers that draw random numbers, or are none of LibTorch's, or that LibTorch's have with other options.
+std::vector<test::TableLayer> further_layers() {
+  nn::RandomOptions const random{.seed = 0x123456789abcdef0U, .layer = 7};
+  return {
+      further("Dropout", [=](auto const& d) { return called(nn::Dropout(torch::nn::DropoutOptions(0.4), random, d)); }),
+      further("AlphaDropout",
+              [=](auto const& d) { return called(nn::AlphaDropout(torch::nn::AlphaDropoutOptions(0.4), random, d)); }),
+      further("Dropout2d",
+              [=](auto const& d) { return called(nn::Dropout2d(torch::nn::Dropout2dOptions(0.4), random, d)); }),
+      further("DropPath", [=](auto const& d) { return called(nn::DropPath(nn::DropPathOptions{0.4}, random, d)); }),
+      fixer("ConservationFixer, additive", nn::Correction::additive),
+      fixer("ConservationFixer, multiplicative", nn::Correction::multiplicative),
+      further("GlobalMean", [](auto const& d) { return called(nn::GlobalMean(nn::Consumer::distinct, d)); }),
+      further("TimeEmbedding",
+              [](auto const&) {
+                nn::TimeEmbedding layer(nn::TimeEmbeddingOptions{.channels = 4, .periods = {24, 8766}, .hidden = 3});
+                test::LayerFunction const call = [layer](Tensor const& x) mutable {
+                  auto const options = torch::dtype(torch::kDouble).device(x.device());
+                  return layer(x, torch::arange(x.size(0), options) * 7.25);
+                };
+                return std::pair(layer, call);
+              }),
+      further("CoordinateFeatures",
+              [](auto const& d) {
+                return called(nn::CoordinateFeatures(
+                    nn::CoordinateFeaturesOptions{
+                        {80, 60, 40, 20, 0, -20, -40, -60, -80}, {0, 45, 90, 135, 180, 225, 270, 315}, 2},
+                    d));
+              }),
+      further("BatchNorm2d, of all batches alike",
+              [](auto const& d) {
+                return called(nn::BatchNorm2d(torch::nn::BatchNormOptions(4).momentum(std::nullopt), d));
+              }),
+  };
+}
+
+/// Calls `check(layer, domain)` for each layer of the table and each further one, on one grid of ranks after the other.
+template <class Check>
+void for_each_layer(Check const& check) {
+  auto table = layer_table();
+  for (auto& layer : further_layers()) table.push_back(std::move(layer));
+  std::size_t repeat = 0;
+  for (auto const& layer : table) {
+    SCOPED_TRACE(layer.name);
+    check(layer, domain_of(repeat++, layer));
+  }
+}
+
+/// These sum over all ranks, on the host.
+bool sums_on_host(test::TableLayer const& layer) {
+  for (auto const* const kind : {"Norm", "GlobalMean", "ConservationFixer"})
+    if (layer.name.find(kind) != std::string::npos) return true;
+  return false;
+}
+
 /// What a layer makes of a part, and its gradients; on the host.
 struct Results {
   std::vector<Tensor> tensors;
@@ -184,7 +272,8 @@ TEST(DeviceLayers, copy_no_field_to_the_host) {
     if (layer.name == "SelfAttention, ring" && comm.num_ranks() > 1) return;
     // Norms exchange their statistics: two numbers forward, two backward, of each group of each rank.
     auto const statistics = Index(4 * sizeof(double)) * layer.sizes[0] * layer.sizes[1] * comm.num_ranks();
-    EXPECT_LE(bytes[0], statistics);
+    // And each rank a number now and then, by which it decides.
+    EXPECT_LE(bytes[0], statistics + Index(sizeof(double)) * comm.num_ranks());
     EXPECT_LT(statistics, Index(sizeof(double)) * c10::multiply_integers(layer.sizes) * comm.num_ranks());
   });
 }
@@ -204,7 +293,7 @@ TEST(DeviceLayers, upload_their_constants_once) {
   auto const device = guarded_torch_device();
   for_each_layer([&](test::TableLayer const& layer, nn::Domain const& domain) {
     // The statistics of norms and the tokens of the ring pass through the host.
-    bool const by_host = layer.name.find("Norm") != std::string::npos || layer.name == "SelfAttention, ring";
+    bool const by_host = sums_on_host(layer) || layer.name == "SelfAttention, ring";
     if (by_host && domain.comm().num_ranks() > 1) return;
     // The table itself moves its indices in each call.
     if (layer.name == "MaxUnpool2d") return;
@@ -243,6 +332,42 @@ test::TensorCopies copies_in(Comm const& comm, Call const& call) {
   std::vector<Index> sums{copies.bytes_to_host, copies.bytes_pageable};
   comm.sum(sums);
   return {.bytes_to_host = long(sums[0]), .bytes_pageable = long(sums[1])};
+}
+
+// What is summed over ranks, and the numbers by which a loss decides: whether targets are missing, and its divisor.
+TEST(DeviceLosses, bring_a_few_numbers_to_the_host_through_pinned_memory) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const device = guarded_torch_device();
+  auto const domain = domain_of(0);
+  std::vector<std::int64_t> const sizes{2, 4, 12, 8};
+  std::mt19937 random(7);
+  auto const part = random_part(domain, random, sizes);
+  auto const prediction = part.of(random_tensor(random, sizes)).clone().to(device).requires_grad_();
+  auto const target = part.of(random_tensor(random, sizes)).to(device);
+  auto const missing = torch::where(target > 0.5, target, torch::full_like(target, std::nan("")));
+  auto const classes = target.argmax(1);
+  auto const copies_of = [&](auto loss, Tensor const& of) {
+    (void)loss(prediction, of);
+    (void)test::take_tensor_copies();
+    (void)loss(prediction, of);
+    return test::take_tensor_copies();
+  };
+  long const sum = domain.comm().num_ranks() > 1 ? 1 : 0;
+  struct Case {
+    test::TensorCopies copies;
+    long most;
+  };
+  for (auto const& [copies, most] :
+       {Case{copies_of(nn::MSELoss(domain), target), 2 + sum}, Case{copies_of(nn::MSELoss(domain), missing), 3 + sum},
+        Case{copies_of(nn::CrossEntropyLoss(domain), classes), 2 + sum},
+        Case{copies_of(nn::CRPSLoss(domain, nn::LossOptions{}, nn::CRPSOptions{.ensemble_axis = 1}),
+                       target.select(1, 0)),
+             3 + sum}}) {
+    EXPECT_LE(copies.to_host, most);
+    EXPECT_LE(copies.bytes_to_host, 8 * most + 8 * sum);
+    EXPECT_LE(copies.to_device, sum);
+    EXPECT_EQ(copies.bytes_pageable, 0);
+  }
 }
 
 TEST(DeviceCollectives, pass_through_pinned_memory_with_the_values_of_the_host) {
@@ -287,11 +412,52 @@ TEST(DeviceLayers, make_tables_on_the_device_once) {
 
     auto const copies = copies_in(domain.comm(), pass);
 
-    // Statistics of norms go to other ranks, and an unpooling looks at its indices.
-    if (layer.name.find("Norm") != std::string::npos && domain.comm().num_ranks() > 1) return;
+    // The table itself moves its indices in each call.
     if (layer.name == "MaxUnpool2d") return;
     EXPECT_EQ(copies.bytes_pageable, 0);
   });
+}
+
+TEST(DeviceLayers, check_indices_along_all_axes_in_one_copy) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const table = layer_table();
+  auto const unpooling =
+      std::find_if(table.begin(), table.end(), [](auto const& layer) { return layer.name == "MaxUnpool2d"; });
+  ASSERT_TRUE(unpooling != table.end()) << "no unpooling in the table";
+  Pass const pass(*unpooling, domain_of(0, *unpooling), guarded_torch_device());
+  (void)test::take_tensor_copies();
+
+  pass();
+
+  EXPECT_EQ(test::take_tensor_copies().to_host, 1);
+}
+
+/// Draws of a layer are those of the host for any cuts: masks are made on the device from global indices.
+TEST(DeviceLayers, draw_the_masks_of_the_host_for_any_cuts) {
+  auto const device = test_torch_device();
+  auto const comm = test::world();
+  std::vector<std::int64_t> const sizes{2, 3, 7, 5};
+  std::mt19937 random(11);
+  for (auto const& grid : test::grids_of(comm.num_ranks())) {
+    SCOPED_TRACE(to_string(grid));
+    nn::Domain const domain(comm, grid);
+    test::Part const part(domain, test::random_cuts(random, 7, grid.extent(0)),
+                          test::random_cuts(random, 5, grid.extent(1)));
+    for (auto const type : {torch::kDouble, torch::kFloat, torch::kBFloat16}) {
+      auto const own = part.of(random_tensor(random, sizes)).to(type);
+      auto const draws = [&](torch::Device const& where) {
+        domain.set_num_draws(3);
+        nn::Dropout layer(torch::nn::DropoutOptions(0.4), nn::RandomOptions{.seed = 9, .layer = 2, .first_sample = 5},
+                          domain);
+        layer(own.to(where));
+        return layer(own.to(where)).cpu();
+      };
+      auto const expected = draws(torch::kCPU);
+
+      EXPECT_TRUE(torch::equal(draws(device), expected)) << type;
+    }
+  }
+  expect_no_host_access();
 }
 
 TEST(DeviceLayers, pass_tokens_through_pinned_memory) {
