@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   torch::manual_seed(1);
   torch::nn::Conv2d whole(options);
   whole->to(torch::kFloat64);
-  nn::Conv2d sharded(nn::ConvOptions(options), domain);
+  nn::Conv2d sharded(options, domain);
   sharded->to(torch::kFloat64);
   {
     torch::NoGradGuard const no_grad;
