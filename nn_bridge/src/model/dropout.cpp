@@ -105,6 +105,10 @@ struct MaskSetUp {
   std::vector<AxisPlace> axes;  ///< of the cut axes, in order of the sharding
 };
 
+void check_mask_device(torch::Tensor const& tensor) {
+  if (!tensor.is_cpu() && engine_reaches(tensor)) (void)queue_of(tensor);
+}
+
 void fill_on_device(torch::Tensor const& mask, MaskWords const& words, MaskCells const& cells, double kept) {
   if (mask.numel() == 0) return;
   c10::OptionalDeviceGuard const guard(mask.device());
@@ -137,6 +141,7 @@ torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
       text << layer() << " given a tensor " << x.sizes();
       throw Error("ShapeMismatch", text.str());
     }
+    check_mask_device(x);
   };
   auto const make = [&](Layout const& layout) {
     std::ostringstream text;

@@ -47,7 +47,10 @@ template <class T>
 void fill(DeviceQueue const& queue, MaskWords const& words, MaskCells const& cells, T kept, T* to) {
   Index count = 1;
   for (int a = 0; a < cells.num_axes; ++a) count *= cells.extents[a];
-  if (count > 0) graticule::detail::launch(queue, "graticule: random mask", count, FillMask<T>{words, cells, kept, to});
+  if (count == 0) return;
+  graticule::detail::launch(queue, "graticule: random mask", count, FillMask<T>{words, cells, kept, to});
+  // Where LibTorch does not hand out its streams, what follows in them is not behind the kernel.
+  if (!queue.instance()) graticule::detail::fence(queue);
 }
 
 }  // namespace

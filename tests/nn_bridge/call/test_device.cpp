@@ -811,6 +811,22 @@ TEST_F(DeviceStreams, that_are_captured_are_refused_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { (void)halo(x); }), "nothing was thrown");
 }
 
+TEST_F(DeviceStreams, that_are_captured_are_refused_on_all_ranks_by_dropouts) {
+  if (!Capture::is_possible()) GTEST_SKIP() << "the device cannot be asked whether a stream is captured";
+  auto const stream = new_test_stream();
+  StreamScope const scope(stream);
+  nn::Dropout dropout(torch::nn::DropoutOptions(0.4), nn::RandomOptions{.seed = 9, .layer = 2}, domain);
+  auto const x = part.to(test_torch_device());
+  EXPECT_EQ(rule_of([&] { (void)dropout(x); }), "nothing was thrown");
+  {
+    std::optional<Capture> capture;
+    if (domain.comm().rank() == 0) capture.emplace(stream);
+
+    EXPECT_EQ(rule_of([&] { (void)dropout(x); }), "Unsupported");
+  }
+  EXPECT_EQ(rule_of([&] { (void)dropout(x); }), "nothing was thrown");
+}
+
 /// Whole numbers, exact in f64 in whatever order they are added, that a GPU computes for tens of milliseconds.
 Tensor late_numbers(std::int64_t numel, int seed, torch::Device const& device) {
   std::int64_t const n = gpu_is_wanted() ? 4096 : 128;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/program/detail/program_access.hpp>
@@ -304,6 +305,9 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
     (void)detail::ProgramAccess::inputs(*program_, inputs);
     if (inputs[first_field_].dim() < 2) {
       throw Error("ShapeMismatch", "a field has rows and columns");
+    }
+    if (is_training()) {
+      nn::detail::check_mask_device(inputs[first_field_]);
     }
   };
   auto const structure = [&](torch::Tensor const&) {

@@ -259,6 +259,9 @@ class DropoutStep : public Step {
     std::lock_guard const lock(lists_->mutex);
     for (torch::Tensor const& list : lists_->tensors) {
       if (list.device() == device) {
+        // Its memory is not given to others before a kernel of this stream has read it.
+        c10::impl::VirtualGuardImpl const guard(device.type());
+        guard.recordDataPtrOnStream(list.storage().data_ptr(), guard.getStream(device));
         return list;
       }
     }

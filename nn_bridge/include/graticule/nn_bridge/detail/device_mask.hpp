@@ -11,6 +11,10 @@ namespace graticule::nn::detail {
 /// its place.
 [[nodiscard]] bool engine_reaches(torch::Tensor const& tensor);
 
+/// What `fill_on_device` would throw for a mask beside `tensor`, before the ranks agree on a call.
+/// @throws `Unsupported` for a stream that is captured, and for another device than that of Kokkos
+void check_mask_device(torch::Tensor const& tensor);
+
 /// `fill_mask` in order of the current stream of the mask's device.
 /// @param mask contiguous, of f32 or f64, on a device that the engine reaches
 void fill_on_device(torch::Tensor const& mask, MaskWords const& words, MaskCells const& cells, double kept);
