@@ -795,36 +795,27 @@ class Capture {
   c10::Stream stream_;
 };
 
-TEST_F(DeviceStreams, that_are_captured_are_refused_on_all_ranks) {
-  if (!Capture::is_possible()) GTEST_SKIP() << "the device cannot be asked whether a stream is captured";
+/// `call` is refused on all ranks while a stream of one is captured, and only then.
+template <class Call>
+void expect_refused_while_captured(Call const& call) {
   auto const stream = new_test_stream();
   StreamScope const scope(stream);
-  nn::HaloExchange halo(options, domain);
-  auto const x = part.to(test_torch_device());
-  EXPECT_EQ(rule_of([&] { (void)halo(x); }), "nothing was thrown");
+  EXPECT_EQ(rule_of(call), "nothing was thrown");
   {
     std::optional<Capture> capture;
-    if (domain.comm().rank() == 0) capture.emplace(stream);
+    if (Comm::world().rank() == 0) capture.emplace(stream);
 
-    EXPECT_EQ(rule_of([&] { (void)halo(x); }), "Unsupported");
+    EXPECT_EQ(rule_of(call), "Unsupported");
   }
-  EXPECT_EQ(rule_of([&] { (void)halo(x); }), "nothing was thrown");
+  EXPECT_EQ(rule_of(call), "nothing was thrown");
 }
 
-TEST_F(DeviceStreams, that_are_captured_are_refused_on_all_ranks_by_dropouts) {
+TEST_F(DeviceStreams, that_are_captured_are_refused_on_all_ranks) {
   if (!Capture::is_possible()) GTEST_SKIP() << "the device cannot be asked whether a stream is captured";
-  auto const stream = new_test_stream();
-  StreamScope const scope(stream);
+  nn::HaloExchange halo(options, domain);
+  expect_refused_while_captured([&] { (void)halo(part.to(test_torch_device())); });
   nn::Dropout dropout(torch::nn::DropoutOptions(0.4), nn::RandomOptions{.seed = 9, .layer = 2}, domain);
-  auto const x = part.to(test_torch_device());
-  EXPECT_EQ(rule_of([&] { (void)dropout(x); }), "nothing was thrown");
-  {
-    std::optional<Capture> capture;
-    if (domain.comm().rank() == 0) capture.emplace(stream);
-
-    EXPECT_EQ(rule_of([&] { (void)dropout(x); }), "Unsupported");
-  }
-  EXPECT_EQ(rule_of([&] { (void)dropout(x); }), "nothing was thrown");
+  expect_refused_while_captured([&] { (void)dropout(part.to(test_torch_device())); });
 }
 
 /// Whole numbers, exact in f64 in whatever order they are added, that a GPU computes for tens of milliseconds.
