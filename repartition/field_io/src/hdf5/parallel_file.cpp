@@ -5,6 +5,7 @@
 #include <graticule/partition/failure.hpp>
 
 #include "disk_room.hpp"
+#include "mpi_io.hpp"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -50,23 +51,26 @@ ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
 
 ParallelFile ParallelFile::open(Comm const& comm, std::filesystem::path const& path) {
   ParallelFile result(comm, path);
+  auto const name = mpi_io_name(comm, path);
   auto const access = access_list(comm);
-  result.file_ = h5::File(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
+  result.file_ = h5::File(h5::check(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
   return result;
 }
 
 ParallelFile ParallelFile::open_to_write(Comm const& comm, std::filesystem::path const& path) {
   ParallelFile result(comm, path);
+  auto const name = mpi_io_name(comm, path);
   auto const access = access_list(comm);
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
   h5::write_metadata_once(access);
-  result.file_ = h5::File(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.get()), "H5Fopen"));
+  result.file_ = h5::File(h5::check(H5Fopen(name.c_str(), H5F_ACC_RDWR, access.get()), "H5Fopen"));
   check_mpi(MPI_File_get_size(result.handle(), &result.reserved_), "MPI_File_get_size");
   return result;
 }
 
 ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const& path) {
   ParallelFile result(comm, path);
+  auto const name = mpi_io_name(comm, path);
   auto const access = access_list(comm);
   // Readable by HDF5 1.8 and later; the oldest formats lack the order of creation that netCDF-4 relies on.
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
@@ -76,7 +80,7 @@ ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const&
   h5::check(H5Pset_link_creation_order(creation.get(), ordered), "H5Pset_link_creation_order");
   h5::check(H5Pset_attr_creation_order(creation.get(), ordered), "H5Pset_attr_creation_order");
   h5::check(H5Pset_obj_track_times(creation.get(), false), "H5Pset_obj_track_times");
-  result.file_ = h5::File(h5::check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), "H5Fcreate"));
+  result.file_ = h5::File(h5::check(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), "H5Fcreate"));
   return result;
 }
 

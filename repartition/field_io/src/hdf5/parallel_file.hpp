@@ -19,7 +19,7 @@ class ParallelFile {
   [[nodiscard]] static ParallelFile open(Comm const& comm, std::filesystem::path const& path);
   /// Opens for writing to what is there. Collective.
   [[nodiscard]] static ParallelFile open_to_write(Comm const& comm, std::filesystem::path const& path);
-  /// Makes a new file, or empties an old one, ready for netCDF-4. Collective.
+  /// Makes a new file, or empties an old one, ready for netCDF-4. Collective. @pre as of `mpi_io_name`
   [[nodiscard]] static ParallelFile create(Comm const& comm, std::filesystem::path const& path);
 
   ParallelFile(ParallelFile&&) = default;
