@@ -4,6 +4,7 @@
 #include "pull_state.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace graticule::detail {
@@ -38,9 +39,15 @@ void move_with_message(KeptTasks& kept, std::byte* packed, bool packs) {
 
 StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
-  auto const& view = forward ? source_view(w, f) : target_view(w, f, transfer.target);
-  auto const cells = forward ? source_cells(view, source_box(transfer.kind).lo(), transfer)
-                             : target_cells(view, target_box(transfer.kind, transfer.target).lo(), transfer.to);
+  return pack_task(w, f, transfer, wire, forward ? source_image(w, f) : target_image(w, f, transfer.target));
+}
+
+StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire,
+                                 Image const& image) const {
+  bool const forward = w.shape.direction == Direction::forward;
+  auto const& view = image.view;
+  auto const cells =
+      forward ? source_cells(view, image.cover_lo, transfer) : target_cells(view, image.cover_lo, transfer.to);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
   auto task = make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire,
@@ -81,14 +88,101 @@ StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& tra
   return move_task(w, f, transfer, source_image(w, f), target_image(w, f, transfer.target));
 }
 
+Image const& PullState::posted_image(Workspace const& w, int f, Message const& message,
+                                     Transfer const& transfer) const {
+  if (w.shape.direction == Direction::forward) return message.images[std::size_t(f)];
+  return message.images[w.first_target[std::size_t(f)] + std::size_t(transfer.target)];
+}
+
+void PullState::bring_posted_fields(Workspace& w) const {
+  for (auto& message : w.incoming.messages) {
+    if (!message.in_place || message.bytes == 0) continue;
+    if (!message.staged.data()) message.staged = Buffer(message.bytes, Buffer::Kind::pinned);
+    w.tasks.clear();
+    for (int f = 0; f < int(w.sources.size()); ++f)
+      for_transfers_of(w.shape, *message.peer, f, [&](int t) {
+        auto const& transfer = message.peer->transfers[std::size_t(t)];
+        w.tasks.push_back(pack_task(w, f, transfer, message.staged.data() + MessageSet::offset(w.shape, message, f, t),
+                                    posted_image(w, f, message, transfer)));
+      });
+    run_strided_host(w.tasks);
+    copy_to_device(w.queue, message.packed, message.staged.data(), message.bytes);
+    w.is_read = true;
+    message.in_place = false;
+  }
+}
+
 StridedTask PullState::arrival_task(Workspace const& w, int f, Message const& message, int t) const {
   auto const& transfer = message.peer->transfers[std::size_t(t)];
   if (!message.in_place)
     return unpack_task(w, f, transfer, message.packed + MessageSet::offset(w.shape, message, f, t));
+  auto const& image = posted_image(w, f, message, transfer);
   if (w.shape.direction == Direction::forward)
-    return move_task(w, f, transfer, message.images[std::size_t(f)], target_image(w, f, transfer.target));
-  auto const place = w.first_target[std::size_t(f)] + std::size_t(transfer.target);
-  return move_task(w, f, transfer, source_image(w, f), message.images[place]);
+    return move_task(w, f, transfer, image, target_image(w, f, transfer.target));
+  return move_task(w, f, transfer, source_image(w, f), image);
+}
+
+namespace {
+
+/// Counts the cells of a transfer along the axes of its source, upwards: parts with the same cells count them alike.
+void count_as_source(Transfer const& part, int num_batch, Indices& extents, std::array<Elements*, 2> const& sides) {
+  auto const by_target = extents;
+  for (int a = 0; a < part.to.ndim(); ++a)
+    extents[num_batch + part.maps[std::size_t(a)].source_axis] = by_target[num_batch + a];
+  for (auto* const side : sides) {
+    auto const strides = side->strides;
+    for (int a = 0; a < part.to.ndim(); ++a) {
+      auto const& map = part.maps[std::size_t(a)];
+      Index const stride = strides[num_batch + a];
+      side->strides[num_batch + map.source_axis] = map.slope < 0 ? -stride : stride;
+      if (map.slope < 0)
+        side->first =
+            static_cast<std::byte*>(side->first) + (by_target[num_batch + a] - 1) * stride * size_of(side->dtype);
+    }
+  }
+}
+
+}  // namespace
+
+StridedTask PullState::addition_task(Workspace const& w, int f, AdditionPart const& part) const {
+  auto const& addition = additions_[std::size_t(part.addition)];
+  bool const is_local = addition.peer_index < 0;
+  auto const* const message = is_local ? nullptr : &w.incoming.messages[std::size_t(addition.peer_index)];
+  auto const& whole = (is_local ? table_.local : message->peer->transfers)[std::size_t(addition.transfer)];
+  auto const cut = part_of(whole, part.cells);
+  auto const& own = source_view(w, f);
+  auto to = source_cells(own, source_box(whole.kind).lo(), cut);
+  Elements from;
+  if (is_local) {
+    from = target_cells(target_view(w, f, whole.target), target_box(whole.kind, whole.target).lo(), cut.to);
+  } else {
+    auto* first = message->packed + MessageSet::offset(w.shape, *message, f, addition.transfer);
+    auto const strides = row_major_strides(extents_of(own, whole.to));
+    int const num_batch = strides.size() - whole.to.ndim();
+    for (int a = 0; a < whole.to.ndim(); ++a)
+      first += (cut.to.lo(a) - whole.to.lo(a)) * strides[num_batch + a] * size_of(own.dtype);
+    from = {first, own.dtype, strides};
+  }
+  auto extents = extents_of(own, cut.to);
+  count_as_source(cut, extents.size() - cut.to.ndim(), extents, {&to, &from});
+  auto task = make_strided(negated(whole, w.parities[std::size_t(f)]) ? StridedOp::subtract : StridedOp::add, own.dtype,
+                           extents, to.first, to.strides, from.first, from.strides);
+  task.clear_from = is_local && clears_while_reading_;
+  task.follows = part.follows;
+  return task;
+}
+
+std::vector<AdditionPart> const& PullState::parts_of_additions() const {
+  if (!addition_parts_) {
+    std::vector<Transfer const*> transfers;
+    for (auto const& addition : additions_)
+      transfers.push_back(
+          &(addition.peer_index < 0
+                ? table_.local
+                : table_.sends[std::size_t(addition.peer_index)].transfers)[std::size_t(addition.transfer)]);
+    addition_parts_ = addition_parts(transfers);
+  }
+  return *addition_parts_;
 }
 
 StridedTask PullState::fill_task(Workspace const& w, int f, Filling const& filling) const {
@@ -136,6 +230,10 @@ KeptTasks& PullState::all_tasks(Workspace& w, MessageSet& set, KeptTasks& kept) 
     auto const tasks = &set == &w.outgoing ? pack_tasks(w, message) : unpack_tasks(w, message);
     kept.tasks.insert(kept.tasks.end(), tasks.begin(), tasks.end());
   }
+  if (&set == &w.incoming && moves_with_messages(w)) {
+    auto const& local = local_tasks(w).tasks;
+    kept.tasks.insert(kept.tasks.end(), local.begin(), local.end());
+  }
   // Where only the messages have moved, copies for their other places stay.
   if (!moved) kept.changed();
   return kept;
@@ -161,8 +259,20 @@ KeptTasks& PullState::addition_tasks(Workspace& w) const {
   if (!kept.valid) {
     kept.tasks.clear();
     w.message_of_addition.clear();
+    // On a device, where each launch costs as much as thousands of cells.
+    bool const in_parts =
+        w.shape.space == MemorySpace::device && !additions_are_independent_ && !parts_of_additions().empty();
     for (int f = 0; f < int(w.sources.size()); ++f) {
       if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
+      if (in_parts) {
+        for (auto const& part : parts_of_additions()) {
+          auto const& addition = additions_[std::size_t(part.addition)];
+          if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
+          kept.tasks.push_back(addition_task(w, f, part));
+          w.message_of_addition.push_back(addition.peer_index);
+        }
+        continue;
+      }
       for (auto const& addition : additions_) {
         if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
         int const m = addition.peer_index;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/environment.hpp>
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/repartition/detail/device_launch.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
@@ -12,8 +13,11 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace graticule::detail {
@@ -51,25 +55,59 @@ struct CopyInts {
   KOKKOS_INLINE_FUNCTION void operator()(Index i) const { to[i] = from[i]; }
 };
 
+/// A message of device memory to another rank and one from it, which may still be under way.
+struct ProbeMessage {
+  Buffer sent;
+  Buffer received;
+  std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+};
+
+/// Starts both messages and waits for them; false where MPI reports that it cannot.
+bool exchange(Comm const& comm, int tag, ProbeMessage& message, int count, int to, int from) {
+  auto& [sending, receiving] = message.requests;
+  if (MPI_Irecv(message.received.data(), count, MPI_INT, from, tag, comm.handle(), &receiving) != MPI_SUCCESS ||
+      MPI_Isend(message.sent.data(), count, MPI_INT, to, tag, comm.handle(), &sending) != MPI_SUCCESS)
+    return false;
+  // Not MPI_Sendrecv: of a library that cannot do what it claims (MPICH for CUDA over a UCX without CUDA) neither ends.
+  std::function<std::string()> const describe = [&] {
+    return "rank " + std::to_string(comm.rank()) + " waits for a message from rank " + std::to_string(from) +
+           ", by which MPI shows that it reads device memory, as it claims (GRATICULE_GPU_MPI=0 does without)";
+  };
+  Patience patience(comm, describe);
+  for (int done = 0;;) {
+    if (MPI_Testall(2, message.requests.data(), &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS) return false;
+    if (done) return true;
+    patience.pause();
+  }
+}
+
 /// Sends device memory to the next rank and compares what arrives from the one before. Ranks of one node and of several
 /// are reached by different ways of MPI, so that a message to this rank itself would say little.
 bool message_arrives(Comm const& comm, int tag) {
   constexpr int count = 65536;
   constexpr std::size_t bytes = count * sizeof(int);
   DeviceQueue const queue;
-  Buffer const sent(bytes, Buffer::Kind::device);
-  Buffer const received(bytes, Buffer::Kind::device);
+  auto message = std::make_unique<ProbeMessage>(
+      ProbeMessage{Buffer(bytes, Buffer::Kind::device), Buffer(bytes, Buffer::Kind::device)});
   std::vector<int> values(std::size_t(count), 0);
   auto const value = [](int rank, int i) { return i * 7 + rank + 1; };
   for (int i = 0; i < count; ++i) values[std::size_t(i)] = value(comm.rank(), i);
-  copy_to_device(queue, sent.data(), values.data(), bytes);
+  copy_to_device(queue, message->sent.data(), values.data(), bytes);
   fence(queue);
   int const to = (comm.rank() + 1) % comm.num_ranks();
   int const from = (comm.rank() + comm.num_ranks() - 1) % comm.num_ranks();
-  int const code = MPI_Sendrecv(sent.data(), count, MPI_INT, to, tag, received.data(), count, MPI_INT, from, tag,
-                                comm.handle(), MPI_STATUS_IGNORE);
-  if (code != MPI_SUCCESS) return false;
-  copy_to_host(queue, values.data(), received.data(), bytes);
+  bool arrived = false;
+  try {
+    arrived = exchange(comm, tag, *message, count, to, from);
+  } catch (...) {
+    keep_for_good(std::move(message));
+    throw;
+  }
+  if (!arrived) {
+    keep_for_good(std::move(message));
+    return false;
+  }
+  copy_to_host(queue, values.data(), message->received.data(), bytes);
   fence(queue);
   for (int i = 0; i < count; ++i)
     if (values[std::size_t(i)] != value(from, i)) return false;

@@ -629,7 +629,7 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
     pack_and_send(workspace);
     count(workspace);
     stats_.pack_seconds += watch.lap();
-    if (direction == Direction::forward) {
+    if (direction == Direction::forward && !moves_with_messages(workspace)) {
       move_local(workspace);
       stats_.local_seconds += watch.lap();
     }
@@ -722,6 +722,16 @@ void PullState::settle_in_place(Workspace& w) const {
   }
 }
 
+bool PullState::moves_with_messages(Workspace const& w) const noexcept {
+  // A device moves as many bytes while the host launches one kernel more.
+  constexpr Index most_bytes = Index(4) << 20U;
+  if (w.shape.space == MemorySpace::host || w.incoming.messages.empty()) return false;
+  Index bytes = 0;
+  for (std::size_t f = 0; f < w.sources.size(); ++f)
+    bytes += local_cells_[std::size_t(w.shape.kinds[f])] * w.shape.cell_bytes[f];
+  return bytes <= most_bytes;
+}
+
 void PullState::move_local(Workspace& w) const {
   Region const region("graticule::local");
   run(w, local_tasks(w));
@@ -747,7 +757,6 @@ void PullState::finish(Workspace& w) const {
     ending_.push_back(&w);
     throw;
   }
-  if (w.shape.space == MemorySpace::device && !w.queue.instance()) w.fence();
   stats_.wait_seconds += watch.lap();
   w.busy = false;
 }
@@ -804,6 +813,7 @@ void PullState::unpack_on_device(Workspace& w) const {
   Stopwatch watch;
   while (w.num_messages_open > 0) (void)w.wait_some();
   stats_.wait_seconds += watch.lap();
+  if (w.failure.empty()) bring_posted_fields(w);
   if (w.failure.empty())
     run_with_messages(w, w.incoming, w.unpack_all, [&] { (void)all_tasks(w, w.incoming, w.unpack_all); });
   w.release_all_after_queue();
@@ -829,16 +839,22 @@ void PullState::add_adjoint(Workspace& w) const {
   Stopwatch watch;
   while (w.num_messages_open > 0) (void)w.wait_some();
   stats_.wait_seconds += watch.lap();
+  auto const zero = [&] {
+    if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) run(w, zero_tasks(w));
+  };
   if (w.shape.space == MemorySpace::device) {
+    if (w.failure.empty()) bring_posted_fields(w);
     if (w.failure.empty()) run_with_messages(w, w.incoming, w.additions, [&] { (void)addition_tasks(w); });
+    zero();
     w.release_all_after_queue();
-  } else {
-    if (w.failure.empty()) run(w, addition_tasks(w));
-    for (auto& message : w.incoming.messages) w.release(message);
+    stats_.unpack_seconds += watch.lap();
+    return;
   }
+  if (w.failure.empty()) run(w, addition_tasks(w));
+  for (auto& message : w.incoming.messages) w.release(message);
   stats_.unpack_seconds += watch.lap();
   settle_in_place(w);
-  if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) run(w, zero_tasks(w));
+  zero();
 }
 
 }  // namespace graticule::detail

@@ -4,6 +4,7 @@
 #include <graticule/messages/detail/call_comparison.hpp>
 
 #include "stream.hpp"
+#include "table/addition_parts.hpp"
 #include "table/pull_table.hpp"
 #include "workspace.hpp"
 
@@ -113,6 +114,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   }
   /// Cells to wire: images in the source (forward) or target cells (adjoint).
   [[nodiscard]] StridedTask pack_task(Workspace const& w, int field, Transfer const& transfer, std::byte* wire) const;
+  [[nodiscard]] StridedTask pack_task(Workspace const& w, int field, Transfer const& transfer, std::byte* wire,
+                                      Image const& image) const;
   /// Wire to cells: into the target (forward) or added to the source (adjoint).
   [[nodiscard]] StridedTask unpack_task(Workspace const& w, int field, Transfer const& transfer,
                                         std::byte const* wire) const;
@@ -120,6 +123,11 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] StridedTask move_task(Workspace const& workspace, int field, Transfer const& transfer,
                                       Image const& source, Image const& target) const;
   [[nodiscard]] StridedTask local_task(Workspace const& workspace, int field, Transfer const& transfer) const;
+  /// The peer's memory that is read in place for one transfer.
+  [[nodiscard]] Image const& posted_image(Workspace const& w, int field, Message const& message,
+                                          Transfer const& transfer) const;
+  /// Packs what peers have posted in memory of the host, for fields on a device, which does not read that.
+  void bring_posted_fields(Workspace& workspace) const;
   /// What an incoming message brings for one transfer, packed or in place.
   [[nodiscard]] StridedTask arrival_task(Workspace const& workspace, int field, Message const& message,
                                          int transfer) const;
@@ -130,6 +138,9 @@ class PullState : public std::enable_shared_from_this<PullState> {
     return {target_view(w, field, target), target_box(w.shape.kinds[std::size_t(field)], target).lo()};
   }
   [[nodiscard]] StridedTask fill_task(Workspace const& workspace, int field, Filling const& filling) const;
+  /// What an adjoint adds in cells that other parts add to as well, or in none of them.
+  [[nodiscard]] StridedTask addition_task(Workspace const& workspace, int field, AdditionPart const& part) const;
+  [[nodiscard]] std::vector<AdditionPart> const& parts_of_additions() const;
   /// Finds out whether peers can read the fields of a call in place.
   void find_images(Workspace& workspace) const;
   [[nodiscard]] std::span<StridedTask const> pack_tasks(Workspace const& workspace, Message& message) const;
@@ -159,6 +170,9 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void settle_in_place(Workspace& workspace) const;
   void poison(Workspace& workspace, DeviceQueue const& queue) const;
   void move_local(Workspace& workspace) const;
+  /// True when cells that stay on this rank are moved by the launch that unpacks: none of them is written there, and
+  /// none that is written is read.
+  [[nodiscard]] bool moves_with_messages(Workspace const& workspace) const noexcept;
   /// Runs tasks where the fields lie; for a device they are only put into the queue.
   void run(Workspace const& workspace, KeptTasks& kept) const;
   /// Tasks of device fields that read or write the messages of `set`; `kept` holds them when `make` has returned.
@@ -185,6 +199,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   mutable std::vector<std::vector<std::optional<InPlace>>> in_place_;  ///< per kind and target, where it was asked for
   std::vector<Addition> additions_;
   bool additions_are_independent_ = false;
+  mutable std::optional<std::vector<AdditionPart>> addition_parts_;  ///< of dependent ones, where they were asked for
   bool clears_while_reading_ = false;
   Box global_;
   Box owned_;

@@ -505,6 +505,7 @@ bool Workspace::map_post(Message& message, messages::Post const& post) {
     return mapped;
   }
   message.packed = message.device_places[0] ? message.device_places[0] : receive(Buffer::Kind::device);
+  if (message.in_place) return mapped;
   copy_to_device(queue, message.packed, message.wire, message.bytes);
   is_read = true;
   return mapped;
@@ -559,6 +560,12 @@ void Workspace::release(Message& message) const noexcept {
 }
 
 void Workspace::release_all_after_queue() {
+  // A call without a queue of its own waits for its work anyway, and then without an event.
+  if (!queue.instance()) {
+    fence();
+    for (auto& message : incoming.messages) release(message);
+    return;
+  }
   bool staged = false;
   bool remote = false;
   for (auto const& message : incoming.messages) {

@@ -82,6 +82,7 @@ struct Message {
   std::array<std::byte*, 2> device_places{};  ///< the same in memory of the device, where the peer reads that
   int place = 0;
   Buffer received;  ///< incoming: packed cells of a peer that has its fields elsewhere than this rank
+  Buffer staged;    ///< incoming: the same in memory of the host, of fields that are read in place
 
   KeptTasks kept;  ///< to pack or to unpack it
 };
@@ -194,7 +195,8 @@ struct Workspace {
   [[nodiscard]] std::vector<int> const& wait_some();
   /// Lets the sender of a message have its memory back.
   void release(Message& message) const noexcept;
-  /// Lets all senders have theirs back, after the work that is in the queue now.
+  /// Lets all senders have theirs back, after the work that is in the queue now; that of a call without a queue of its
+  /// own has completed then.
   void release_all_after_queue();
   /// Without blocking: true when all incoming messages have arrived and all sends have ended.
   [[nodiscard]] bool test();

@@ -379,6 +379,8 @@ void* open_native_event(EventAddress const& address) {
   return nullptr;
 }
 
+void close_native_event(void* event) { (void)cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
+
 bool record_native(DeviceQueue const& queue, void* event) {
   return cudaEventRecord(static_cast<cudaEvent_t>(event), device_space(queue).cuda_stream()) == cudaSuccess;
 }
@@ -414,6 +416,8 @@ void* open_native_event(EventAddress const& address) {
   return nullptr;
 }
 
+void close_native_event(void* event) { (void)hipEventDestroy(static_cast<hipEvent_t>(event)); }
+
 bool record_native(DeviceQueue const& queue, void* event) {
   return hipEventRecord(static_cast<hipEvent_t>(event), device_space(queue).hip_stream()) == hipSuccess;
 }
@@ -426,13 +430,46 @@ bool wait_for_native(DeviceQueue const& queue, void* event) {
 
 std::optional<OwnEvent> make_native_event() { return std::nullopt; }
 void* open_native_event(EventAddress const& /*address*/) { return nullptr; }
+void close_native_event(void* /*event*/) {}
 bool record_native(DeviceQueue const& /*queue*/, void* /*event*/) { return false; }
 bool wait_for_native(DeviceQueue const& /*queue*/, void* /*event*/) { return false; }
 
 #endif
 
-/// Events that nobody has at present. Like those of peers they are never destroyed: the driver ends before objects of
-/// static duration do.
+/// Events of peers that are open here: until Kokkos ends, because the driver ends before objects of static duration do,
+/// and a peer's process before this one, perhaps.
+class OpenEvents {
+ public:
+  /// Null where it cannot be opened.
+  [[nodiscard]] void* find(EventAddress const& address) {
+    std::lock_guard const lock(mutex_);
+    auto const at = open_.find(address);
+    if (at != open_.end()) return at->second;
+    auto* const native = open_native_event(address);
+    if (native) open_.emplace(address, native);
+    return native;
+  }
+  void clear() {
+    std::lock_guard const lock(mutex_);
+    for (auto const& [address, native] : open_) close_native_event(native);
+    open_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<EventAddress, void*> open_;
+};
+
+OpenEvents& open_events() {
+  static auto* const all = [] {
+    auto* const made = new OpenEvents;
+    Kokkos::push_finalize_hook([made] { made->clear(); });
+    return made;
+  }();
+  return *all;
+}
+
+/// Events that nobody has at present. They are never destroyed: peers may have them open.
 struct IdleEvents {
   std::mutex mutex;
   std::vector<OwnEvent> events;
@@ -483,19 +520,7 @@ void SharedEvent::record(DeviceQueue const& queue) {
 bool wait_for_event(DeviceQueue const& queue, EventAddress const& event) {
   if (auto* const device = installed_device()) return device->wait_for(queue, event);
   if (!Kokkos::is_initialized()) return false;
-  static std::mutex mutex;
-  static auto* const opened = new std::map<EventAddress, void*>;
-  void* native = nullptr;
-  {
-    std::lock_guard const lock(mutex);
-    auto const at = opened->find(event);
-    if (at != opened->end()) {
-      native = at->second;
-    } else {
-      native = open_native_event(event);
-      if (native) opened->emplace(event, native);
-    }
-  }
+  auto* const native = open_events().find(event);
   return native && wait_for_native(queue, native);
 }
 

@@ -6,6 +6,7 @@
 #include "transform.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -53,13 +54,30 @@ struct DeviceTask {
   std::int32_t num_sum_axes = 0;
   std::int32_t word = 0;  ///< bytes of a word of a plain copy; 0: another task
   bool narrow = false;    ///< `by` may be used
-  bool is_short = false;  ///< a plain copy of `num_short_axes` axes
+  bool is_short = false;  ///< may be a `ShortTask`
   bool clear_from = false;
+  bool continues = false;  ///< the next task adds to the same cells: the same threads run it afterwards
   DType dtype = DType::f64;
   DType from_dtype = DType::f64;
   StridedOp op = StridedOp::copy;
   double value = 0;
   Transform transform;
+};
+
+/// A task of at most `num_short_axes` axes without conversion, of which many fit into the arguments of a launch.
+struct ShortTask {
+  void* to = nullptr;
+  void const* from = nullptr;
+  double value = 0;
+  Index to_stride[num_short_axes] = {};
+  Index from_stride[num_short_axes] = {};
+  Divisor by[num_short_axes] = {};
+  std::uint32_t extent[num_short_axes] = {};
+  DType dtype = DType::f64;
+  StridedOp op = StridedOp::copy;
+  std::uint8_t word = 0;  ///< as in `DeviceTask`, as what follows
+  bool clear_from = false;
+  bool continues = false;
 };
 
 /// Offsets of one element, free axes only.
@@ -112,7 +130,7 @@ KOKKOS_INLINE_FUNCTION void for_each_term(DeviceTask const& task, Index element,
   }
 }
 
-/// The offsets in a plain copy of `num_short_axes` axes.
+/// The offsets in a task of `num_short_axes` axes.
 struct ShortOffsets {
   Divisor by2;
   Divisor by1;
@@ -121,7 +139,8 @@ struct ShortOffsets {
   Index to[num_short_axes];
   Index from[num_short_axes];
 
-  KOKKOS_INLINE_FUNCTION explicit ShortOffsets(DeviceTask const& task)
+  template <class Task>
+  KOKKOS_INLINE_FUNCTION explicit ShortOffsets(Task const& task)
       : by2(task.by[2]),
         by1(task.by[1]),
         extent2(std::uint32_t(task.extent[2])),
@@ -141,44 +160,50 @@ struct ShortOffsets {
 
 /// One word. Several in a thread, with their loads under way together, take registers for which fewer threads run: on
 /// an H200, 2 words were 9 % slower, 4 words 25 %.
-template <class Word>
-KOKKOS_INLINE_FUNCTION void copy_word(DeviceTask const& task, Index thread) {
-  auto* const to = static_cast<Word*>(task.to);
-  auto const* const from = static_cast<Word const*>(task.from);
-  auto const offsets = task.is_short ? ShortOffsets(task)(thread) : offsets_of(task, thread);
-  to[offsets.to] = from[offsets.from];
+template <class Word, class Task>
+KOKKOS_INLINE_FUNCTION void copy_word(Task const& task, Offsets const& offsets) {
+  static_cast<Word*>(task.to)[offsets.to] = static_cast<Word const*>(task.from)[offsets.from];
 }
 
 struct alignas(16) TwoWords {
   std::uint64_t words[2];
 };
 
-KOKKOS_INLINE_FUNCTION void copy_word(DeviceTask const& task, Index first) {
+template <class Task>
+KOKKOS_INLINE_FUNCTION void copy_any_word(Task const& task, Offsets const& offsets) {
   switch (task.word) {
-    case 1: return copy_word<std::uint8_t>(task, first);
-    case 2: return copy_word<std::uint16_t>(task, first);
-    case 4: return copy_word<std::uint32_t>(task, first);
-    case 8: return copy_word<std::uint64_t>(task, first);
-    default: return copy_word<TwoWords>(task, first);
+    case 1: return copy_word<std::uint8_t>(task, offsets);
+    case 2: return copy_word<std::uint16_t>(task, offsets);
+    case 4: return copy_word<std::uint32_t>(task, offsets);
+    case 8: return copy_word<std::uint64_t>(task, offsets);
+    default: return copy_word<TwoWords>(task, offsets);
   }
+}
+
+KOKKOS_INLINE_FUNCTION void copy_word(DeviceTask const& task, Index thread) {
+  copy_any_word(task, task.is_short ? ShortOffsets(task)(thread) : offsets_of(task, thread));
+}
+
+/// One element that goes to one cell.
+template <class T, class Task>
+KOKKOS_INLINE_FUNCTION void apply(Task const& task, Offsets const& offsets) {
+  T& cell = static_cast<T*>(task.to)[offsets.to];
+  T const* value = static_cast<T const*>(task.from) + offsets.from;
+  switch (task.op) {
+    case StridedOp::copy: cell = *value; break;
+    case StridedOp::negate: combine<StridedOp::negate>(cell, *value); break;
+    case StridedOp::add: combine<StridedOp::add>(cell, *value); break;
+    case StridedOp::subtract: combine<StridedOp::subtract>(cell, *value); break;
+    case StridedOp::fill: cell = from_double<T>(task.value); break;
+    case StridedOp::transform: break;
+  }
+  if (task.clear_from) *const_cast<T*>(value) = T{};
 }
 
 /// One cell of `to`; the sum axes run inside it, in order.
 template <class T>
 KOKKOS_INLINE_FUNCTION void run_element(DeviceTask const& task, Index element) {
-  for_each_term(task, element, [&](Index to, Index from) {
-    T& cell = static_cast<T*>(task.to)[to];
-    T const* value = static_cast<T const*>(task.from) + from;
-    switch (task.op) {
-      case StridedOp::copy: cell = *value; break;
-      case StridedOp::negate: combine<StridedOp::negate>(cell, *value); break;
-      case StridedOp::add: combine<StridedOp::add>(cell, *value); break;
-      case StridedOp::subtract: combine<StridedOp::subtract>(cell, *value); break;
-      case StridedOp::fill: cell = from_double<T>(task.value); break;
-      case StridedOp::transform: break;
-    }
-    if (task.clear_from) *const_cast<T*>(value) = T{};
-  });
+  for_each_term(task, element, [&](Index to, Index from) { apply<T>(task, Offsets{to, from}); });
 }
 
 /// As `run_element`, for transforms.
@@ -245,7 +270,7 @@ void count_in_words(DeviceTask& task, Index size) {
   ++task.ndim;
 }
 
-/// Axes of one cell before those of a plain copy.
+/// Axes of one cell before those of a task that has fewer than `num_short_axes`.
 void lengthen(DeviceTask& task) {
   int const added = num_short_axes - task.ndim;
   for (int a = num_short_axes - 1; a >= 0; --a) {
@@ -276,61 +301,170 @@ DeviceTask device_task(StridedTask const& task) {
   }
   result.word = word_of(task);
   if (result.word > 0 && result.word != size_of(task.dtype)) count_in_words(result, size_of(task.dtype));
-  if (result.word > 0 && result.ndim < num_short_axes) lengthen(result);
+  if (result.num_sum_axes == 0 && result.ndim < num_short_axes) lengthen(result);
   result.num_elements = task.num_elements() == 0 ? 0 : 1;
   int const num_free = result.ndim - result.num_sum_axes;
   for (int a = 0; a < num_free; ++a) result.num_elements *= result.extent[a];
   result.narrow = result.num_elements <= most_narrow;
   for (int a = 0; result.narrow && result.num_elements > 0 && a < num_free; ++a)
     result.by[a] = divisor_of(result.extent[a]);
-  result.is_short = result.word > 0 && result.narrow && result.ndim == num_short_axes;
+  result.is_short =
+      result.op != StridedOp::transform && result.narrow && result.num_sum_axes == 0 && result.ndim == num_short_axes;
   return result;
 }
 
-/// Bytes from the first to the last element of one side of a task.
-struct Reach {
-  std::intptr_t begin = 0;
-  std::intptr_t end = 0;
+/// @pre `task.is_short`
+ShortTask short_task(DeviceTask const& task) {
+  ShortTask result;
+  result.to = task.to;
+  result.from = task.from;
+  result.value = task.value;
+  for (int a = 0; a < num_short_axes; ++a) {
+    result.to_stride[a] = task.to_stride[a];
+    result.from_stride[a] = task.from_stride[a];
+    result.by[a] = task.by[a];
+    result.extent[a] = std::uint32_t(task.extent[a]);
+  }
+  result.dtype = task.dtype;
+  result.op = task.op;
+  result.word = std::uint8_t(task.word);
+  result.clear_from = task.clear_from;
+  result.continues = task.continues;
+  return result;
+}
 
-  [[nodiscard]] bool meets(Reach const& other) const noexcept { return begin < other.end && other.begin < end; }
+/// The bytes of one side of a task.
+struct Side {
+  std::intptr_t first = 0;
+  std::intptr_t begin = 0;  ///< of the lowest
+  std::intptr_t end = 0;    ///< behind the highest
+  std::intptr_t size = 0;   ///< of an element
+  int ndim = 0;
+  std::array<Index, max_ndim> const* extents = nullptr;
+  std::array<Index, max_ndim> const* strides = nullptr;
 };
 
-Reach reach_of(StridedTask const& task, void const* first, std::array<Index, max_ndim> const& strides, DType dtype) {
+Side side_of(StridedTask const& task, void const* first, std::array<Index, max_ndim> const& strides, DType dtype) {
   auto const size = std::intptr_t(size_of(dtype));
   auto const start = reinterpret_cast<std::intptr_t>(first);
-  if (task.num_elements() == 0) return {start, start};
-  Reach reach{start, start + size};
+  Side side{start, start, start, size, task.ndim, &task.extent, &strides};
+  if (task.num_elements() == 0) return side;
+  side.end += size;
   for (int a = 0; a < task.ndim; ++a) {
     auto const length = std::intptr_t((task.extent[std::size_t(a)] - 1) * strides[std::size_t(a)]) * size;
-    (length < 0 ? reach.begin : reach.end) += length;
+    (length < 0 ? side.begin : side.end) += length;
   }
-  return reach;
+  return side;
+}
+
+/// Steps of one length, of which `lowest` to `highest` may be made.
+struct Steps {
+  std::intptr_t length = 0;
+  std::intptr_t lowest = 0;
+  std::intptr_t highest = 0;
+};
+
+/// All steps by which bytes of two sides may differ, the longest first.
+class Differences {
+ public:
+  Differences(Side const& a, Side const& b) {
+    add({1, 1 - b.size, a.size - 1});
+    for (int axis = 0; axis < a.ndim; ++axis)
+      add_axis((*a.strides)[std::size_t(axis)] * a.size, 0, (*a.extents)[std::size_t(axis)] - 1);
+    for (int axis = 0; axis < b.ndim; ++axis)
+      add_axis((*b.strides)[std::size_t(axis)] * b.size, 1 - (*b.extents)[std::size_t(axis)], 0);
+    std::sort(steps_.begin(), steps_.begin() + count_,
+              [](Steps const& x, Steps const& y) { return x.length > y.length; });
+    for (int s = count_ - 1; s >= 0; --s) {
+      auto const& steps = steps_[std::size_t(s)];
+      lowest_[std::size_t(s)] = lowest_[std::size_t(s) + 1] + steps.length * steps.lowest;
+      highest_[std::size_t(s)] = highest_[std::size_t(s) + 1] + steps.length * steps.highest;
+    }
+  }
+
+  /// False when `difference` is no sum of such steps; true also where that takes long to find out.
+  [[nodiscard]] bool may_be(std::intptr_t difference) {
+    num_tried_ = 0;
+    return may_be(difference, 0);
+  }
+
+ private:
+  void add_axis(std::intptr_t stride, std::intptr_t lowest, std::intptr_t highest) {
+    if (stride == 0 || lowest == highest) return;
+    add(stride > 0 ? Steps{stride, lowest, highest} : Steps{-stride, -highest, -lowest});
+  }
+  void add(Steps const& more) {
+    auto* const end = steps_.data() + count_;
+    auto* const same = std::find_if(steps_.data(), end, [&](Steps const& s) { return s.length == more.length; });
+    if (same == end) {
+      steps_[std::size_t(count_++)] = more;
+      return;
+    }
+    same->lowest += more.lowest;
+    same->highest += more.highest;
+  }
+  [[nodiscard]] static std::intptr_t rounded_down(std::intptr_t number, std::intptr_t divisor) {
+    return number >= 0 ? number / divisor : -((divisor - 1 - number) / divisor);
+  }
+  [[nodiscard]] bool may_be(std::intptr_t difference, int s) {
+    constexpr int most_tried = 256;
+    if (s == count_) return difference == 0;
+    if (++num_tried_ > most_tried) return true;
+    auto const& steps = steps_[std::size_t(s)];
+    auto const next = std::size_t(s) + 1;
+    // What the shorter steps can make up for.
+    auto const from = std::max(steps.lowest, -rounded_down(highest_[next] - difference, steps.length));
+    auto const to = std::min(steps.highest, rounded_down(difference - lowest_[next], steps.length));
+    for (auto number = from; number <= to; ++number)
+      if (may_be(difference - number * steps.length, s + 1)) return true;
+    return false;
+  }
+
+  static constexpr std::size_t most = 2 * std::size_t(max_ndim) + 1;
+  std::array<Steps, most> steps_{};
+  std::array<std::intptr_t, most + 1> lowest_{};  ///< sums of all steps from one on
+  std::array<std::intptr_t, most + 1> highest_{};
+  int count_ = 0;
+  int num_tried_ = 0;
+};
+
+/// False only when no byte belongs to both, as those of two columns of a field.
+bool may_meet(Side const& a, Side const& b) {
+  return a.begin < b.end && b.begin < a.end && Differences(a, b).may_be(b.first - a.first);
 }
 
 /// Of each of some tasks whose order matters, the first launch that it may be part of: one after all earlier tasks
-/// whose memory it may share.
+/// whose memory it may share, except that tasks which follow another are in its launch.
 std::vector<std::size_t> launches_of(std::span<StridedTask const> tasks) {
   // Compared in pairs; so many tasks fill a device by themselves.
   constexpr std::size_t most_compared = 1024;
   std::vector<std::size_t> launch(tasks.size());
-  std::vector<Reach> written;
-  std::vector<Reach> read;
+  std::vector<Side> written;
+  std::vector<Side> read;
+  std::size_t head = 0;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     auto const& task = tasks[t];
-    written.push_back(reach_of(task, task.to, task.to_stride, task.dtype));
-    read.push_back(reach_of(task, task.from, task.from_stride, task.from_dtype));
-    launch[t] = tasks.size() > most_compared ? t : 0;
-    for (std::size_t e = 0; e < t && tasks.size() <= most_compared; ++e) {
-      bool const clears = task.clear_from || tasks[e].clear_from;
-      bool const shares = written[t].meets(written[e]) || written[t].meets(read[e]) || read[t].meets(written[e]) ||
-                          (clears && read[t].meets(read[e]));
-      if (shares) launch[t] = std::max(launch[t], launch[e] + 1);
+    written.push_back(side_of(task, task.to, task.to_stride, task.dtype));
+    read.push_back(side_of(task, task.from, task.from_stride, task.from_dtype));
+    if (!task.follows) head = t;
+    if (tasks.size() > most_compared) {
+      launch[t] = head;
+      continue;
     }
+    auto& own = launch[head];
+    for (std::size_t e = 0; e < head; ++e) {
+      if (launch[e] < own) continue;
+      bool const clears = task.clear_from || tasks[e].clear_from;
+      bool const shares = may_meet(written[t], written[e]) || may_meet(written[t], read[e]) ||
+                          may_meet(read[t], written[e]) || (clears && may_meet(read[t], read[e]));
+      if (shares) own = launch[e] + 1;
+    }
+    for (std::size_t follower = head + 1; follower <= t; ++follower) launch[follower] = own;
   }
   return launch;
 }
 
-/// The tasks from `first` on that are alike: whose order matters, or does not.
+/// The tasks from `first` on that are alike: whose order matters, or does not. Those that follow one are like it.
 std::span<StridedTask const> next_run(std::span<StridedTask const> tasks, std::size_t first) {
   auto last = first + 1;
   while (last < tasks.size() && is_ordered(tasks[last]) == is_ordered(tasks[first])) ++last;
@@ -375,6 +509,14 @@ struct FewTasks {
   Index number;
 };
 
+/// Short tasks that a launch brings along.
+constexpr int most_short = int(most_argument_bytes / (sizeof(ShortTask) + sizeof(std::uint32_t)));
+struct ShortTasks {
+  ShortTask tasks[std::size_t(most_short)];
+  std::uint32_t ends[std::size_t(most_short)];
+  int number;
+};
+
 KOKKOS_INLINE_FUNCTION Share share_of(FewTasks<1> const& launch, Index thread) { return {launch.tasks, thread}; }
 
 KOKKOS_INLINE_FUNCTION Share share_of(FewTasks<most_arguments> const& launch, Index thread) {
@@ -394,13 +536,15 @@ struct RunTasks {
 
   KOKKOS_INLINE_FUNCTION void operator()(Index thread) const {
     auto const share = share_of(launch, thread);
-    DeviceTask const& task = *share.task;
-    if (task.word > 0)
-      copy_word(task, share.number);
-    else if (task.op == StridedOp::transform)
-      transform_element(task, share.number);
-    else
-      with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, share.number); });
+    for (auto const* task = share.task;; ++task) {
+      if (task->word > 0)
+        copy_word(*task, share.number);
+      else if (task->op == StridedOp::transform)
+        transform_element(*task, share.number);
+      else
+        with_type(task->dtype, [&]<class T>(T*) { run_element<T>(*task, share.number); });
+      if (!task->continues) return;
+    }
   }
 };
 
@@ -412,6 +556,33 @@ struct CopyTasks {
   KOKKOS_INLINE_FUNCTION void operator()(Index thread) const {
     auto const share = share_of(launch, thread);
     copy_word(*share.task, share.number);
+  }
+};
+
+struct RunShortTasks {
+  ShortTasks launch;
+
+  KOKKOS_INLINE_FUNCTION void operator()(Index thread) const {
+    auto const number = std::uint32_t(thread);
+    int low = 0;
+    int high = launch.number - 1;
+    while (low < high) {
+      int const middle = (low + high) / 2;
+      if (number < launch.ends[middle])
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    auto const element = low == 0 ? number : number - launch.ends[low - 1];
+    for (int t = low;; ++t) {
+      ShortTask const& task = launch.tasks[t];
+      ShortOffsets const offsets(task);
+      if (task.word > 0)
+        copy_any_word(task, offsets(element));
+      else
+        with_type(task.dtype, [&]<class T>(T*) { apply<T>(task, offsets(element)); });
+      if (!task.continues) return;
+    }
   }
 };
 
@@ -432,8 +603,9 @@ void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceQueue const& que
   host_.resize(tasks.size() * task_bytes);
   num_tasks_ = 0;
   while (num_tasks_ < tasks.size()) add_launches(tasks, next_run(tasks, num_tasks_));
-  in_memory_ = std::any_of(launches_.begin(), launches_.end(),
-                           [](Launch const& launch) { return launch.last - launch.first > most_arguments; });
+  in_memory_ = std::any_of(launches_.begin(), launches_.end(), [](Launch const& launch) {
+    return launch.last - launch.first > (launch.are_short ? most_short : most_arguments);
+  });
   if (!in_memory_) return;
   if (in_use_) fence(queue);
   in_use_ = true;
@@ -452,14 +624,16 @@ void DeviceTasks::add_launches(std::span<StridedTask const> all, std::span<Strid
   auto* const ends = reinterpret_cast<Index*>(host_.data() + all.size() * sizeof(DeviceTask));
   auto const num_launches = *std::max_element(launch_of.begin(), launch_of.end()) + 1;
   for (std::size_t number = 0; number < num_launches; ++number) {
-    launches_.push_back({Index(num_tasks_), Index(num_tasks_), 0, true});
+    launches_.push_back({Index(num_tasks_), Index(num_tasks_), 0, true, true});
     auto& launch = launches_.back();
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       if (launch_of[t] != number) continue;
-      auto const task = device_task(tasks[t]);
+      auto task = device_task(tasks[t]);
+      task.continues = t + 1 < tasks.size() && tasks[t + 1].follows;
       std::memcpy(static_cast<void*>(held + num_tasks_), &task, sizeof task);
-      launch.num_threads += task.num_elements;
+      if (!tasks[t].follows) launch.num_threads += task.num_elements;
       launch.copies = launch.copies && task.word > 0;
+      launch.are_short = launch.are_short && task.is_short && launch.num_threads <= most_narrow;
       ends[num_tasks_] = launch.num_threads;
       launch.last = Index(++num_tasks_);
     }
@@ -487,6 +661,13 @@ void DeviceTasks::run(DeviceQueue const& queue) const {
     Index const number = group.last - group.first;
     if (number == 1) {
       launch_tasks(queue, group.num_threads, group.copies, FewTasks<1>{{held[group.first]}, {group.num_threads}, 1});
+    } else if (group.are_short && number <= most_short) {
+      ShortTasks few{};
+      std::transform(held + group.first, held + group.last, few.tasks, short_task);
+      std::transform(held_ends + group.first, held_ends + group.last, few.ends,
+                     [](Index end) { return std::uint32_t(end); });
+      few.number = int(number);
+      launch(queue, group.copies ? "graticule::copy" : "graticule::strided", group.num_threads, RunShortTasks{few});
     } else if (number <= most_arguments) {
       FewTasks<most_arguments> few{};
       std::copy(held + group.first, held + group.last, few.tasks);

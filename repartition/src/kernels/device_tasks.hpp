@@ -15,8 +15,8 @@ namespace graticule::detail {
 ///
 /// Launches bring a few tasks along as their arguments, so that nothing is copied and nothing is waited for; longer
 /// lists lie in device memory. Neighboring tasks whose order does not matter run as one launch. Of those whose order
-/// matters, the ones that share no memory run as one, such as additions to several fields. A plain copy moves the
-/// longest words that both sides are aligned to.
+/// matters, the ones that share no memory run as one, such as additions to several fields, and those that follow
+/// another run in its threads. A plain copy moves the longest words that both sides are aligned to.
 class DeviceTasks {
  public:
   /// Takes the tasks. Long lists are copied to the device, unless they are those of the last call; where there were
@@ -34,7 +34,8 @@ class DeviceTasks {
     Index first;
     Index last;
     Index num_threads;
-    bool copies;  ///< all of them plain
+    bool copies;     ///< all of them plain
+    bool are_short;  ///< all of them have few axes and no conversion
   };
 
   void add_launches(std::span<StridedTask const> all, std::span<StridedTask const> tasks);

@@ -1,30 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "last_images.hpp"
 
+#include "box_rest.hpp"
+
 #include <algorithm>
 
 namespace graticule::detail {
 
 namespace {
-
-/// Appends the parts of `box` outside `hole`.
-void append_rest(Box box, Box const& hole, std::vector<Box>& rest) {
-  if (intersection(box, hole).empty()) {
-    rest.push_back(box);
-    return;
-  }
-  for (int a = 0; a < box.ndim(); ++a) {
-    if (box.lo(a) < hole.lo(a)) {
-      rest.push_back(box);
-      rest.back().set(a, box.lo(a), hole.lo(a));
-    }
-    if (hole.hi(a) < box.hi(a)) {
-      rest.push_back(box);
-      rest.back().set(a, hole.hi(a), box.hi(a));
-    }
-    box.set(a, std::max(box.lo(a), hole.lo(a)), std::min(box.hi(a), hole.hi(a)));
-  }
-}
 
 /// Both read the same cells where their boxes meet, and others elsewhere.
 bool same_map(Transfer const& a, Transfer const& b) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace graticule {
@@ -37,6 +38,10 @@ struct HaloField {
   Parity parity = Parity::even;
   int kind = 0;
 };
+
+/// What a call takes several of as arguments.
+template <class T>
+concept HaloArgument = std::is_same_v<T, HaloField> || std::is_convertible_v<T const&, FieldView>;
 
 /// Fills the halos of fields from the owned cells of all ranks and from the boundary rules.
 ///
@@ -87,22 +92,27 @@ class HaloPlan {
   void exchange_adjoint(std::span<HaloField const> fields) const { start_adjoint(fields).wait(); }
 
   /// The same for a single field of kind 0 and even parity.
-  Pending start(FieldView const& field) const { return start(as_fields(field)); }
+  Pending start(FieldView const& field, DeviceQueue const& queue = {}) const { return start(as_fields(field), queue); }
   void exchange(FieldView const& field) const { start(field).wait(); }
-  Pending start_adjoint(FieldView const& field) const { return start_adjoint(as_fields(field)); }
+  Pending start_adjoint(FieldView const& field, DeviceQueue const& queue = {}) const {
+    return start_adjoint(as_fields(field), queue);
+  }
   void exchange_adjoint(FieldView const& field) const { start_adjoint(field).wait(); }
 
   /// The same for several fields given as arguments: views, or `HaloField`s where kind or parity matter.
   template <class... Fields>
-  requires(sizeof...(Fields) > 1) Pending start(Fields const&... fields)
+  requires(sizeof...(Fields) > 1 && (HaloArgument<Fields> && ...)) Pending start(Fields const&... fields)
   const { return start(as_fields(fields...)); }
   template <class... Fields>
-  requires(sizeof...(Fields) > 1) void exchange(Fields const&... fields) const { start(as_fields(fields...)).wait(); }
+  requires(sizeof...(Fields) > 1 && (HaloArgument<Fields> && ...)) void exchange(Fields const&... fields) const {
+    start(as_fields(fields...)).wait();
+  }
   template <class... Fields>
-  requires(sizeof...(Fields) > 1) Pending start_adjoint(Fields const&... fields)
+  requires(sizeof...(Fields) > 1 && (HaloArgument<Fields> && ...)) Pending start_adjoint(Fields const&... fields)
   const { return start_adjoint(as_fields(fields...)); }
   template <class... Fields>
-  requires(sizeof...(Fields) > 1) void exchange_adjoint(Fields const&... fields) const {
+  requires(sizeof...(Fields) > 1 &&
+           (HaloArgument<Fields> && ...)) void exchange_adjoint(Fields const&... fields) const {
     start_adjoint(as_fields(fields...)).wait();
   }
 

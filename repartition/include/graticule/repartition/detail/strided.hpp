@@ -68,6 +68,7 @@ struct StridedTask {
   bool clear_from = false;   ///< zeroes the elements of `from` after they are read
   bool streams = false;      ///< part of more data than caches hold: writes bypass them where that is faster
   bool independent = false;  ///< adds to cells that no other task adds to, so that the order does not matter
+  bool follows = false;      ///< adds to the cells of the task before it, counted alike: a thread of a device does both
   Transform transform;
 
   [[nodiscard]] Index num_elements() const noexcept;
@@ -110,7 +111,8 @@ inline constexpr Index least_streamed_bytes = Index(16) << 20U;
 void run_strided_host(std::span<StridedTask const> tasks);
 
 /// Runs tasks on device memory, in order of `queue`, and waits for them. Neighboring tasks are fused into one launch,
-/// except that tasks which add and are not independent run in the given order, with one launch each.
+/// except that tasks which add and are not independent run in the given order, in launches of their own where they
+/// share memory.
 void run_strided_device(std::span<StridedTask const> tasks, DeviceQueue const& queue = {});
 
 inline void run_strided(std::span<StridedTask const> tasks, MemorySpace space, DeviceQueue const& queue = {}) {
