@@ -3,6 +3,7 @@
 
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/cells.hpp>
+#include <graticule/repartition/kokkos_view.hpp>
 #include <graticule/repartition/plan.hpp>
 
 #include "case.hpp"
@@ -10,6 +11,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -80,6 +82,36 @@ Index device_number(Index channel, Indices const& cell, Indices const& extents) 
   return result % 8191;
 }
 
+/// Calls that are put into a queue one after the other, as a step of a network does: how long the host of the slowest
+/// rank takes for each, and how long each takes until all have completed. Collective.
+void show_queued(app::Context& context, std::string const& title, std::vector<Candidate> const& candidates) {
+  constexpr int num_calls = 50;
+  constexpr int num_repetitions = 11;
+  auto& data = context.report.data()["results"][title];
+  if (context.comm.rank() == 0)
+    std::printf("  %-42s %12s %12s\n", ("queued, " + std::to_string(num_calls) + " calls in a row, each").c_str(),
+                "host us", "all us");
+  for (auto const& candidate : candidates) {
+    Samples host{candidate.name, {}};
+    Samples all{candidate.name, {}};
+    for (int repetition = -1; repetition < num_repetitions; ++repetition) {
+      context.comm.barrier();
+      double const begin = MPI_Wtime();
+      for (int call = 0; call < num_calls; ++call) candidate.run();
+      double const queued = MPI_Wtime();
+      Kokkos::fence();
+      std::array slowest{queued - begin, MPI_Wtime() - begin};
+      context.comm.max(slowest);
+      if (repetition < 0) continue;
+      host.seconds.push_back(slowest[0] / num_calls);
+      all.seconds.push_back(slowest[1] / num_calls);
+    }
+    data[candidate.name]["queued"] = {{"host_seconds", host.seconds}, {"seconds", all.seconds}};
+    if (context.comm.rank() == 0)
+      std::printf("  %-42s %12.1f %12.1f\n", candidate.name.c_str(), 1e6 * host.median(), 1e6 * all.median());
+  }
+}
+
 /// Who reads memory of the device, in the report and on the screen.
 void tell_path(app::Context& context, std::string const& title, PullStats const& stats) {
   auto& result = context.report.data()["results"][title];
@@ -107,14 +139,23 @@ void halo_of_case(app::Context& context, Options const& options, Case const& c) 
   auto const bytes = std::size_t((plan.local().num_cells() - plan.owned().num_cells()) * c.cell_bytes());
   auto const from = device_bytes(bytes);
   auto const to = device_bytes(bytes);
+  std::string const copy_name = "copy of the same bytes on the device";
   auto const title = "halo of widths " + std::to_string(c.widths[0].lower) + "x" + std::to_string(c.widths[1].lower) +
                      " on " + options.device.name() + ", " + c.text() + ", transport " + options.transport;
   show(context, title,
        interleave(context,
-                  {{"copy of the same bytes on the device", [&] { copy_on_device(to, from); }},
+                  {{copy_name, [&] { copy_on_device(to, from); }},
                    {"HaloPlan", [&] { plan.exchange(field.view()); }},
                    {"HaloPlan, adjoint", [&] { plan.exchange_adjoint(field.view()); }}},
                   options.timing));
+  {
+    Kokkos::DefaultExecutionSpace const space;
+    DeviceQueueScope const scope(device_queue(space));
+    show_queued(context, title,
+                {{copy_name, [&] { Kokkos::deep_copy(space, to, from); }},
+                 {"HaloPlan", [&] { plan.exchange(field.view()); }},
+                 {"HaloPlan, adjoint", [&] { plan.exchange_adjoint(field.view()); }}});
+  }
   show_phases(
       context, title, options.timing, [&] { return plan.stats(); }, [&] { plan.exchange(field.view()); });
   tell_path(context, title, plan.stats());
