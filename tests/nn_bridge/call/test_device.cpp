@@ -30,6 +30,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <random>
 #include <span>
@@ -795,11 +796,13 @@ class Capture {
   c10::Stream stream_;
 };
 
-/// `call` is refused on all ranks while a stream of one is captured, and only then.
-template <class Call>
-void expect_refused_while_captured(Call const& call) {
+/// A call on `part` on the device is refused on all ranks while a stream of one is captured, and only then.
+template <class Layer>
+void expect_refused_while_captured(Layer& layer, Tensor const& part) {
   auto const stream = new_test_stream();
   StreamScope const scope(stream);
+  auto const x = part.to(test_torch_device());
+  auto const call = [&] { (void)layer(x); };
   EXPECT_EQ(rule_of(call), "nothing was thrown");
   {
     std::optional<Capture> capture;
@@ -813,9 +816,9 @@ void expect_refused_while_captured(Call const& call) {
 TEST_F(DeviceStreams, that_are_captured_are_refused_on_all_ranks) {
   if (!Capture::is_possible()) GTEST_SKIP() << "the device cannot be asked whether a stream is captured";
   nn::HaloExchange halo(options, domain);
-  expect_refused_while_captured([&] { (void)halo(part.to(test_torch_device())); });
+  expect_refused_while_captured(halo, part);
   nn::Dropout dropout(torch::nn::DropoutOptions(0.4), nn::RandomOptions{.seed = 9, .layer = 2}, domain);
-  expect_refused_while_captured([&] { (void)dropout(part.to(test_torch_device())); });
+  expect_refused_while_captured(dropout, part);
 }
 
 /// Whole numbers, exact in f64 in whatever order they are added, that a GPU computes for tens of milliseconds.
@@ -919,18 +922,26 @@ TEST_F(DeviceStreams, of_many_calls_take_no_more_memory_of_the_device) {
   };
   for (int warm_up = 0; warm_up < 3; ++warm_up)
     for (auto const& stream : streams) call(stream);
-  auto const before = counted();
+  auto before = counted();
   if (!before) GTEST_SKIP() << "the device's allocator does not count in this LibTorch";
 
   constexpr int num_calls = 90;
-  for (int i = 0; i < num_calls; ++i) call(streams[std::size_t(i) % streams.size()]);
-
-  auto const after = counted();
   // A tenth of a field per call would show.
   auto const allowed = Index(values.nbytes()) * num_calls / 10;
-  EXPECT_LE(after->in_tensors, before->in_tensors + allowed);
-  EXPECT_LE(after->held, before->held + allowed);
-  EXPECT_LE(after->in_use, before->in_use + allowed);
+  Index least_growth = std::numeric_limits<Index>::max();
+  // Other processes may take memory of the same device meanwhile, but not each time.
+  for (int round = 0; round < 10 && least_growth > allowed; ++round) {
+    before = counted();
+    for (int i = 0; i < num_calls; ++i) call(streams[std::size_t(i) % streams.size()]);
+    auto const after = counted();
+
+    EXPECT_LE(after->in_tensors, before->in_tensors + allowed);
+    EXPECT_LE(after->held, before->held + allowed);
+    std::array growth{after->in_use - before->in_use};
+    comm.max(growth);
+    least_growth = std::min(least_growth, growth[0]);
+  }
+  EXPECT_LE(least_growth, allowed);
 }
 
 TEST_F(DeviceStreams, order_halos_in_place) {
