@@ -444,21 +444,32 @@ TEST(DeviceOrder, peers_of_the_node_read_fields_of_a_long_move_in_place) {
   }
 }
 
-/// Exchanges of fields that lie at `on_host` on odd ranks, on a device on the others.
+/// Exchanges, and their adjoints, of fields that lie at `on_host` on odd ranks, on a device on the others.
 void exchange_with_the_host(double* on_host, Exchange const& exchange) {
   auto const queue = device().make_queue();
   DeviceField const field(exchange.plan.local());
-  auto const host_view = field_view(on_host, exchange.plan.local().extents(), 2);
+  auto const& box = field.box();
+  auto const num_bytes = std::size_t(box.num_cells()) * sizeof(double);
   bool const is_on_host = exchange.comm.rank() % 2 == 1;
+  // One level, so that there is a batch axis.
+  Indices const extents{1, box.extent(0), box.extent(1)};
+  auto view = field_view(is_on_host ? on_host : static_cast<double*>(field.view().data), extents, 2);
+  view.space = is_on_host ? MemorySpace::host : MemorySpace::device;
   for (int round = 1; round <= 3; ++round) {
     exchange.produce(field, queue, round);
     if (is_on_host) std::ranges::copy(field.values(queue), on_host);
 
-    exchange.plan.start(is_on_host ? host_view : field.view(), queue).wait();
+    exchange.plan.start(view, queue).wait();
 
-    if (is_on_host)
-      device().copy(queue, field.view().data, on_host, std::size_t(exchange.plan.local().num_cells()) * sizeof(double));
+    if (is_on_host) device().copy(queue, field.view().data, on_host, num_bytes);
     EXPECT_EQ(exchange.num_wrong(field, queue, round), 0);
+
+    auto expected = field.values(queue);
+    exchange.plan.exchange_adjoint(field_view(expected.data(), extents, 2));
+    exchange.plan.start_adjoint(view, queue).wait();
+
+    if (is_on_host) device().copy(queue, field.view().data, on_host, num_bytes);
+    EXPECT_EQ(field.values(queue), expected);
   }
 }
 

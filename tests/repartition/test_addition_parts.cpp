@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "table/addition_parts.hpp"
-
 #include <graticule/partition/cells.hpp>
+
+#include "table/addition_parts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -54,8 +54,9 @@ TEST(AdditionParts, have_the_same_cells_or_none_in_common) {
     std::map<Cell, std::vector<int>> expected;
     std::map<Cell, std::vector<int>> found;
     for (int t = 0; t < 6; ++t)
-      for_each_cell(transfers[std::size_t(t)].from,
-                    [&](Indices const& cell) { expected[{t % 2, cell[0], cell[1]}].push_back(t); });
+      for_each_cell(transfers[std::size_t(t)].from, [&](Indices const& cell) {
+        expected[{t % 2, cell[0], cell[1]}].push_back(t);
+      });
     Box group;
     for (auto const& part : parts_of(transfers)) {
       if (part.follows)
@@ -73,10 +74,12 @@ TEST(AdditionParts, have_the_same_cells_or_none_in_common) {
   }
 }
 
-TEST(AdditionParts, are_none_where_several_cells_are_added_to_one_or_too_many_meet) {
+TEST(AdditionParts, are_none_where_maps_are_not_one_to_one_or_too_many_meet) {
   auto transfer = transfer_from(Box(Indices{3, 3}, Indices{4, 6}));
-  transfer.maps[0].slope = 0;
-  EXPECT_TRUE(parts_of({transfer}).empty());
+  for (int const slope : {0, 2, -2}) {
+    transfer.maps[0].slope = slope;
+    EXPECT_TRUE(parts_of({transfer}).empty()) << slope;
+  }
   std::vector<detail::Transfer> rows;
   for (Index i = 0; i < 40; ++i) {
     rows.push_back(transfer_from(Box(Indices{2 * i, 0}, Indices{2 * i + 1, 80})));

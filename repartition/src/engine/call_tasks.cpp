@@ -45,10 +45,10 @@ StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& tran
 StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire,
                                  Image const& image) const {
   bool const forward = w.shape.direction == Direction::forward;
-  auto const& view = image.view;
+  auto const& view = image.view;  // of a peer without extents
   auto const cells =
       forward ? source_cells(view, image.cover_lo, transfer) : target_cells(view, image.cover_lo, transfer.to);
-  auto const extents = extents_of(view, transfer.to);
+  auto const extents = extents_of(source_view(w, f), transfer.to);
   bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
   auto task = make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire,
                            row_major_strides(extents), cells.first, cells.strides);
@@ -94,27 +94,33 @@ Image const& PullState::posted_image(Workspace const& w, int f, Message const& m
   return message.images[w.first_target[std::size_t(f)] + std::size_t(transfer.target)];
 }
 
-void PullState::bring_posted_fields(Workspace& w) const {
-  for (auto& message : w.incoming.messages) {
-    if (!message.in_place || message.bytes == 0) continue;
-    if (!message.staged.data()) message.staged = Buffer(message.bytes, Buffer::Kind::pinned);
-    w.tasks.clear();
-    for (int f = 0; f < int(w.sources.size()); ++f)
-      for_transfers_of(w.shape, *message.peer, f, [&](int t) {
-        auto const& transfer = message.peer->transfers[std::size_t(t)];
-        w.tasks.push_back(pack_task(w, f, transfer, message.staged.data() + MessageSet::offset(w.shape, message, f, t),
-                                    posted_image(w, f, message, transfer)));
-      });
-    run_strided_host(w.tasks);
-    copy_to_device(w.queue, message.packed, message.staged.data(), message.bytes);
-    w.is_read = true;
-    message.in_place = false;
-  }
+void PullState::bring_posted_fields(Workspace& w, Message& message) const {
+  if (!message.staged.data()) message.staged = Buffer(message.bytes, Buffer::Kind::pinned);
+  w.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f)
+    for_transfers_of(w.shape, *message.peer, f, [&](int t) {
+      auto const& transfer = message.peer->transfers[std::size_t(t)];
+      w.tasks.push_back(pack_task(w, f, transfer, message.staged.data() + MessageSet::offset(w.shape, message, f, t),
+                                  posted_image(w, f, message, transfer)));
+    });
+  run_strided_host(w.tasks);
+  w.release(message);
+  message.is_released = true;
+  copy_to_device(w.queue, message.packed, message.staged.data(), message.bytes);
+  w.is_read = true;
+}
+
+void PullState::receive_on_device(Workspace& w) const {
+  while (w.num_messages_open > 0)
+    for (int const m : w.wait_some()) {
+      auto& message = w.incoming.messages[std::size_t(m)];
+      if (w.failure.empty() && message.in_place && message.bytes > 0) bring_posted_fields(w, message);
+    }
 }
 
 StridedTask PullState::arrival_task(Workspace const& w, int f, Message const& message, int t) const {
   auto const& transfer = message.peer->transfers[std::size_t(t)];
-  if (!message.in_place)
+  if (!message.in_place || w.shape.space == MemorySpace::device)
     return unpack_task(w, f, transfer, message.packed + MessageSet::offset(w.shape, message, f, t));
   auto const& image = posted_image(w, f, message, transfer);
   if (w.shape.direction == Direction::forward)
@@ -169,6 +175,7 @@ StridedTask PullState::addition_task(Workspace const& w, int f, AdditionPart con
                            extents, to.first, to.strides, from.first, from.strides);
   task.clear_from = is_local && clears_while_reading_;
   task.follows = part.follows;
+  task.independent = true;
   return task;
 }
 
@@ -212,7 +219,7 @@ std::span<StridedTask const> PullState::pack_tasks(Workspace const& w, Message& 
 std::span<StridedTask const> PullState::unpack_tasks(Workspace const& w, Message& message) const {
   auto& kept = message.kept;
   if (kept.valid) {
-    if (!message.in_place) move_with_message(kept, message.packed, false);
+    if (!message.in_place || w.shape.space == MemorySpace::device) move_with_message(kept, message.packed, false);
     return kept.tasks;
   }
   kept.tasks.clear();
@@ -289,7 +296,7 @@ KeptTasks& PullState::addition_tasks(Workspace& w) const {
   for (std::size_t i = 0; i < kept.tasks.size(); ++i) {
     if (w.message_of_addition[i] < 0) continue;
     auto const& message = w.incoming.messages[std::size_t(w.message_of_addition[i])];
-    if (message.in_place || message.packed == message.kept.packed) continue;
+    if ((message.in_place && w.shape.space == MemorySpace::host) || message.packed == message.kept.packed) continue;
     kept.tasks[i].from = static_cast<std::byte const*>(kept.tasks[i].from) + (message.packed - message.kept.packed);
   }
   for (auto& message : w.incoming.messages) message.kept.packed = message.packed;

@@ -66,8 +66,11 @@ struct ProbeMessage {
 bool exchange(Comm const& comm, int tag, ProbeMessage& message, int count, int to, int from) {
   auto& [sending, receiving] = message.requests;
   if (MPI_Irecv(message.received.data(), count, MPI_INT, from, tag, comm.handle(), &receiving) != MPI_SUCCESS ||
-      MPI_Isend(message.sent.data(), count, MPI_INT, to, tag, comm.handle(), &sending) != MPI_SUCCESS)
+      MPI_Isend(message.sent.data(), count, MPI_INT, to, tag, comm.handle(), &sending) != MPI_SUCCESS) {
+    // The next rank waits for something, and finds that it is not the message.
+    (void)MPI_Send(nullptr, 0, MPI_INT, to, tag, comm.handle());
     return false;
+  }
   // Not MPI_Sendrecv: of a library that cannot do what it claims (MPICH for CUDA over a UCX without CUDA) neither ends.
   std::function<std::string()> const describe = [&] {
     return "rank " + std::to_string(comm.rank()) + " waits for a message from rank " + std::to_string(from) +

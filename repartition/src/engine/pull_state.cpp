@@ -8,6 +8,7 @@
 #include "kernels/kokkos_compat.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -234,7 +235,12 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
   for (std::size_t k = 0; k < kinds_.size(); ++k)
     for (std::size_t t = 0; t < kinds_[k].targets.size(); ++t)
       for (auto const& needed : kinds_[k].targets[t].needed) read.emplace_back(int(k * 1024 + t), needed);
-  clears_while_reading_ = after_adjoint_ == AfterAdjoint::zero && all_disjoint(read);
+  if (after_adjoint_ == AfterAdjoint::zero) {
+    // The same on all ranks, because in place the rank that reads clears what the other would clear.
+    std::array<Index, 1> overlaps{all_disjoint(read) ? 0 : 1};
+    comm_.max(overlaps);
+    clears_while_reading_ = overlaps[0] == 0;
+  }
   // Before the cells are verified, so that a plan that fails can be looked at.
   auto dumped = asked_.dump ? dump_where_asked() : std::string();
   if (checks_cells()) {
@@ -811,9 +817,8 @@ void PullState::run(Workspace const& w, KeptTasks& kept) const {
 
 void PullState::unpack_on_device(Workspace& w) const {
   Stopwatch watch;
-  while (w.num_messages_open > 0) (void)w.wait_some();
+  receive_on_device(w);
   stats_.wait_seconds += watch.lap();
-  if (w.failure.empty()) bring_posted_fields(w);
   if (w.failure.empty())
     run_with_messages(w, w.incoming, w.unpack_all, [&] { (void)all_tasks(w, w.incoming, w.unpack_all); });
   w.release_all_after_queue();
@@ -837,13 +842,13 @@ void PullState::unpack_forward(Workspace& w) const {
 
 void PullState::add_adjoint(Workspace& w) const {
   Stopwatch watch;
+  if (w.shape.space == MemorySpace::device) receive_on_device(w);
   while (w.num_messages_open > 0) (void)w.wait_some();
   stats_.wait_seconds += watch.lap();
   auto const zero = [&] {
     if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) run(w, zero_tasks(w));
   };
   if (w.shape.space == MemorySpace::device) {
-    if (w.failure.empty()) bring_posted_fields(w);
     if (w.failure.empty()) run_with_messages(w, w.incoming, w.additions, [&] { (void)addition_tasks(w); });
     zero();
     w.release_all_after_queue();

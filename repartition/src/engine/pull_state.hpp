@@ -126,8 +126,11 @@ class PullState : public std::enable_shared_from_this<PullState> {
   /// The peer's memory that is read in place for one transfer.
   [[nodiscard]] Image const& posted_image(Workspace const& w, int field, Message const& message,
                                           Transfer const& transfer) const;
-  /// Packs what peers have posted in memory of the host, for fields on a device, which does not read that.
-  void bring_posted_fields(Workspace& workspace) const;
+  /// Packs what a peer has posted in memory of the host, for fields on a device, which does not read that, and gives it
+  /// back.
+  void bring_posted_fields(Workspace& workspace, Message& message) const;
+  /// Waits until all messages for fields on a device are where its kernels read them.
+  void receive_on_device(Workspace& workspace) const;
   /// What an incoming message brings for one transfer, packed or in place.
   [[nodiscard]] StridedTask arrival_task(Workspace const& workspace, int field, Message const& message,
                                          int transfer) const;

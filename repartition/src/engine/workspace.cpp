@@ -232,6 +232,7 @@ void Workspace::forget_tasks() noexcept {
 void Workspace::start_receives() {
   for (auto& message : incoming.messages) {
     message.num_open = message.link ? 1 : message.num_requests;
+    message.is_released = false;
     if (message.link) message.number = message.link->next_receive();
   }
   for (auto& message : outgoing.messages) {
@@ -455,7 +456,8 @@ void Workspace::note_post(Message& message) {
   }
   if (!matches(message, {post.fields, post.call})) return arrived(message);
   bool const in_place = post.num_views > 0 && post.num_views != packed_on_device;
-  if (message.in_place != in_place) {
+  // On a device, tasks read messages where they are packed.
+  if (message.in_place != in_place && shape.space == MemorySpace::host) {
     message.kept.valid = false;
     additions.valid = false;
   }
@@ -496,7 +498,7 @@ bool Workspace::map_post(Message& message, messages::Post const& post) {
     auto& image = message.images[i];
     auto const before = image;
     mapped = read_view(posted, image);
-    if (image == before) continue;
+    if (image == before || on_device) continue;
     message.kept.valid = false;
     additions.valid = false;
   }
@@ -563,7 +565,8 @@ void Workspace::release_all_after_queue() {
   // A call without a queue of its own waits for its work anyway, and then without an event.
   if (!queue.instance()) {
     fence();
-    for (auto& message : incoming.messages) release(message);
+    for (auto& message : incoming.messages)
+      if (!message.is_released) release(message);
     return;
   }
   bool staged = false;
@@ -573,7 +576,7 @@ void Workspace::release_all_after_queue() {
       is_read = true;
     else if (message.on_device)
       remote = true;
-    else
+    else if (!message.is_released)
       staged = staged || message.bytes > 0;
   }
   if (remote && !read) read = SharedEvent::make();
@@ -581,7 +584,7 @@ void Workspace::release_all_after_queue() {
   if (staged || (remote && !read)) fence();
   if (remote && read) read->record(queue);
   for (auto& message : incoming.messages) {
-    if (!message.link) continue;
+    if (!message.link || message.is_released) continue;
     if (message.on_device && read)
       std::memcpy(message.wire + offsetof(PostedCells, read), &read->address(), sizeof(EventAddress));
     message.link->consume(message.number);
@@ -650,7 +653,8 @@ Index Workspace::buffer_bytes() const noexcept {
       if (!message.link) result += Index(message.bytes);
       for (auto const* place : message.device_places)
         if (place) result += Index(message.bytes);
-      if (message.received.data()) result += Index(message.bytes);
+      for (auto const* buffer : {&message.received, &message.staged})
+        if (buffer->data()) result += Index(message.bytes);
     }
   return result;
 }

@@ -81,8 +81,9 @@ struct Message {
   std::array<std::uint64_t, 2> last_number{};
   std::array<std::byte*, 2> device_places{};  ///< the same in memory of the device, where the peer reads that
   int place = 0;
-  Buffer received;  ///< incoming: packed cells of a peer that has its fields elsewhere than this rank
-  Buffer staged;    ///< incoming: the same in memory of the host, of fields that are read in place
+  Buffer received;           ///< incoming: packed cells of a peer that has its fields elsewhere than this rank
+  Buffer staged;             ///< incoming: the same in memory of the host, of fields that are read in place
+  bool is_released = false;  ///< incoming: the peer has its memory back
 
   KeptTasks kept;  ///< to pack or to unpack it
 };

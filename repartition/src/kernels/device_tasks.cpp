@@ -6,7 +6,6 @@
 #include "transform.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -333,133 +332,45 @@ ShortTask short_task(DeviceTask const& task) {
   return result;
 }
 
-/// The bytes of one side of a task.
-struct Side {
-  std::intptr_t first = 0;
-  std::intptr_t begin = 0;  ///< of the lowest
-  std::intptr_t end = 0;    ///< behind the highest
-  std::intptr_t size = 0;   ///< of an element
-  int ndim = 0;
-  std::array<Index, max_ndim> const* extents = nullptr;
-  std::array<Index, max_ndim> const* strides = nullptr;
+/// Bytes from the first to the last element of one side of a task.
+struct Reach {
+  std::intptr_t begin = 0;
+  std::intptr_t end = 0;
+
+  [[nodiscard]] bool meets(Reach const& other) const noexcept { return begin < other.end && other.begin < end; }
 };
 
-Side side_of(StridedTask const& task, void const* first, std::array<Index, max_ndim> const& strides, DType dtype) {
+Reach reach_of(StridedTask const& task, void const* first, std::array<Index, max_ndim> const& strides, DType dtype) {
   auto const size = std::intptr_t(size_of(dtype));
   auto const start = reinterpret_cast<std::intptr_t>(first);
-  Side side{start, start, start, size, task.ndim, &task.extent, &strides};
-  if (task.num_elements() == 0) return side;
-  side.end += size;
+  if (task.num_elements() == 0) return {start, start};
+  Reach reach{start, start + size};
   for (int a = 0; a < task.ndim; ++a) {
     auto const length = std::intptr_t((task.extent[std::size_t(a)] - 1) * strides[std::size_t(a)]) * size;
-    (length < 0 ? side.begin : side.end) += length;
+    (length < 0 ? reach.begin : reach.end) += length;
   }
-  return side;
-}
-
-/// Steps of one length, of which `lowest` to `highest` may be made.
-struct Steps {
-  std::intptr_t length = 0;
-  std::intptr_t lowest = 0;
-  std::intptr_t highest = 0;
-};
-
-/// All steps by which bytes of two sides may differ, the longest first.
-class Differences {
- public:
-  Differences(Side const& a, Side const& b) {
-    add({1, 1 - b.size, a.size - 1});
-    for (int axis = 0; axis < a.ndim; ++axis)
-      add_axis((*a.strides)[std::size_t(axis)] * a.size, 0, (*a.extents)[std::size_t(axis)] - 1);
-    for (int axis = 0; axis < b.ndim; ++axis)
-      add_axis((*b.strides)[std::size_t(axis)] * b.size, 1 - (*b.extents)[std::size_t(axis)], 0);
-    std::sort(steps_.begin(), steps_.begin() + count_,
-              [](Steps const& x, Steps const& y) { return x.length > y.length; });
-    for (int s = count_ - 1; s >= 0; --s) {
-      auto const& steps = steps_[std::size_t(s)];
-      lowest_[std::size_t(s)] = lowest_[std::size_t(s) + 1] + steps.length * steps.lowest;
-      highest_[std::size_t(s)] = highest_[std::size_t(s) + 1] + steps.length * steps.highest;
-    }
-  }
-
-  /// False when `difference` is no sum of such steps; true also where that takes long to find out.
-  [[nodiscard]] bool may_be(std::intptr_t difference) {
-    num_tried_ = 0;
-    return may_be(difference, 0);
-  }
-
- private:
-  void add_axis(std::intptr_t stride, std::intptr_t lowest, std::intptr_t highest) {
-    if (stride == 0 || lowest == highest) return;
-    add(stride > 0 ? Steps{stride, lowest, highest} : Steps{-stride, -highest, -lowest});
-  }
-  void add(Steps const& more) {
-    auto* const end = steps_.data() + count_;
-    auto* const same = std::find_if(steps_.data(), end, [&](Steps const& s) { return s.length == more.length; });
-    if (same == end) {
-      steps_[std::size_t(count_++)] = more;
-      return;
-    }
-    same->lowest += more.lowest;
-    same->highest += more.highest;
-  }
-  [[nodiscard]] static std::intptr_t rounded_down(std::intptr_t number, std::intptr_t divisor) {
-    return number >= 0 ? number / divisor : -((divisor - 1 - number) / divisor);
-  }
-  [[nodiscard]] bool may_be(std::intptr_t difference, int s) {
-    constexpr int most_tried = 256;
-    if (s == count_) return difference == 0;
-    if (++num_tried_ > most_tried) return true;
-    auto const& steps = steps_[std::size_t(s)];
-    auto const next = std::size_t(s) + 1;
-    // What the shorter steps can make up for.
-    auto const from = std::max(steps.lowest, -rounded_down(highest_[next] - difference, steps.length));
-    auto const to = std::min(steps.highest, rounded_down(difference - lowest_[next], steps.length));
-    for (auto number = from; number <= to; ++number)
-      if (may_be(difference - number * steps.length, s + 1)) return true;
-    return false;
-  }
-
-  static constexpr std::size_t most = 2 * std::size_t(max_ndim) + 1;
-  std::array<Steps, most> steps_{};
-  std::array<std::intptr_t, most + 1> lowest_{};  ///< sums of all steps from one on
-  std::array<std::intptr_t, most + 1> highest_{};
-  int count_ = 0;
-  int num_tried_ = 0;
-};
-
-/// False only when no byte belongs to both, as those of two columns of a field.
-bool may_meet(Side const& a, Side const& b) {
-  return a.begin < b.end && b.begin < a.end && Differences(a, b).may_be(b.first - a.first);
+  return reach;
 }
 
 /// Of each of some tasks whose order matters, the first launch that it may be part of: one after all earlier tasks
-/// whose memory it may share, except that tasks which follow another are in its launch.
+/// whose memory it may share.
 std::vector<std::size_t> launches_of(std::span<StridedTask const> tasks) {
   // Compared in pairs; so many tasks fill a device by themselves.
   constexpr std::size_t most_compared = 1024;
   std::vector<std::size_t> launch(tasks.size());
-  std::vector<Side> written;
-  std::vector<Side> read;
-  std::size_t head = 0;
+  std::vector<Reach> written;
+  std::vector<Reach> read;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     auto const& task = tasks[t];
-    written.push_back(side_of(task, task.to, task.to_stride, task.dtype));
-    read.push_back(side_of(task, task.from, task.from_stride, task.from_dtype));
-    if (!task.follows) head = t;
-    if (tasks.size() > most_compared) {
-      launch[t] = head;
-      continue;
-    }
-    auto& own = launch[head];
-    for (std::size_t e = 0; e < head; ++e) {
-      if (launch[e] < own) continue;
+    written.push_back(reach_of(task, task.to, task.to_stride, task.dtype));
+    read.push_back(reach_of(task, task.from, task.from_stride, task.from_dtype));
+    launch[t] = tasks.size() > most_compared ? t : 0;
+    for (std::size_t e = 0; e < t && tasks.size() <= most_compared; ++e) {
       bool const clears = task.clear_from || tasks[e].clear_from;
-      bool const shares = may_meet(written[t], written[e]) || may_meet(written[t], read[e]) ||
-                          may_meet(read[t], written[e]) || (clears && may_meet(read[t], read[e]));
-      if (shares) own = launch[e] + 1;
+      bool const shares = written[t].meets(written[e]) || written[t].meets(read[e]) || read[t].meets(written[e]) ||
+                          (clears && read[t].meets(read[e]));
+      if (shares) launch[t] = std::max(launch[t], launch[e] + 1);
     }
-    for (std::size_t follower = head + 1; follower <= t; ++follower) launch[follower] = own;
   }
   return launch;
 }

@@ -15,8 +15,8 @@ namespace graticule::detail {
 ///
 /// Launches bring a few tasks along as their arguments, so that nothing is copied and nothing is waited for; longer
 /// lists lie in device memory. Neighboring tasks whose order does not matter run as one launch. Of those whose order
-/// matters, the ones that share no memory run as one, such as additions to several fields, and those that follow
-/// another run in its threads. A plain copy moves the longest words that both sides are aligned to.
+/// matters, the ones that share no memory run as one, such as additions to several fields. Tasks that follow another,
+/// with as many elements, run in its threads. A plain copy moves the longest words that both sides are aligned to.
 class DeviceTasks {
  public:
   /// Takes the tasks. Long lists are copied to the device, unless they are those of the last call; where there were

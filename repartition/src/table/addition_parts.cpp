@@ -19,9 +19,10 @@ struct Group {
   std::vector<int> additions;
 };
 
-bool adds_to_a_cell_once(Transfer const& transfer) {
+/// It reads each cell of its box once.
+bool reads_all_cells_once(Transfer const& transfer) {
   auto const end = transfer.maps.begin() + transfer.to.ndim();
-  return std::all_of(transfer.maps.begin(), end, [](AxisMap const& map) { return map.slope != 0; });
+  return std::all_of(transfer.maps.begin(), end, [](AxisMap const& map) { return map.slope == 1 || map.slope == -1; });
 }
 
 /// Adds transfer `addition` to the groups, of which those that it meets in some of their cells are cut.
@@ -52,7 +53,7 @@ std::vector<AdditionPart> addition_parts(std::span<Transfer const* const> transf
   for (std::size_t t = 0; t < transfers.size(); ++t) {
     auto const& transfer = *transfers[t];
     if (transfer.to.empty()) continue;
-    if (!adds_to_a_cell_once(transfer) || groups.size() > most_addition_parts) return {};
+    if (!reads_all_cells_once(transfer) || groups.size() > most_addition_parts) return {};
     add(groups, transfer, int(t));
   }
   std::vector<AdditionPart> parts;

@@ -17,8 +17,8 @@ struct AdditionPart {
 };
 
 /// Cuts the transfers of each kind so that two parts have the same cells or none in common. Parts of the same cells
-/// follow each other in the order of `transfers`. Empty where a transfer maps several cells to one, and where there
-/// would be more than `most_addition_parts`. Cost: comparisons of all transfers with all parts.
+/// follow each other in the order of `transfers`. Empty where a transfer maps several cells to one or skips cells, and
+/// where there would be more than `most_addition_parts`. Cost: comparisons of all transfers with all parts.
 [[nodiscard]] std::vector<AdditionPart> addition_parts(std::span<Transfer const* const> transfers);
 
 inline constexpr std::size_t most_addition_parts = 256;

@@ -41,7 +41,7 @@ struct HaloField {
 
 /// What a call takes several of as arguments.
 template <class T>
-concept HaloArgument = std::is_same_v<T, HaloField> || std::is_convertible_v<T const&, FieldView>;
+concept HaloArgument = std::is_convertible_v<T const&, HaloField const&> || std::is_convertible_v<T const&, FieldView>;
 
 /// Fills the halos of fields from the owned cells of all ranks and from the boundary rules.
 ///

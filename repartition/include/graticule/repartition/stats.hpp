@@ -27,10 +27,10 @@ struct PullStats {
   bool mpi_reads_device = false;
   /// Peers on the node read device memory of this rank by kernels; otherwise it is staged, or passed to MPI.
   bool peers_read_device = false;
-  double pack_seconds = 0;  ///< and posting
-  double local_seconds = 0;
-  double wait_seconds = 0;  ///< for messages that had not arrived yet
-  double unpack_seconds = 0;
+  double pack_seconds = 0;    ///< and posting
+  double local_seconds = 0;   ///< 0 on devices where the launch that unpacks also moves these cells
+  double wait_seconds = 0;    ///< for messages that had not arrived yet
+  double unpack_seconds = 0;  ///< with the wait for the device in calls without a queue
 };
 
 /// One line per path, for reports.

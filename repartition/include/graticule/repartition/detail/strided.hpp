@@ -68,7 +68,8 @@ struct StridedTask {
   bool clear_from = false;   ///< zeroes the elements of `from` after they are read
   bool streams = false;      ///< part of more data than caches hold: writes bypass them where that is faster
   bool independent = false;  ///< adds to cells that no other task adds to, so that the order does not matter
-  bool follows = false;      ///< adds to the cells of the task before it, counted alike: a thread of a device does both
+  bool follows = false;  ///< adds to the cells of the task before it, counted alike: a thread of a device does both,
+                         ///< and `independent` is about other tasks
   Transform transform;
 
   [[nodiscard]] Index num_elements() const noexcept;
