@@ -5,6 +5,7 @@
 #include <graticule/partition/stall.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -234,6 +235,12 @@ void Channel::show_who_left(int rank) noexcept {
   }
 }
 
+namespace {
+std::atomic<bool> others_awaited{false};
+}
+
+bool others_are_awaited_at_the_end() noexcept { return others_awaited; }
+
 int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
   if (std::uncaught_exceptions() > 0) note_unwinding();
   double const late = noted_end().empty() ? seconds_before_notice : seconds_before_failure;
@@ -248,6 +255,7 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
   // A rank that has left does not come to the end, and the launcher ends this one before it can show its exception.
   if (!noted_end().empty()) show_who_left(rank);
   for (auto* channel : channels()) channel->begin_to_end();
+  others_awaited = true;
   while (!std::all_of(channels().begin(), channels().end(), ended)) {
     double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     for (auto* channel : channels()) channel->advance_end(waited > late);
@@ -266,6 +274,7 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
     std::fprintf(stderr, "graticule: rank %d waits in MPI_Finalize for the other ranks for %d s%s\n", rank, int(waited),
                  why.c_str());
   }
+  others_awaited = false;
   for (auto* channel : channels()) {
     MPI_Group_free(&channel->group_);
     MPI_Comm_free(&channel->handle_);

@@ -30,6 +30,9 @@ namespace detail {
 /// notified. The exception itself is not available, so the text is that of the last `Error` of this thread that still
 /// exists, else "an exception".
 void note_unwinding() noexcept;
+/// True while this process waits in `MPI_Finalize` for ranks that do not come there, which is reported there. From any
+/// thread.
+[[nodiscard]] bool others_are_awaited_at_the_end() noexcept;
 /// Makes `MPI_Finalize` synchronise the ranks before it runs the callbacks registered so far, such as those of a
 /// library that closes its files there. @throws `MpiError`
 void end_before_others();
