@@ -395,17 +395,24 @@ struct Share {
   Index number;
 };
 
-KOKKOS_INLINE_FUNCTION Share share_of(TasksOfLaunch const& launch, Index thread) {
-  Index low = 0;
-  Index high = launch.number - 1;
+/// The first of `number` tasks whose end lies behind `thread`.
+template <class Number>
+KOKKOS_INLINE_FUNCTION Number task_of(Number thread, Number const* ends, Number number) {
+  Number low = 0;
+  Number high = number - 1;
   while (low < high) {
-    Index const middle = (low + high) / 2;
-    if (thread < launch.ends[middle])
+    Number const middle = (low + high) / 2;
+    if (thread < ends[middle])
       high = middle;
     else
       low = middle + 1;
   }
-  return {launch.tasks + low, low == 0 ? thread : thread - launch.ends[low - 1]};
+  return low;
+}
+
+KOKKOS_INLINE_FUNCTION Share share_of(TasksOfLaunch const& launch, Index thread) {
+  auto const task = task_of(thread, launch.ends, launch.number);
+  return {launch.tasks + task, task == 0 ? thread : thread - launch.ends[task - 1]};
 }
 
 /// Bytes of tasks that a launch takes as arguments: all may have 4 KiB.
@@ -425,7 +432,7 @@ constexpr int most_short = int(most_argument_bytes / (sizeof(ShortTask) + sizeof
 struct ShortTasks {
   ShortTask tasks[std::size_t(most_short)];
   std::uint32_t ends[std::size_t(most_short)];
-  int number;
+  std::uint32_t number;
 };
 
 KOKKOS_INLINE_FUNCTION Share share_of(FewTasks<1> const& launch, Index thread) { return {launch.tasks, thread}; }
@@ -470,24 +477,19 @@ struct CopyTasks {
   }
 };
 
+/// Plain copies alone take fewer registers.
+template <bool copies>
 struct RunShortTasks {
   ShortTasks launch;
 
   KOKKOS_INLINE_FUNCTION void operator()(Index thread) const {
     auto const number = std::uint32_t(thread);
-    int low = 0;
-    int high = launch.number - 1;
-    while (low < high) {
-      int const middle = (low + high) / 2;
-      if (number < launch.ends[middle])
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    auto const element = low == 0 ? number : number - launch.ends[low - 1];
-    for (int t = low;; ++t) {
+    auto t = task_of(number, launch.ends, launch.number);
+    auto const element = t == 0 ? number : number - launch.ends[t - 1];
+    for (;; ++t) {
       ShortTask const& task = launch.tasks[t];
       ShortOffsets const offsets(task);
+      if constexpr (copies) return copy_any_word(task, offsets(element));
       if (task.word > 0)
         copy_any_word(task, offsets(element));
       else
@@ -577,8 +579,11 @@ void DeviceTasks::run(DeviceQueue const& queue) const {
       std::transform(held + group.first, held + group.last, few.tasks, short_task);
       std::transform(held_ends + group.first, held_ends + group.last, few.ends,
                      [](Index end) { return std::uint32_t(end); });
-      few.number = int(number);
-      launch(queue, group.copies ? "graticule::copy" : "graticule::strided", group.num_threads, RunShortTasks{few});
+      few.number = std::uint32_t(number);
+      if (group.copies)
+        launch(queue, "graticule::copy", group.num_threads, RunShortTasks<true>{few});
+      else
+        launch(queue, "graticule::strided", group.num_threads, RunShortTasks<false>{few});
     } else if (number <= most_arguments) {
       FewTasks<most_arguments> few{};
       std::copy(held + group.first, held + group.last, few.tasks);
