@@ -16,7 +16,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 
 namespace graticule {
@@ -29,9 +28,10 @@ class EndWatch {
  public:
   EndWatch() noexcept {
     try {
+      rule_ = stall_rule();
       thread_ = std::thread([this] { watch(); });
-    } catch (std::system_error const&) {
-      // Without a thread nobody watches.
+    } catch (std::exception const&) {
+      // Nobody watches where there is no thread, or where the environment's rule is none, which calls report.
     }
   }
   EndWatch(EndWatch const&) = delete;
@@ -71,7 +71,7 @@ class EndWatch {
     }
   }
 
-  StallRule const rule_ = stall_rule();
+  StallRule rule_;
   std::mutex mutex_;
   std::condition_variable changed_;
   char const* stage_ = "its last calls";
