@@ -4,6 +4,8 @@
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/stall.hpp>
 
+#include "end_together.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -50,7 +52,10 @@ Channel* Channel::find(MPI_Comm comm) {
 }
 
 Channel& Channel::make(MPI_Comm comm) {
-  if (channels().empty()) end_before_others();
+  if (channels().empty()) {
+    end_before_others();
+    end_together();
+  }
   return *channels().emplace_back(new Channel(comm));
 }
 
