@@ -10,6 +10,9 @@ shift 4
 launch=("$@")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+# Programs that are killed leave their files.
+mkdir "$folder/tmp"
+export TMPDIR=$folder/tmp
 
 fail() {
     printf 'FAILED: %s of %s on %s ranks: %s\n' "$accident" "$operation" "$ranks" "$*"
