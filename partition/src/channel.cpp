@@ -52,11 +52,10 @@ Channel* Channel::find(MPI_Comm comm) {
 }
 
 Channel& Channel::make(MPI_Comm comm) {
-  if (channels().empty()) {
-    end_before_others();
-    end_together();
-  }
-  return *channels().emplace_back(new Channel(comm));
+  if (channels().empty()) end_before_others();
+  auto& made = *channels().emplace_back(new Channel(comm));
+  end_together(made.size_);
+  return made;
 }
 
 void end_before_others() {

@@ -9,10 +9,12 @@
 
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -21,11 +23,17 @@ namespace {
 /// Of 100 jobs, four at a time with 3 ranks each on 2 cores, 21 did not end after 5 ms, and none after 50 ms.
 constexpr auto time_to_leave_the_last_call = std::chrono::milliseconds(100);
 
-bool is_mpich_over_ucx() {
+/// MPICH over UCX with a barrier of the launcher behind the end of its connections.
+bool deadlocks_by_tcp() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  return std::string_view(text.data(), std::size_t(length)).find("ch4:ucx") != std::string_view::npos;
+  if (std::string_view(text.data(), std::size_t(length)).find("ch4:ucx") == std::string_view::npos) return false;
+  int major = 0;
+  int minor = 0;
+  // Derivatives have versions of their own.
+  if (std::sscanf(text.data(), "MPICH Version: %d.%d", &major, &minor) != 2) return true;
+  return major < 4 || (major == 4 && minor < 2);
 }
 
 bool is_connected_by_tcp(int descriptor) noexcept {
@@ -47,17 +55,28 @@ bool is_connected_by_tcp() noexcept {
   return false;
 }
 
-int rest(MPI_Comm, int, void*, void*) noexcept {
+/// Whether all ranks of MPI_COMM_WORLD come to `rest`.
+bool all_rest = false;
+
+int rest(MPI_Comm world, int, void*, void*) noexcept {
+  // Other callbacks may have taken longer on other ranks.
+  MPI_Request barrier = MPI_REQUEST_NULL;
+  int done = all_rest && MPI_Ibarrier(world, &barrier) == MPI_SUCCESS ? 0 : 1;
+  while (done == 0 && MPI_Test(&barrier, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS)
+    if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
   if (is_connected_by_tcp()) std::this_thread::sleep_for(time_to_leave_the_last_call);
   return MPI_SUCCESS;
 }
 
 }  // namespace
 
-void end_together() {
-  int num_ranks = 1;
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &num_ranks), "MPI_Comm_size");
-  if (num_ranks == 1 || !is_mpich_over_ucx()) return;
+void end_together(int num_ranks) {
+  int world_size = 1;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world_size), "MPI_Comm_size");
+  if (world_size == 1 || !deadlocks_by_tcp()) return;
+  all_rest = all_rest || num_ranks == world_size;
+  static bool set = false;
+  if (std::exchange(set, true)) return;
   // MPICH deletes the attributes of MPI_COMM_WORLD after those of MPI_COMM_SELF, whose callbacks may still call MPI.
   int key = MPI_KEYVAL_INVALID;
   check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, rest, &key, nullptr), "MPI_Comm_create_keyval");
