@@ -82,10 +82,9 @@ struct DeviceAdder {
     for (auto* const term : part.terms) terms.push_back(nn::detail::from_message(values(term, part.count), device));
     auto const sum = nn::detail::sum_in_order(terms);
     adder.divide(sum, part.begin);
-    auto const result = values(part.results[0], part.count);
-    result.copy_(sum.to(adder.type), /*non_blocking=*/true);
+    // One: they do not travel through memory of the node.
+    values(part.results.front(), part.count).copy_(sum.to(adder.type), /*non_blocking=*/true);
     stream->synchronize();
-    for (std::size_t i = 1; i < part.results.size(); ++i) values(part.results[i], part.count).copy_(result);
   }
 };
 
@@ -131,8 +130,9 @@ TeamSum::TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order, t
 
 void TeamSum::share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums) {
   std::vector<std::pair<messages::OrderedSum*, Index>> ordered;
+  // Memory of the node is not pinned: a copy from a device would wait there until the values are computed.
   for (auto const& [sum, numel] : sums)
-    if (sum->sum_) ordered.emplace_back(&*sum->sum_, numel);
+    if (sum->sum_ && sum->device_.is_cpu()) ordered.emplace_back(&*sum->sum_, numel);
   messages::OrderedSum::share_on_node(team, ordered);
 }
 
@@ -163,11 +163,10 @@ torch::Tensor TeamSum::as_sent() const {
     values = flat_.clone();
     values.narrow(0, 0, num_data_).div_(before_);
   }
-  if (!on_host) values = values.to(wire_);
   if (flat_.numel() <= sum_->room())
-    return torch::from_blob(sum_->shared_memory(), {flat_.numel()}, wire_).copy_(values, /*non_blocking=*/!on_host);
-  if (on_host) return values.to(wire_);
-  return mpi_reads_device_ ? values : nn::detail::as_message(values);
+    return torch::from_blob(sum_->shared_memory(), {flat_.numel()}, wire_).copy_(values);
+  values = values.to(wire_);
+  return on_host || mpi_reads_device_ ? values : nn::detail::as_message(values);
 }
 
 void TeamSum::start_staged() {
@@ -221,7 +220,7 @@ bool TeamSum::advance() {
 }
 
 torch::Tensor TeamSum::shared_memory() const {
-  if (!sum_ || !sum_->shared_memory() || wire_ != type_ || !device_.is_cpu()) return {};
+  if (!sum_ || !sum_->shared_memory() || wire_ != type_) return {};
   return torch::from_blob(sum_->shared_memory(), {sum_->room()}, wire_);
 }
 

@@ -36,9 +36,9 @@ struct SumTraffic {
 /// Where MPI can add the type and nothing else is asked for, by `MPI_Iallreduce`; else by `messages::OrderedSum` in the
 /// type of the wire (16-bit types are added in f32), through memory of the node after `share_on_node`, with the same
 /// bits.
-/// Tensors of a device are added there, in order of ranks. They travel from its memory where MPI reads it; else through
-/// memory of the node, or pinned memory. Their copies and sums run in a stream of their own, and no call waits for
-/// other work of the device.
+/// Tensors of a device are added there, in order of ranks. They travel from its memory where MPI reads it, else from
+/// pinned memory, on one node too. Their copies and sums run in a stream of their own, and no call waits for other work
+/// of the device.
 class TeamSum {
  public:
   /// Same calls on all ranks. @param type of the tensors, real
@@ -52,7 +52,8 @@ class TeamSum {
   /// into the current stream afterwards, and into others after `stream().precede_current()`.
   bool advance();
 
-  /// `OrderedSum::share_on_node` for up to as many elements as given; sums by MPI's all-reduce stay as they are.
+  /// `OrderedSum::share_on_node` for up to as many elements as given; sums by MPI's all-reduce and those of devices stay
+  /// as they are.
   static void share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums);
 
   /// The memory of the node that this rank's elements pass through, as many as were given to `share_on_node`; undefined
