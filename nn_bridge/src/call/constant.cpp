@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "constant.hpp"
 
+#include <graticule/nn_bridge/detail/message_memory.hpp>
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <utility>
 
 namespace graticule::nn::detail {
@@ -11,15 +15,37 @@ Constant::Constant(torch::Tensor host) : host_(std::move(host)), copies_(std::ma
   if (host_.is_inference()) host_ = host_.clone();
 }
 
+namespace {
+
+/// The memory of `copy`, which belongs to the stream that made it, is not reused before the current one has read it.
+void keep_for_current_stream(torch::Tensor const& copy) {
+  if (copy.is_cpu()) return;
+  c10::impl::VirtualGuardImpl const device(copy.device().type());
+  device.recordDataPtrOnStream(copy.storage().data_ptr(), device.getStream(copy.device()));
+}
+
+/// There for all streams. CUDA has waited for a copy from ordinary memory anyway; not every device does.
+torch::Tensor uploaded(torch::Tensor const& host, torch::Device const& to) {
+  auto copy = host.to(to);
+  if (copy.is_cuda() || copy.is_hip() || copy.is_privateuseone()) await_messages(copy.device());
+  return copy;
+}
+
+}  // namespace
+
 torch::Tensor Constant::on(torch::Device device, std::optional<torch::ScalarType> type) const {
   auto const wanted = type.value_or(host_.scalar_type());
   if (device.is_cpu() && wanted == host_.scalar_type()) return host_;
   std::lock_guard const lock(copies_->mutex);
-  for (auto const& copy : copies_->tensors)
-    if (copy.device() == device && copy.scalar_type() == wanted) return copy;
+  for (auto const& copy : copies_->tensors) {
+    if (copy.device() != device || copy.scalar_type() != wanted) continue;
+    keep_for_current_stream(copy);
+    return copy;
+  }
   c10::InferenceMode const normal(false);
   torch::NoGradGuard const no_grad;
-  return copies_->tensors.emplace_back(host_.to(device, wanted));
+  // Converted on the host: on the device the conversion would be work of this stream only.
+  return copies_->tensors.emplace_back(uploaded(host_.to(wanted), device));
 }
 
 }  // namespace graticule::nn::detail

@@ -11,8 +11,8 @@
 namespace graticule::nn::detail {
 
 /// A tensor of a set-up, made on the host and used on the device of the input. It is copied to each device and
-/// type once, because a copy from ordinary memory waits for all work of the device's queue. Copies share their
-/// tensors; thread-safe.
+/// type once, because a copy from ordinary memory waits for all work of the device's queue. All streams may use what
+/// one has copied, also when the object is gone before they have. Copies share their tensors; thread-safe.
 class Constant {
  public:
   Constant() = default;

@@ -2,6 +2,8 @@
 // Sharded layers on a device, in order of LibTorch's streams: on the guarded device, which no host code can touch and
 // whose work runs as late as its stream allows, or on a GPU.
 #include <graticule/nn_bridge/collective/collectives.hpp>
+#include <graticule/nn_bridge/collective/gradient_sync.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
 #include <graticule/nn_bridge/loss/spectral_loss.hpp>
 #include <graticule/nn_bridge/model/dropout.hpp>
@@ -11,6 +13,7 @@
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 
+#include "call/constant.hpp"
 #include "devices/faulty_device.hpp"
 #include "environment.hpp"
 #include "expect_error.hpp"
@@ -27,6 +30,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -64,6 +68,10 @@ using test::WithVariable;
 using torch::Tensor;
 
 constexpr std::array schedules{Schedule::late, Schedule::at_random, Schedule::soon};
+
+/// The ways between ranks of a node, for plans that are made while the variable has this value.
+constexpr char const* transport_name = "GRATICULE_TRANSPORT";
+constexpr std::array transports{"auto", "p2p"};
 
 TEST(GuardedTorch, runs_operators_late_and_keeps_the_host_out) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
@@ -487,6 +495,177 @@ TEST(DeviceLayers, are_found_to_copy_a_field_to_the_host) {
   EXPECT_EQ(test::take_tensor_copies().bytes_to_host, long(y.nbytes()));
 }
 
+/// The guarded device, which counts how often the engine waits for its queues.
+class CountedDevice : public FaultyDevice {
+ public:
+  CountedDevice() : FaultyDevice(DeviceFault::none) {}
+  void fence(DeviceQueue const& queue) override {
+    ++num_fences_;
+    FaultyDevice::fence(queue);
+  }
+  [[nodiscard]] long take_fences() { return num_fences_.exchange(0); }
+
+ private:
+  std::atomic<long> num_fences_{0};
+};
+
+/// Waits of the host in a call that follows another, on this rank.
+template <class Call>
+test::HostWaits waits_in(Call const& call) {
+  call();  // The first one makes tables.
+  (void)test::take_host_waits();
+  call();
+  return test::take_host_waits();
+}
+
+/// How often a forward and its backward have to wait: for what MPI reads on the host, and for numbers that decide.
+long needed_waits(std::string const& layer, int num_ranks) {
+  struct Needed {
+    char const* layer;
+    long alone;
+    long by_messages;
+  };
+  // The keys and values are sent forward, and again backward, where a gradient goes on after each step.
+  long const ring = 2 + num_ranks;
+  for (auto const& [name, alone, by_messages] : {
+           Needed{"Norm", 0, 2},                               // statistics forward, sums of their gradient backward
+           Needed{"GlobalMean", 0, 2},                         // the sum forward, that of its gradient backward
+           Needed{"ConservationFixer, additive", 0, 2},        // likewise
+           Needed{"ConservationFixer, multiplicative", 1, 2},  // and whether a mean is 0, which is an error
+           Needed{"MaxUnpool2d", 1, 0},                        // whether an index is wrong, which is an error
+           Needed{"SelfAttention, ring", 0, ring},
+       })
+    if (layer.find(name) != std::string::npos) return alone + (num_ranks > 1 ? by_messages : 0);
+  return 0;
+}
+
+// Whoever waits leaves the device idle until the next kernels come.
+TEST(DeviceLayers, wait_for_the_device_only_where_values_meet_on_the_host) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const device = guarded_torch_device();
+  // The devices of a node wait for each other. The host waits before messages of MPI, and in check mode.
+  WithVariable const with(transport_name, "auto");
+  bool const checks = std::getenv("GRATICULE_CHECK") != nullptr;
+  CountedDevice counted;
+  for_each_layer([&](test::TableLayer const& layer, nn::Domain const& domain) {
+    Pass const pass(layer, domain, device);
+    pass();
+    (void)counted.take_fences();
+
+    auto const waits = waits_in(pass);
+
+    EXPECT_EQ(waits.synchronized, needed_waits(layer.name, domain.comm().num_ranks()));
+    EXPECT_EQ(waits.operators, 0);
+    // The table itself moves its indices in each call.
+    EXPECT_TRUE(waits.copies == 0 || layer.name == "MaxUnpool2d") << waits.copies;
+    EXPECT_TRUE(counted.take_fences() == 0 || checks);
+  });
+}
+
+TEST(DeviceLosses, wait_for_the_device_only_for_numbers_that_decide) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const device = guarded_torch_device();
+  auto const domain = domain_of(0);
+  std::vector<std::int64_t> const sizes{2, 4, 12, 8};
+  std::mt19937 random(7);
+  auto const part = random_part(domain, random, sizes);
+  auto const prediction = part.of(random_tensor(random, sizes)).clone().to(device).requires_grad_();
+  auto const target = part.of(random_tensor(random, sizes).abs().clamp(0.1, 0.9)).to(device);
+  auto const missing = torch::where(target > 0.5, target, torch::full_like(target, std::nan("")));
+  auto const waits_of = [&](auto loss, Tensor const& of) { return waits_in([&] { loss(prediction, of).backward(); }); };
+  std::vector<double> const rows(std::size_t(sizes[2]), 0.5);
+  nn::LossOptions const weights{.global_row_weights = rows, .channel_weights = {1, 2, 3, 4}};
+  // The sum over ranks, and the divisor, which must be more than 0. No backward waits.
+  long const sum = (domain.comm().num_ranks() > 1 ? 1 : 0) + 1;
+  long const here = missing.isnan().any().item<bool>() ? 1 : 0;
+  struct Case {
+    char const* name;
+    test::HostWaits waits;
+    long needed;
+  };
+  for (auto const& [name, waits, needed] : {
+           // Whether a target is missing, or a class wrong; where one is, whether it is a target or the prediction.
+           Case{"MSE", waits_of(nn::MSELoss(domain, weights), target), sum + 1},
+           Case{"MSE, targets missing", waits_of(nn::MSELoss(domain), missing), sum + 1 + here},
+           Case{"BCE", waits_of(nn::BCEWithLogitsLoss(domain), target), sum + 1},
+           Case{"cross entropy", waits_of(nn::CrossEntropyLoss(domain), target.argmax(1)), sum + 1},
+           // And whether members are equal.
+           Case{"CRPS",
+                waits_of(nn::CRPSLoss(domain, nn::LossOptions{}, nn::CRPSOptions{.ensemble_axis = 1}),
+                         target.select(1, 0)),
+                sum + 2},
+           Case{"spectral", waits_of(nn::SpectralLoss(domain, weights), target), sum},
+       }) {
+    EXPECT_EQ(waits.synchronized, needed) << name;
+    EXPECT_EQ(waits.copies, 0) << name;
+    EXPECT_EQ(waits.operators, 0) << name;
+  }
+}
+
+TEST(DeviceCollectives, wait_for_the_device_before_messages_only) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const comm = test::world();
+  auto const device = guarded_torch_device();
+  auto const square = torch::ones({3 * comm.num_ranks(), 4}, torch::dtype(torch::kDouble).device(device));
+  Cuts const rows(std::vector<Index>(std::size_t(comm.num_ranks()), 3));
+  torch::nn::Linear module(4, 3);
+  test::move_to(*module, device);
+  for (auto& parameter : module->parameters()) parameter.mutable_grad() = torch::ones_like(parameter);
+  nn::GradientSync const sync(*module, {{comm}});
+  struct Case {
+    char const* name;
+    std::function<void()> call;
+    long needed = 1;
+  };
+  // Gradients are added in parts, which are exchanged before and after; which ones are there is seen last.
+  long const sum = comm.num_ranks() > 1 ? 2 : 0;
+  for (auto const& [name, call, needed] : {
+           Case{"gather", [&] { (void)nn::gather(square, 1, comm, nn::Consumer::distinct); }},
+           Case{"reduce_scatter", [&] { (void)nn::reduce_scatter(square, 0, rows, comm); }},
+           Case{"all_to_all", [&] { (void)nn::all_to_all(square, 0, 1, rows, comm); }},
+           Case{"gather_to_root", [&] { (void)nn::gather_to_root(square, 1, 0, comm); }},
+           Case{"scatter_from_root", [&] { (void)nn::scatter_from_root(square, 0, rows, 0, comm); }},
+           Case{"broadcast", [&] { (void)nn::broadcast(square, 0, comm); }},
+           Case{"GradientSync", [&] { sync.reduce(); }, sum + 1},
+       }) {
+    auto const waits = waits_in(call);
+
+    EXPECT_EQ(waits.synchronized, needed) << name;
+    EXPECT_EQ(waits.copies, 0) << name;
+    EXPECT_EQ(waits.operators, 0) << name;
+  }
+}
+
+TEST(GuardedTorch, counts_what_a_gpu_would_wait_for) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const device = guarded_torch_device();
+  c10::impl::VirtualGuardImpl const guard(device.type());
+  auto const x = torch::arange(6, torch::dtype(torch::kDouble)).to(device);
+  auto const stream = guard.getStream(device);
+  c10::Event event(device.type());
+  event.record(stream);
+  auto const counts = [](auto const& call) {
+    (void)test::take_host_waits();
+    call();
+    auto const waits = test::take_host_waits();
+    return std::array{waits.synchronized, waits.copies, waits.operators};
+  };
+  using Counts = std::array<long, 3>;
+
+  EXPECT_EQ(counts([&] { guard.synchronizeStream(stream); }), (Counts{1, 0, 0}));
+  EXPECT_EQ(counts([&] { guard.synchronizeDevice(device.index()); }), (Counts{1, 0, 0}));
+  EXPECT_EQ(counts([&] { event.synchronize(); }), (Counts{1, 0, 0}));
+  EXPECT_EQ(counts([&] { (void)event.query(); }), (Counts{1, 0, 0}));
+  EXPECT_EQ(counts([&] { (void)x.cpu(); }), (Counts{0, 1, 0}));
+  EXPECT_EQ(counts([&] { (void)x.sum().item<double>(); }), (Counts{0, 1, 0}));
+  EXPECT_EQ(counts([&] { (void)torch::ones({2}).to(device); }), (Counts{0, 1, 0}));
+  EXPECT_EQ(counts([&] { (void)torch::equal(x, x); }), (Counts{0, 0, 1}));
+  EXPECT_EQ(counts([&] { (void)x.masked_select(x > 2); }), (Counts{0, 0, 1}));
+  EXPECT_GT(counts([&] { (void)x.index({x > 2}); })[2], 0);
+  EXPECT_EQ(counts([&] { (void)nn::detail::as_message(x); }), (Counts{0, 0, 0}));
+  EXPECT_EQ(counts([&] { (void)(x * 2 + 1).sum(); }), (Counts{0, 0, 0}));
+}
+
 /// Halos of a field that a stream has just made, and their gradient; all in that stream.
 std::vector<Tensor> halos_in(nn::HaloExchange halo, Tensor const& part, c10::Stream const& stream) {
   StreamScope const scope(stream);
@@ -657,10 +836,6 @@ Found calls_with(DeviceFault fault) {
   return {found[0], found[1]};
 }
 
-/// The ways between ranks of a node, for plans that are made while the variable has this value.
-constexpr char const* transport_name = "GRATICULE_TRANSPORT";
-constexpr std::array transports{"auto", "p2p"};
-
 class DeviceFaults : public testing::Test {
  protected:
   void SetUp() override {
@@ -713,19 +888,21 @@ TEST_F(DeviceFaults, that_reuse_a_buffer_that_is_read_are_found) {
   EXPECT_GT(calls_with(DeviceFault::buffers_reused_too_early).wrong_cells, 0);
 }
 
+/// Three rows of four cells per rank, with a ghost row on each side, periodic.
+nn::detail::TensorPull pull_of_rows(Comm const& comm) {
+  Layout const layout(ProcessGrid{comm.num_ranks(), 1}, Indices{3 * comm.num_ranks(), 4});
+  Box const local = grown(layout.owned(comm.rank()), std::array<Width, 2>{Width{1, 1}, Width{0, 0}});
+  return {comm, layout, Boundary::uniform(2, Edge::periodic), std::vector{Target{local, {local}}}, {}, 0};
+}
+
 TEST_F(DeviceStreams, are_joined_when_a_call_ends_in_another_one) {
   Scheduled const scheduled(Schedule::late);
   auto const device = test_torch_device();
   auto const comm = domain.comm();
-  Layout const layout(ProcessGrid{comm.num_ranks(), 1}, Indices{3 * comm.num_ranks(), 4});
-  Box const local = grown(layout.owned(comm.rank()), std::array<Width, 2>{Width{1, 1}, Width{0, 0}});
-  nn::detail::TensorPull const pull(comm, layout, Boundary::uniform(2, Edge::periodic),
-                                    std::vector{Target{local, {local}}}, {}, 0);
+  auto const pull = pull_of_rows(comm);
   auto const first = new_test_stream();
   auto const second = new_test_stream();
-  auto const own =
-      torch::arange(double(layout.owned(comm.rank()).lo(0) * 4), double(layout.owned(comm.rank()).hi(0) * 4))
-          .view({1, 1, -1, 4});
+  auto const own = torch::arange(double(pull.owned().lo(0) * 4), double(pull.owned().hi(0) * 4)).view({1, 1, -1, 4});
   Tensor x;
   Tensor target;
   nn::detail::TensorPending pending;
@@ -864,6 +1041,115 @@ TEST_F(DeviceStreams, wait_for_long_work_before_an_exchange) {
     // What was waited for is more than zeros.
     EXPECT_TRUE(x.numel() == 0 || host_x.detach().abs().sum().item<double>() > 0);
     expect_no_host_access();
+  }
+}
+
+// The gradient that the adjoint adds to is written late, in the stream in which the adjoint ends.
+TEST_F(DeviceStreams, are_followed_when_an_adjoint_ends_in_another_one) {
+  Scheduled const scheduled(Schedule::late);
+  auto const device = test_torch_device();
+  c10::impl::VirtualGuardImpl const guard(device.type());
+  auto const pull = pull_of_rows(domain.comm());
+  auto const given = (torch::arange(20, torch::kDouble) + 100 * domain.comm().rank()).view({1, 1, 5, 4});
+  auto const from_others = pull.apply_adjoint(given);
+  auto const first = new_test_stream();
+  auto const second = new_test_stream();
+  auto const target = given.to(device);
+  auto const own = pull.source_of(given).to(device);
+  auto const x = torch::zeros_like(own);
+  guard.synchronizeDevice(device.index());
+  nn::detail::TensorPending pending;
+  {
+    StreamScope const scope(first);
+    pending = pull.start_adjoint(std::span(&target, 1));
+  }
+
+  StreamScope const scope(second);
+  auto const written = late_numbers(x.numel(), 3, device).view(x.sizes());
+  x.copy_(written).add_(own);
+  pull.finish_adjoint(pending, x);
+  guard.synchronizeStream(first);
+  auto const found = x.cpu();
+
+  EXPECT_TRUE(torch::equal(found, from_others + written.cpu()));
+}
+
+/// A layer's output and the gradient of its input.
+std::vector<Tensor> output_and_gradient(test::MadeLayer const& made, Tensor const& input) {
+  auto const x = input.detach().requires_grad_();
+  auto const y = made.sharded(x);
+  y.backward(y.detach() * 0.5 + 1);
+  return {y.detach(), x.grad().defined() ? x.grad() : torch::zeros_like(x)};
+}
+
+/// The same by a second call, in `second`; the layer is destroyed before that has run, and its memory passes to others
+/// in `first`, where its first call was.
+std::vector<Tensor> results_of_second_stream(test::MadeLayer made, Tensor const& input, c10::Stream const& first,
+                                             c10::Stream const& second) {
+  auto const device = first.device();
+  c10::impl::VirtualGuardImpl const guard(device.type());
+  move_to(made, device);
+  auto const x = input.to(device);
+  guard.synchronizeDevice(device.index());
+  {
+    StreamScope const scope(first);
+    (void)output_and_gradient(made, x);
+    guard.synchronizeStream(first);
+  }
+  std::vector<Tensor> results;
+  {
+    StreamScope const scope(second);
+    if (gpu_is_wanted()) (void)late_numbers(4, 1, device);
+    results = output_and_gradient(made, x);
+  }
+  made = {};
+  if (gpu_is_wanted()) {
+    StreamScope const scope(first);
+    std::vector<Tensor> others;
+    for (int i = 0; i < 64; ++i) others.push_back(torch::full({64}, std::nan(""), x.options()));
+  }
+  guard.synchronizeStream(first);
+  StreamScope const scope(second);
+  for (auto& result : results) result = result.cpu();
+  return results;
+}
+
+TEST_F(DeviceStreams, keep_constants_until_all_streams_have_read_them) {
+  Scheduled const scheduled(Schedule::late);
+  auto const first = new_test_stream();
+  auto const second = new_test_stream();
+  for_each_layer([&](test::TableLayer const& layer, nn::Domain const& of_layer) {
+    auto const input = random_shard(layer, of_layer);
+    auto const on_host = layer.make(of_layer, torch::kDouble);
+    (void)output_and_gradient(on_host, input);
+    auto const expected = output_and_gradient(on_host, input);
+
+    std::vector<Tensor> found;
+    EXPECT_NO_THROW(found = results_of_second_stream(layer.make(of_layer, torch::kDouble), input, first, second));
+
+    if (found.size() != expected.size()) return;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_LE(difference(found[i], expected[i]), 1e-12) << "result " << i;
+  });
+}
+
+// No event orders the stream that reads after the one that has copied.
+TEST_F(DeviceStreams, find_constants_that_another_one_has_copied) {
+  Scheduled const scheduled(Schedule::late);
+  auto const device = test_torch_device();
+  auto const values = torch::arange(6, torch::kDouble);
+  for (auto const type : {torch::kDouble, torch::kFloat, torch::kLong}) {
+    nn::detail::Constant const constant(values);
+    {
+      StreamScope const scope(new_test_stream());
+      if (gpu_is_wanted()) (void)late_numbers(6, 2, device);
+      (void)constant.on(device, type);
+    }
+    StreamScope const scope(new_test_stream());
+
+    auto const found = constant.on(device, type).cpu();
+
+    EXPECT_TRUE(torch::equal(found, values.to(type))) << type;
   }
 }
 

@@ -28,6 +28,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -108,6 +109,10 @@ void fence(DeviceQueue const& queue) {
   throw_failure();
 }
 
+std::atomic<long> num_synchronized{0};
+std::atomic<long> num_waiting_copies{0};
+std::atomic<long> num_waiting_operators{0};
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return device_type; }
   c10::Device exchangeDevice(c10::Device device) const override {
@@ -147,13 +152,18 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (event) guarded().wait(Streams::get().queue(stream), *static_cast<QueuePoint*>(event));
   }
   bool queryEvent(void* event) const override {
+    ++num_synchronized;
     return !event || guarded().has_passed(*static_cast<QueuePoint*>(event));
   }
   c10::DeviceIndex deviceCount() const noexcept override { return GuardedDevice::num_devices; }
   bool queryStream(c10::Stream const& stream) const override {
+    ++num_synchronized;
     return guarded().has_passed(guarded().record(Streams::get().queue(stream)));
   }
-  void synchronizeStream(c10::Stream const& stream) const override { fence(Streams::get().queue(stream)); }
+  void synchronizeStream(c10::Stream const& stream) const override {
+    ++num_synchronized;
+    fence(Streams::get().queue(stream));
+  }
   /// Virtual in LibTorch 2.13, not in 2.11.
   bool isStreamCapturing(c10::Stream const& stream) const {  // NOLINT(modernize-use-override)
     auto& streams = Streams::get();
@@ -161,10 +171,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return streams.captured.contains({int(stream.device_index()), stream.id()});
   }
   void synchronizeEvent(void* event) const override {
+    ++num_synchronized;
     if (event) guarded().wait_for(*static_cast<QueuePoint*>(event));
     throw_failure();
   }
   void synchronizeDevice(c10::DeviceIndex const device) const override {
+    ++num_synchronized;
     guarded().fence_all(device);
     throw_failure();
   }
@@ -177,7 +189,15 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 struct Block {
   void* memory;
   DeviceQueue queue;
+  std::mutex mutex;
   std::vector<DeviceQueue> others;
+
+  void add(DeviceQueue const& user) {
+    std::lock_guard const lock(mutex);
+    for (auto const& other : others)
+      if (other.instance() == user.instance()) return;
+    if (user.instance() != queue.instance()) others.push_back(user);
+  }
 };
 
 void release_block(void* context) {
@@ -193,7 +213,7 @@ struct Allocator final : c10::Allocator {
     if (bytes == 0) return {nullptr, device};
     void* const memory = guarded().allocate(bytes, current_device);
     if (memory == nullptr) throw std::bad_alloc();
-    return {memory, new Block{memory, current_queue(device), {}}, &release_block, device};
+    return {memory, new Block{memory, current_queue(device), {}, {}}, &release_block, device};
   }
   void copy_data(void* to, void const* from, std::size_t bytes) const override {
     guarded().copy(current_queue({device_type, c10::DeviceIndex(current_device)}), to, from, bytes);
@@ -237,7 +257,7 @@ void PinnedAllocator::release(void* memory) {
 
 void Guard::recordDataPtrOnStream(c10::DataPtr const& data, c10::Stream const& stream) const {
   if (data.get_context() == nullptr) return;
-  static_cast<Block*>(data.get_context())->others.push_back(Streams::get().queue(stream));
+  static_cast<Block*>(data.get_context())->add(Streams::get().queue(stream));
 }
 
 struct Hooks final : at::PrivateUse1HooksInterface {
@@ -322,6 +342,24 @@ at::Tensor view_of(at::Tensor const& base, at::Tensor const& seen) {
   return result;
 }
 
+/// On a GPU the host waits for these: what they return is known to the host, or its size depends on values.
+bool waits_on_a_gpu(c10::OperatorHandle const& op, torch::jit::Stack const& inputs) {
+  static std::set<std::string> const sized_by_values{
+      "aten::nonzero",  "aten::masked_select", "aten::_unique",           "aten::_unique2",
+      "aten::bincount", "aten::unique_dim",    "aten::unique_consecutive"};
+  for (auto const& result : op.schema().returns())
+    if (result.type()->kind() != c10::TypeKind::TensorType && result.type()->kind() != c10::TypeKind::ListType)
+      return true;
+  if (sized_by_values.contains(op.schema().name())) return true;
+  bool const indexes = op.schema().name().starts_with("aten::index") || op.schema().name() == "aten::_index_put_impl_";
+  for (auto const& input : inputs) {
+    if (!indexes || !input.isOptionalTensorList()) continue;
+    for (std::optional<at::Tensor> const& index : input.toOptionalTensorVector())
+      if (index && index->defined() && index->scalar_type() == at::kBool) return true;
+  }
+  return false;
+}
+
 /// One call of an operator: its arguments as kernels see them, and what becomes of its results.
 class Call {
  public:
@@ -338,6 +376,7 @@ class Call {
   void run(torch::jit::Stack* stack) {
     c10::impl::VirtualGuardImpl(device_type).setDevice(*device_);
     auto const queue = current_queue(*device_);
+    if (!on_device_.empty() && waits_on_a_gpu(op_, inputs_)) ++num_waiting_operators;
     if (writes_only()) {
       launch(queue, [op = op_, inputs = inputs_]() mutable { op.callBoxed(&inputs); });
       auto const results = written_results(*stack);
@@ -505,7 +544,10 @@ at::Tensor copy_from(at::Tensor const& from, at::Tensor const& to, bool non_bloc
     bytes_to_host += long(to.nbytes());
     if (!pinned.holds(to.const_data_ptr())) bytes_pageable += long(to.nbytes());
     launch(queue, [seen = seen_by_kernels(from), to]() mutable { to.copy_(seen); });
-    if (!non_blocking) fence(queue);
+    if (!non_blocking) {
+      ++num_waiting_copies;
+      fence(queue);
+    }
     return to;
   }
   if (!on_device(from)) {
@@ -513,6 +555,7 @@ at::Tensor copy_from(at::Tensor const& from, at::Tensor const& to, bool non_bloc
     bytes_to_device += long(to.nbytes());
     // The caller may change what it gave, but for pinned memory, which is read when the copy runs.
     bool const is_pinned = pinned.holds(from.const_data_ptr());
+    if (!non_blocking || !is_pinned) ++num_waiting_copies;
     if (!is_pinned) bytes_pageable += long(to.nbytes());
     auto const held = is_pinned && non_blocking ? from : from.clone();
     launch(queue, [seen = seen_by_kernels(to), held]() mutable { seen.copy_(held); });
@@ -696,6 +739,10 @@ void move_to(torch::nn::Module& module, torch::Device const& device) {
 TensorCopies take_tensor_copies() {
   return {num_to_host.exchange(0), num_to_device.exchange(0), bytes_to_host.exchange(0), bytes_to_device.exchange(0),
           bytes_pageable.exchange(0)};
+}
+
+HostWaits take_host_waits() {
+  return {num_synchronized.exchange(0), num_waiting_copies.exchange(0), num_waiting_operators.exchange(0)};
 }
 
 }  // namespace graticule::test

@@ -60,4 +60,13 @@ struct TensorCopies {
 };
 [[nodiscard]] TensorCopies take_tensor_copies();
 
+/// How often the host has waited for the guarded device since the last call, as it would wait for a GPU. The engine's
+/// own waits are not among them.
+struct HostWaits {
+  long synchronized = 0;  ///< a stream, a device or an event; asking whether one has ended counts, too
+  long copies = 0;        ///< that return when their values are there
+  long operators = 0;     ///< whose results the host has to know, such as the number of values that are not zero
+};
+[[nodiscard]] HostWaits take_host_waits();
+
 }  // namespace graticule::test
