@@ -52,8 +52,8 @@ class TeamSum {
   /// into the current stream afterwards, and into others after `stream().precede_current()`.
   bool advance();
 
-  /// `OrderedSum::share_on_node` for up to as many elements as given; sums by MPI's all-reduce and those of devices stay
-  /// as they are.
+  /// `OrderedSum::share_on_node` for up to as many elements as given; sums by MPI's all-reduce and those of devices
+  /// stay as they are.
   static void share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums);
 
   /// The memory of the node that this rank's elements pass through, as many as were given to `share_on_node`; undefined
