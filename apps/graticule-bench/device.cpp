@@ -159,6 +159,7 @@ void halo_of_case(app::Context& context, Options const& options, Case const& c) 
   show_phases(
       context, title, options.timing, [&] { return plan.stats(); }, [&] { plan.exchange(field.view()); });
   tell_path(context, title, plan.stats());
+  context.report.data()["device"] = options.device.report(comm);
   report_transport(context, plan.paths(), c.cell_bytes());
   context.report.set_partition(layout, {"latitude", "longitude"});
 }
@@ -188,6 +189,7 @@ void repartition_of_case(app::Context& context, Options const& options, Case con
   show_phases(
       context, title, options.timing, [&] { return plan.stats(); }, [&] { plan.apply(from.view(), to.view()); });
   tell_path(context, title, plan.stats());
+  context.report.data()["device"] = options.device.report(comm);
   report_transport(context, plan.paths(), c.cell_bytes());
   context.report.set_partition(first, {"first", "second", "third"});
 }

@@ -92,7 +92,7 @@ void declare_measurement(CLI::App& app, Options& options) {
   app.add_option("--repetitions", options.timing.num_repetitions,
                  "Timed repetitions per candidate, at least 3; with program and unet, 0: only memory and traffic")
       ->check(CLI::Range(0, 100000));
-  options.device.declare(app);
+  options.device.declare(app, "halo, repartition, unet");
   app.add_option("--caches", options.timing.caches,
                  "Cache contents before each call: cold (other data) or warm (the same call immediately before)")
       ->check(CLI::IsMember({"cold", "warm"}));
@@ -122,7 +122,7 @@ void check_options(Options& options) {
                 "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
 }
 
-/// Each rank's device; with LibTorch, its memory.
+/// Each rank's device and its memory.
 app::Report::Json device_report(Options const& options, Comm const& comm) {
   std::optional<app::DeviceMemory> memory;
 #ifdef GRATICULE_BENCH_LAYER
@@ -156,7 +156,9 @@ void run_kind(app::Context& context, Options const& options) {
       options.kind == "data-parallel")
     throw Error(Fault::usage, "Unsupported", "this graticule-bench was built without LibTorch; layers need it");
 #endif
-  context.report.data()["device"] = device_report(options, context.comm);
+  // Kinds of the engine's own fields report it while these exist.
+  auto& data = context.report.data();
+  if (!data.contains("device")) data["device"] = device_report(options, context.comm);
 }
 
 }  // namespace

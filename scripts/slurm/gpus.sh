@@ -3,10 +3,11 @@
 # Trains a network on GPUs, one rank each:  sbatch scripts/slurm/gpus.sh --input fields.nc --output run [OPTION...]
 # Another program of yours on graticule::nn:  sbatch scripts/slurm/gpus.sh -- PROGRAM [ARGUMENT...]
 #
-# The options are those of graticule-train; without --device among them, GRATICULE_DEVICE is its value. The ranks of a node take
-# its GPUs in turn, by their number on the node (Comm::node_rank()), never by variables of SLURM: under mpiexec these refer to the
-# launcher's helpers. All GPUs of a node stay visible to all its ranks (--gpu-bind=none), because MPI accesses a peer's memory
-# through them. report.json lists the device of each rank and its memory. A node without a GPU is an error, not a slow training.
+# The options are those of graticule-train. With neither --device among them nor `device:` in the file of --config (such as one
+# from --dump-config, which has `device: auto`), GRATICULE_DEVICE is its value, and a node without a GPU is an error, not a slow
+# training. The ranks of a node take its GPUs in turn, by their number on the node (Comm::node_rank()), never by variables of SLURM:
+# under mpiexec these refer to the launcher's helpers. All GPUs of a node stay visible to all its ranks (--gpu-bind=none), because
+# MPI accesses a peer's memory through them. report.json lists the device of each rank and its memory.
 #
 # Change: --gpus-per-node and --ntasks-per-node (the same number), --cpus-per-task (cores of a node divided by its GPUs),
 # --nodes, --time; add --partition and --account where your site wants them. Environment: GRATICULE_BIN, the folder of
@@ -32,11 +33,19 @@ if [ "$1" = -- ]; then
     [ $# -gt 0 ] || { echo "gpus.sh: no program after --: gpus.sh -- PROGRAM [ARGUMENT...]" >&2; exit 2; }
     program=("$@")
 else
+    # names_device FILE: its keys begin lines, or stand in braces
+    names_device() { grep -qE "^([[:space:]]*|.*[{,][[:space:]]*)[\"']?device[\"']?[[:space:]]*:([[:space:]]|\$)" -- "$1" 2>/dev/null; }
     device=(--device "${GRATICULE_DEVICE:-cuda}")
+    last=
     for option in "$@"; do
+        config=
         case $option in
             --device | --device=*) device=() ;;
+            --config=*) config=${option#--config=} ;;
         esac
+        [ "$last" != --config ] || config=$option
+        [ -z "$config" ] || ! names_device "$config" || device=()
+        last=$option
     done
     program=("$bin/graticule-train" ${device[@]+"${device[@]}"} "$@")
 fi

@@ -731,6 +731,7 @@ case_bench() {
     for option in --grid --channels --widths --dtype --partition --transport --report allreduce io; do
         grep -qF -- "$option" out || fail "--help lacks $option"
     done
+    grep -qF "its devices in turn (halo, repartition, unet)" out || fail "--help lacks the kinds of --device"
 }
 
 case_bench_program() {

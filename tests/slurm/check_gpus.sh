@@ -49,6 +49,20 @@ GRATICULE_DEVICE=hip run 0 --input a.nc --device cuda
 starts $train --input a.nc --device cuda
 run 0 --device=hip --input a.nc
 starts $train --device=hip --input a.nc
+# The command line would win over a file.
+printf 'input: a.nc\ndevice: cuda:1\n' >"$folder/names it.yaml"
+printf '{"input": a.nc, "device": cpu}\n' >"$folder/braces.yaml"
+printf '# device: cpu\ninput: device.nc\n"static-file": a:device:b\n' >"$folder/without.yaml"
+run 0 --config "$folder/names it.yaml" --epochs 2
+starts $train --config "$folder/names it.yaml" --epochs 2
+GRATICULE_DEVICE=hip run 0 --epochs 2 "--config=$folder/names it.yaml"
+starts $train --epochs 2 "--config=$folder/names it.yaml"
+run 0 --config "$folder/braces.yaml"
+starts $train --config "$folder/braces.yaml"
+run 0 --config "$folder/without.yaml"
+starts $train --device cuda --config "$folder/without.yaml"
+run 0 --config "$folder/none.yaml"
+starts $train --device cuda --config "$folder/none.yaml"
 run 0 -- program --device x
 starts program --device x
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/device.hpp>
 #include <graticule/app/numbers.hpp>
+#include <graticule/repartition/devices.hpp>
 
 #include <Kokkos_Core.hpp>
 #include <spdlog/spdlog.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <vector>
 
 namespace graticule::app {
@@ -21,22 +23,13 @@ std::string in_capitals(std::string kind) {
   return kind;
 }
 
-/// Kokkos may not have started.
 FoundDevices devices_of_kokkos(std::string const& kind) {
+  auto const found = devices_of_backend();
   std::string const spaces = Kokkos::DefaultExecutionSpace::name();
-  int count = 0;
-#if defined(KOKKOS_ENABLE_CUDA)
-  std::string const own = "cuda";
-  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
-#elif defined(KOKKOS_ENABLE_HIP)
-  std::string const own = "hip";
-  if (hipGetDeviceCount(&count) != hipSuccess) count = 0;
-#else
-  std::string const own;
-#endif
-  if (kind != own) return {0, "Kokkos was built without " + in_capitals(kind) + " (it computes on " + spaces + ")"};
-  if (count == 0) return {0, "no " + in_capitals(kind) + " device is visible"};
-  return {count, {}};
+  if (kind != found.kind)
+    return {0, "Kokkos was built without " + in_capitals(kind) + " (it computes on " + spaces + ")"};
+  if (found.count == 0) return {0, "no " + in_capitals(kind) + " device is visible"};
+  return {found.count, {}};
 }
 
 /// As many as both see.
@@ -57,13 +50,52 @@ bool on_every_rank(Comm const& comm, bool found) {
 }
 
 /// Before Kokkos starts, which else would follow variables of launchers.
-void tell_kokkos([[maybe_unused]] int device) {
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
-  ::setenv("KOKKOS_DEVICE_ID", std::to_string(device).c_str(), 1);
-#endif
+void tell_kokkos(int device) { ::setenv("KOKKOS_DEVICE_ID", std::to_string(device).c_str(), 1); }
+
+/// Kokkos starts its back end for devices even so. Collective.
+void prepare_host(Comm const& comm) {
+  auto const found = devices_of_backend();
+  run_agreed(comm, [&] { require_device(found); });
+  if (found.count > 0) tell_kokkos(comm.node_rank() % found.count);
+}
+
+/// Text of a few letters that ranks send each other.
+using Letters = std::array<char, 32>;
+
+Letters letters_of(std::string const& text) {
+  Letters result{};
+  std::copy_n(text.begin(), std::min(text.size(), result.size() - 1), result.begin());
+  return result;
+}
+
+/// In order of ranks. Collective.
+std::vector<std::string> gathered(Comm const& comm, std::string const& text) {
+  auto const own = letters_of(text);
+  std::vector<Letters> all(std::size_t(comm.num_ranks()));
+  comm.gather_to_all(own.data(), Index(sizeof own), all.data());
+  std::vector<std::string> result;
+  for (auto const& letters : all) result.emplace_back(letters.data());
+  return result;
 }
 
 }  // namespace
+
+int num_devices_of_node(Comm const& comm, std::string const& device) {
+  auto const all = gathered(comm, device);
+  std::set<std::string> of_node;
+  for (int r = 0; r < comm.num_ranks(); ++r)
+    if (comm.on_this_node(r)) of_node.insert(all[std::size_t(r)]);
+  return int(of_node.size());
+}
+
+DeviceMemory memory_of_device(std::optional<DeviceMemory> const& of_library) {
+  auto result = of_library.value_or(DeviceMemory{});
+  if (auto const found = graticule::memory_of_device()) {
+    result.total_bytes = Index(found->total_bytes);
+    result.free_bytes = Index(found->free_bytes);
+  }
+  return result;
+}
 
 AskedDevice asked_device(std::string const& text) {
   auto const wrong = [&](std::string const& why) {
@@ -81,11 +113,12 @@ AskedDevice asked_device(std::string const& text) {
   return asked;
 }
 
-void DeviceOption::declare(CLI::App& app) {
+void DeviceOption::declare(CLI::App& app, std::string const& kinds) {
   app.add_option(
          "--device", asked_,
          "Device that computes: auto (a GPU where there is one), cpu, cuda or hip; cuda:1 is one device for all "
-         "ranks, else the ranks of a node take its devices in turn")
+         "ranks, else the ranks of a node take its devices in turn" +
+             (kinds.empty() ? "" : " (" + kinds + ")"))
       ->type_name("auto|cpu|cuda[:N]|hip[:N]")
       ->check(CLI::Validator(
           [](std::string& text) -> std::string {
@@ -107,18 +140,19 @@ void DeviceOption::choose(Comm const& comm, Library const& library) {
   num_devices_ = 0;
   auto const take = [&](std::string const& kind, int count) {
     int const device = asked.index ? *asked.index : comm.node_rank() % count;
-    num_devices_ = asked.index ? 1 : std::min(count, num_ranks_);
     name_ = kind + ":" + std::to_string(device);
+    bus_address_ = bus_address(device);
+    num_devices_ = num_devices_of_node(comm, bus_address_.empty() ? name_ : bus_address_);
     tell_kokkos(device);
   };
-  if (asked.kind == "cpu") return;
+  if (asked.kind == "cpu") return prepare_host(comm);
   if (asked.kind == "auto") {
     for (std::string const kind : device_kinds) {
       auto const found = devices_of_all(kind, library);
       if (on_every_rank(comm, found.count > 0)) return take(kind, found.count);
       if (found.count > 0) spdlog::warn("--device auto: other ranks have no {} device: all compute on the host", kind);
     }
-    return;
+    return prepare_host(comm);
   }
   auto const found = devices_of_all(asked.kind, library);
   run_agreed(comm, [&] {
@@ -137,20 +171,26 @@ std::string DeviceOption::describe() const {
          " of a node on " + std::to_string(num_devices_) + (num_devices_ == 1 ? " device" : " devices");
 }
 
-Report::Json DeviceOption::report(Comm const& comm, std::optional<DeviceMemory> const& memory) const {
+Report::Json DeviceOption::report(Comm const& comm, std::optional<DeviceMemory> const& of_library) const {
   auto const kind = name_.substr(0, name_.find(':'));
   Report::Json result{{"asked", asked_}, {"kind", kind}};
   if (is_host()) return result;
-  auto const m = memory.value_or(DeviceMemory{});
-  std::array<Index, 5> const own{Index(std::stoi(name_.substr(name_.find(':') + 1))), m.total_bytes, m.free_bytes,
-                                 m.peak_bytes, m.reserved_bytes};
+  auto const m = memory_of_device(of_library);
+  std::array<Index, 6> const own{Index(std::stoi(name_.substr(name_.find(':') + 1))),
+                                 m.total_bytes,
+                                 m.free_bytes,
+                                 m.total_bytes - m.free_bytes,
+                                 m.peak_bytes,
+                                 m.reserved_bytes};
   std::vector<Index> all(own.size() * std::size_t(comm.num_ranks()));
   comm.gather_to_all(own.data(), Index(sizeof own), all.data());
+  auto const bus_addresses = gathered(comm, bus_address_);
   result["ranks"] = Report::Json::array();
   for (std::size_t r = 0; r < std::size_t(comm.num_ranks()); ++r) {
     auto const* const of_rank = all.data() + r * own.size();
     Report::Json rank{{"rank", r}, {"device", kind + ":" + std::to_string(of_rank[0])}};
-    std::array<char const*, 4> const names{"total_bytes", "free_bytes", "peak_bytes", "reserved_bytes"};
+    if (!bus_addresses[r].empty()) rank["bus_address"] = bus_addresses[r];
+    std::array<char const*, 5> const names{"total_bytes", "free_bytes", "used_bytes", "peak_bytes", "reserved_bytes"};
     for (std::size_t i = 0; i < names.size(); ++i)
       if (of_rank[i + 1] > 0) rank[names[i]] = of_rank[i + 1];
     result["ranks"].push_back(rank);

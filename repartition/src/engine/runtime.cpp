@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/stall.hpp>
+#include <graticule/repartition/devices.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "kernels/kokkos_compat.hpp"
@@ -81,6 +82,8 @@ class EndWatch {
 }  // namespace
 
 Runtime::Runtime(int& argc, char**& argv, int num_threads) : num_exceptions_(std::uncaught_exceptions()) {
+  // Before MPI starts, which nobody would end.
+  if (!Kokkos::is_initialized()) require_device(devices_of_backend());
   int started = 0;
   MPI_Initialized(&started);
   int level = MPI_THREAD_SINGLE;

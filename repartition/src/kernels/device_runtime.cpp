@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 #include <graticule/repartition/detail/device_launch.hpp>
+#include <graticule/repartition/devices.hpp>
 
 #include "kokkos_compat.hpp"
 
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -253,7 +256,7 @@ void close_handle(void* begin) { (void)hipIpcCloseMemHandle(begin); }
 
 #endif
 
-/// Memory of other processes that is mapped here, the allocation that was used last at the end.
+/// Memory of other processes that is mapped here.
 class Mappings {
  public:
   std::byte* map(DeviceAddress const& address) {
@@ -262,21 +265,15 @@ class Mappings {
       auto const& of = known.address;
       return of.handle == address.handle && of.process == address.process && of.serial == address.serial;
     });
-    if (at != known_.end()) {
-      std::rotate(at, at + 1, known_.end());
-      return known_.back().begin + address.offset;
-    }
+    if (at != known_.end()) return at->begin + address.offset;
     OnDeviceOfKokkos const scope;
-    // What lay in the same place has been freed since, so that nobody reads it; while it is mapped, CUDA does not map
-    // what lies there now.
-    std::erase_if(known_, [&](Known const& known) {
+    // While what lay in the same place is mapped, CUDA does not map what lies there now.
+    auto const stale = std::stable_partition(known_.begin(), known_.end(), [&](Known const& known) {
       auto const& of = known.address;
-      bool const stale = of.process == address.process && of.begin < address.begin + address.bytes &&
-                         address.begin < of.begin + of.bytes;
-      if (stale) close_handle(known.begin);
-      return stale;
+      return of.process != address.process || of.begin >= address.begin + address.bytes ||
+             address.begin >= of.begin + of.bytes;
     });
-    if (known_.size() == most_mappings) close_oldest();
+    close_from(stale);
     IpcHandle native;
     static_assert(sizeof native == sizeof address.handle);
     std::memcpy(&native, &address.handle, sizeof native);
@@ -287,19 +284,20 @@ class Mappings {
   }
   void clear() {
     std::lock_guard const lock(mutex_);
-    while (!known_.empty()) close_oldest();
+    close_from(known_.begin());
   }
 
  private:
-  static constexpr std::size_t most_mappings = 256;
   struct Known {
     DeviceAddress address;
     std::byte* begin;
   };
 
-  void close_oldest() {
-    close_handle(known_.front().begin);
-    known_.erase(known_.begin());
+  void close_from(std::vector<Known>::iterator first) {
+    if (first == known_.end()) return;
+    Kokkos::fence();  // kernels may still read there
+    std::for_each(first, known_.end(), [](Known const& known) { close_handle(known.begin); });
+    known_.erase(first, known_.end());
   }
 
   std::mutex mutex_;
@@ -620,6 +618,61 @@ DeviceQueue queue_of_native(void* /*native*/, int device) {
 }  // namespace
 
 }  // namespace detail
+
+BackendDevices devices_of_backend() {
+  BackendDevices found;
+#if defined(KOKKOS_ENABLE_CUDA)
+  found.kind = "cuda";
+  auto const status = cudaGetDeviceCount(&found.count);
+  if (status == cudaSuccess) return found;
+  (void)cudaGetLastError();
+  return {found.kind, 0, cudaGetErrorString(status)};
+#elif defined(KOKKOS_ENABLE_HIP)
+  found.kind = "hip";
+  auto const status = hipGetDeviceCount(&found.count);
+  if (status == hipSuccess) return found;
+  (void)hipGetLastError();
+  return {found.kind, 0, hipGetErrorString(status)};
+#else
+  return found;
+#endif
+}
+
+void require_device(BackendDevices const& found) {
+  if (found.kind.empty() || found.count > 0) return;
+  std::string const name = found.kind == "cuda" ? "CUDA" : "HIP";
+  throw Error(Fault::usage, "NoDevice",
+              "this build computes on " + name + " devices and none is visible here" +
+                  (found.reason.empty() ? "" : " (" + found.reason + ")") + "; use a build for the host");
+}
+
+std::string bus_address([[maybe_unused]] int device) {
+  std::array<char, 32> text{};
+#if defined(KOKKOS_ENABLE_CUDA)
+  if (cudaDeviceGetPCIBusId(text.data(), int(text.size()), device) == cudaSuccess) return text.data();
+  (void)cudaGetLastError();
+#elif defined(KOKKOS_ENABLE_HIP)
+  if (hipDeviceGetPCIBusId(text.data(), int(text.size()), device) == hipSuccess) return text.data();
+  (void)hipGetLastError();
+#endif
+  return {};
+}
+
+std::optional<MemoryOfDevice> memory_of_device() {
+  if (auto* const device = detail::installed_device()) return device->memory();
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+  detail::OnDeviceOfKokkos const scope;
+  MemoryOfDevice memory;
+#if defined(KOKKOS_ENABLE_CUDA)
+  if (cudaMemGetInfo(&memory.free_bytes, &memory.total_bytes) == cudaSuccess) return memory;
+  (void)cudaGetLastError();
+#else
+  if (hipMemGetInfo(&memory.free_bytes, &memory.total_bytes) == hipSuccess) return memory;
+  (void)hipGetLastError();
+#endif
+#endif
+  return std::nullopt;
+}
 
 DeviceQueue queue_of_stream(void* stream, int device) {
   if (auto* const installed = detail::installed_device()) return installed->queue_of_stream(stream, device);

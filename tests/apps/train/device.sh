@@ -7,9 +7,14 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"
 
 "$BIN/graticule-train" --version >out 2>err || fail "no version"
-! grep -qE 'Kokkos.*(Cuda|HIP)' out || skip "Kokkos computes on a device here"
-
 quiet=(--threads 1 --progress none --log-level warn)
+if grep -qE 'Kokkos.*(Cuda|HIP)' out; then
+    for value in cpu auto; do
+        CUDA_VISIBLE_DEVICES=-1 HIP_VISIBLE_DEVICES=-1 launch 2 "$BIN/graticule-train" --input fields.nc --device $value "${quiet[@]}"
+        [ $code -eq 2 ] && grep -qF "devices and none is visible here" err || fail "--device $value without a device"
+    done
+    skip "Kokkos computes on a device here; the error without one was tested"
+fi
 launch 1 "$BIN/graticule-make-fields" fields.nc --nlat 12 --nlon 16 --samples 4 --levels 1 "${quiet[@]}"
 [ $code -eq 0 ] || fail "no fields"
 train() { launch "$1" "$BIN/graticule-train" --input fields.nc --inputs z --targets u --epochs 1 --channels 2 --blocks 1 "${quiet[@]}" "${@:2}"; }

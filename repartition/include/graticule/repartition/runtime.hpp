@@ -14,7 +14,8 @@ class Runtime {
   /// @param argc, argv those of `main`; options of MPI and Kokkos are removed
   /// @param num_threads of Kokkos' host space; 0 leaves the choice to Kokkos and its environment
   /// @throws `ThreadLevel` when MPI was started, or can only be started, below `MPI_THREAD_SERIALIZED` while several
-  ///         threads may call it
+  ///         threads may call it; `NoDevice` (usage), before anything starts, where Kokkos was built for devices and
+  ///         none is visible
   Runtime(int& argc, char**& argv, int num_threads = 0);
   ~Runtime();
   Runtime(Runtime const&) = delete;

@@ -27,6 +27,13 @@ struct DeviceMemory {
   Index reserved_bytes = 0;  ///< most that LibTorch has taken for this rank
 };
 
+/// Memory of the device that the engine computes on, as its runtime reports it, and what a library has counted.
+/// @pre Kokkos has started
+[[nodiscard]] DeviceMemory memory_of_device(std::optional<DeviceMemory> const& of_library = {});
+
+/// Number of different `device` among the ranks of this node. Collective.
+[[nodiscard]] int num_devices_of_node(Comm const& comm, std::string const& device);
+
 /// The option `--device`, and what it has chosen.
 ///
 /// Kinds are cpu, cuda and hip. Without a number, the ranks of a node take its devices in turn, by their number on the
@@ -36,13 +43,16 @@ class DeviceOption {
   /// `LibTorch's devices of a kind`, for drivers that use it.
   using Library = std::function<FoundDevices(std::string const& kind)>;
 
-  void declare(CLI::App& app);
+  /// @param kinds that the help names, of a driver which takes the option for some only
+  void declare(CLI::App& app, std::string const& kinds = "");
 
   /// Selects the device and configures Kokkos; call it before Kokkos starts. Collective.
   ///
-  /// `auto` takes a device where Kokkos and the library both have one on every rank, else the host.
+  /// `auto` takes a device where Kokkos and the library both have one on every rank, else the host. Kokkos starts its
+  /// back end for devices on the host, too: the ranks of a node take its devices in turn for that.
   /// @throws `BadOption` (usage), on all ranks, for a missing device; the message names the library without it, or
-  /// reports how many devices are visible
+  /// reports how many devices are visible. `NoDevice` (usage), on all ranks, for the host where Kokkos was built for
+  /// devices and a rank sees none
   void choose(Comm const& comm, Library const& library = {});
 
   /// As it was given.
@@ -50,14 +60,17 @@ class DeviceOption {
   /// `cpu`, `cuda:1`, `hip:0`. @pre `choose`
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
   [[nodiscard]] bool is_host() const noexcept { return name_ == "cpu"; }
-  /// For a log: `the host`, `cuda, 8 ranks on 8 devices`.
+  /// For a log: `the host`, `cuda, 8 ranks of a node on 4 devices`, where these are 4 whatever numbers the ranks have
+  /// for them.
   [[nodiscard]] std::string describe() const;
   /// `device` of a report: what was asked for, and each rank's device and its memory. Collective.
-  [[nodiscard]] Report::Json report(Comm const& comm, std::optional<DeviceMemory> const& memory = {}) const;
+  /// @param of_library what it has counted, which is added to `memory_of_device`
+  [[nodiscard]] Report::Json report(Comm const& comm, std::optional<DeviceMemory> const& of_library = {}) const;
 
  private:
   std::string asked_ = "auto";
   std::string name_ = "cpu";
+  std::string bus_address_ = {};
   int num_ranks_ = 1;    ///< of the node
   int num_devices_ = 0;  ///< that they share
 };

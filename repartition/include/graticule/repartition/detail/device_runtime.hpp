@@ -3,6 +3,7 @@
 #pragma once
 
 #include <graticule/repartition/device_queue.hpp>
+#include <graticule/repartition/devices.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include <array>
@@ -60,6 +61,7 @@ class DeviceRuntime {
   /// Blocks until all work in the queue has completed.
   virtual void fence(DeviceQueue const& queue) = 0;
   [[nodiscard]] virtual DeviceQueue queue_of_stream(void* stream, int device) = 0;
+  [[nodiscard]] virtual std::optional<MemoryOfDevice> memory() const { return std::nullopt; }
   /// MPI may read and write its memory: what the probe finds out, where it is wanted.
   [[nodiscard]] virtual bool mpi_reads_it() const noexcept { return false; }
   [[nodiscard]] virtual std::optional<DeviceAddress> address_of(void const* /*memory*/) { return std::nullopt; }
@@ -111,8 +113,8 @@ void fence(DeviceQueue const& queue);
 /// Where device memory lies for other processes of the node; nothing where the back end, or the allocator that the
 /// memory is from, cannot share it (memory pools of CUDA). Takes microseconds.
 [[nodiscard]] std::optional<DeviceAddress> address_of_device_memory(void const* memory);
-/// Memory of another process, for kernels of this one; null where it cannot be mapped. The most recent mappings are
-/// cached; memory that its owner has freed is returned only when its mapping is evicted.
+/// Memory of another process, for kernels of this one; null where it cannot be mapped. A mapping stays until the owner
+/// has other memory in its place, or Kokkos ends; only then does memory that the owner has freed return to the device.
 [[nodiscard]] std::byte* map_device_memory(DeviceAddress const& address);
 
 /// A point in a queue of this process that queues of others on the node wait for.
