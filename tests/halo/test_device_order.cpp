@@ -275,33 +275,164 @@ TEST(DeviceOrder, repartitions_follow_their_queue) {
     }
 }
 
+/// Sums along rings and sums of copies, whose plans keep memory from call to call.
+struct Sums {
+  explicit Sums(Comm const& on)
+      : comm(on),
+        layout(ProcessGrid{1, on.num_ranks()}, Indices{4, 3 * on.num_ranks()}),
+        rings(on, layout, 1),
+        copies(on, copied) {}
+
+  struct Fields {
+    explicit Fields(Sums const& of, Index levels = 1)
+        : cells(of.rings.cells()),
+          rings(of.rings.sums()),
+          copy(Box::from_extents({levels, of.copied[0], of.copied[1]})) {}
+    DeviceField cells;
+    DeviceField rings;
+    DeviceField copy;
+  };
+  static void produce(Fields const& fields, DeviceQueue const& queue, int round) {
+    fields.cells.produce(queue, fields.cells.box(), [=](Indices const& cell) { return double(round + cell[0]); });
+    fields.copy.produce(queue, fields.copy.box(), [=](Indices const& cell) { return double(round + cell[2]); });
+  }
+  static FieldView copy_of(Fields const& fields) {
+    auto view = fields.copy.view();
+    view.grid_axes = {1, 2};
+    return view;
+  }
+
+  /// A call on some fields, and its results that are not those of what was produced.
+  struct Call {
+    char const* name;
+    std::function<void(Fields const&)> apply;
+    std::function<int(Fields const&, DeviceQueue const&, int round)> num_wrong;
+  };
+  [[nodiscard]] std::array<Call, 2> calls() const {
+    auto const differ = [](std::vector<double> const& found, auto const& expected) {
+      int wrong = 0;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        if (found[i] != double(expected(Index(i)))) ++wrong;
+      return wrong;
+    };
+    return {Call{"ring sums", [this](Fields const& f) { rings.apply(f.cells.view(), f.rings.view()); },
+                 [this, differ](Fields const& f, DeviceQueue const& queue, int round) {
+                   return differ(f.rings.values(queue), [&](Index row) { return layout.extent(1) * (round + row); });
+                 }},
+            Call{"sums of copies", [this](Fields const& f) { copies.all_sum_reduce(copy_of(f)); },
+                 [this, differ](Fields const& f, DeviceQueue const& queue, int round) {
+                   return differ(f.copy.values(queue),
+                                 [&](Index i) { return comm.num_ranks() * (round + i % copied[1]); });
+                 }}};
+  }
+
+  Indices copied{5, 1000};
+  Comm comm;
+  Layout layout;
+  AxisSumPlan rings;
+  ReplicatedFieldPlan copies;
+};
+
 TEST(DeviceOrder, ring_sums_and_sums_of_copies_follow_their_queue) {
-  auto const comm = Comm::world();
-  Layout const layout(ProcessGrid{1, comm.num_ranks()}, Indices{4, 3 * comm.num_ranks()});
-  AxisSumPlan const sums(comm, layout, 1);
-  Indices const copied{5, 1000};
-  ReplicatedFieldPlan const copies(comm, copied);
+  Sums const sums(Comm::world());
   for (auto const schedule : schedules) {
     Scheduled const scheduled(schedule);
-    DeviceField const cells(sums.cells());
-    DeviceField const rings(sums.sums());
-    DeviceField const copy(Box::from_extents(copied));
+    Sums::Fields const fields(sums);
     for (int round = 1; round <= 2; ++round) {
       auto const queue = device().make_queue();
       DeviceQueueScope const scope(queue);
-      cells.produce(queue, cells.box(), [&](Indices const& cell) { return double(round + cell[0]); });
-      copy.produce(queue, copy.box(), [&](Indices const& cell) { return double(round + cell[1]); });
+      Sums::produce(fields, queue, round);
 
-      sums.apply(cells.view(), rings.view());
-      copies.all_sum_reduce(copy.view());
+      for (auto const& call : sums.calls()) call.apply(fields);
 
-      auto const found = rings.values(queue);
-      for (std::size_t row = 0; row < found.size(); ++row)
-        EXPECT_EQ(found[row], double(layout.extent(1) * (round + Index(row))));
-      auto const summed = copy.values(queue);
-      for (std::size_t i = 0; i < summed.size(); ++i)
-        ASSERT_EQ(summed[i], double(comm.num_ranks() * (round + Index(i) % 1000)));
+      for (auto const& call : sums.calls()) EXPECT_EQ(call.num_wrong(fields, queue, round), 0) << call.name;
     }
+  }
+}
+
+TEST(DeviceOrder, ring_sums_and_sums_of_copies_without_a_queue_have_ended_after_the_call) {
+  Scheduled const scheduled(Schedule::late);
+  Sums const sums(Comm::world());
+  Sums::Fields const fields(sums);
+  auto const elsewhere = device().make_queue();
+  Sums::produce(fields, elsewhere, 1);
+  device().fence(elsewhere);
+
+  for (auto const& call : sums.calls()) {
+    call.apply(fields);
+
+    EXPECT_EQ(call.num_wrong(fields, elsewhere, 1), 0) << call.name;
+  }
+}
+
+/// The guarded device with a queue that stands still after any of its kernels, and one whose kernels run at once.
+class SteppedDevice : public FaultyDevice {
+ public:
+  SteppedDevice() : FaultyDevice(DeviceFault::none) {}
+
+  void launch(DeviceQueue const& queue, std::function<void()> kernel) override {
+    FaultyDevice::launch(queue, std::move(kernel));
+    if (queue.instance() == slow.instance()) points_.push_back(device().record(queue));
+    if (queue.instance() == fast.instance()) device().fence(queue);
+  }
+  /// Launched in the slow queue, by the engine.
+  [[nodiscard]] Index num_kernels() const { return Index(points_.size()); }
+  /// Runs the slow queue up to the end of a kernel.
+  void run_to(Index kernel) const { device().wait_for(points_.at(std::size_t(kernel))); }
+
+  DeviceQueue const slow = device().make_queue();
+  DeviceQueue const fast = device().make_queue();
+
+ private:
+  std::vector<test::QueuePoint> points_;
+};
+
+TEST(DeviceOrder, ring_sums_and_sums_of_copies_wait_for_the_last_call_in_another_queue) {
+  Scheduled const scheduled(Schedule::late);
+  Sums const sums(Comm::world());
+  // Calls on other numbers of levels have other workspaces: no wait for one of those orders them.
+  Sums::Fields const first(sums, 2);
+  Sums::Fields const second(sums, 1);
+  for (auto const& call : sums.calls()) {
+    // The first call stands still after each of its kernels in turn, with its memory in use.
+    Index num_kernels = 2;
+    for (Index kernel = 0; kernel < num_kernels; ++kernel) {
+      SteppedDevice stepped;
+      auto const apply = [&](Sums::Fields const& fields, DeviceQueue const& queue, int round) {
+        DeviceQueueScope const scope(queue);
+        Sums::produce(fields, queue, round);
+        call.apply(fields);
+      };
+      apply(first, stepped.slow, 1);
+      std::array most{stepped.num_kernels()};
+      sums.comm.max(most);
+      num_kernels = most[0];
+      if (stepped.num_kernels() > 0) stepped.run_to(std::min(kernel, stepped.num_kernels() - 1));
+
+      apply(second, stepped.fast, 5);
+
+      EXPECT_EQ(call.num_wrong(second, stepped.fast, 5), 0) << call.name << ", kernel " << kernel;
+      EXPECT_EQ(call.num_wrong(first, stepped.slow, 1), 0) << call.name << ", kernel " << kernel;
+    }
+    EXPECT_GT(num_kernels, 1) << call.name;
+  }
+}
+
+TEST(DeviceOrder, ring_sums_and_sums_of_copies_survive_their_plan) {
+  Scheduled const scheduled(Schedule::late);
+  Sums const sums(Comm::world());
+  Sums::Fields const fields(sums);
+  for (std::size_t i = 0; i < sums.calls().size(); ++i) {
+    SteppedDevice stepped;
+    {
+      DeviceQueueScope const scope(stepped.slow);
+      Sums const ending(sums.comm);
+      Sums::produce(fields, stepped.slow, 1);
+      ending.calls()[i].apply(fields);
+      if (stepped.num_kernels() > 0) stepped.run_to(0);
+    }
+
+    EXPECT_EQ(sums.calls()[i].num_wrong(fields, stepped.slow, 1), 0) << sums.calls()[i].name;
   }
 }
 
