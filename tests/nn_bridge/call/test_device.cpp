@@ -343,18 +343,28 @@ test::TensorCopies copies_in(Comm const& comm, Call const& call) {
   return {.bytes_to_host = long(sums[0]), .bytes_pageable = long(sums[1])};
 }
 
-// What is summed over ranks, and the numbers by which a loss decides: whether targets are missing, and its divisor.
-TEST(DeviceLosses, bring_a_few_numbers_to_the_host_through_pinned_memory) {
-  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
-  auto const device = guarded_torch_device();
-  auto const domain = domain_of(0);
+/// Of fields of 2 samples, 4 channels and 12 x 8 cells, on the guarded device.
+struct LossShards {
+  Tensor prediction;  ///< wants a gradient
+  Tensor target;      ///< from 0.1 to 0.9, so that it may be a probability
+  Tensor missing;     ///< the target, of which many are missing
+};
+
+LossShards shards_of_losses(nn::Domain const& domain) {
   std::vector<std::int64_t> const sizes{2, 4, 12, 8};
   std::mt19937 random(7);
   auto const part = random_part(domain, random, sizes);
+  auto const device = guarded_torch_device();
   auto const prediction = part.of(random_tensor(random, sizes)).clone().to(device).requires_grad_();
-  auto const target = part.of(random_tensor(random, sizes)).to(device);
-  auto const missing = torch::where(target > 0.5, target, torch::full_like(target, std::nan("")));
-  auto const classes = target.argmax(1);
+  auto const target = part.of(random_tensor(random, sizes).abs().clamp(0.1, 0.9)).to(device);
+  return {prediction, target, torch::where(target > 0.5, target, torch::full_like(target, std::nan("")))};
+}
+
+// What is summed over ranks, and the numbers by which a loss decides: whether targets are missing, and its divisor.
+TEST(DeviceLosses, bring_a_few_numbers_to_the_host_through_pinned_memory) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const domain = domain_of(0);
+  auto const [prediction, target, missing] = shards_of_losses(domain);
   auto const copies_of = [&](auto loss, Tensor const& of) {
     (void)loss(prediction, of);
     (void)test::take_tensor_copies();
@@ -368,7 +378,7 @@ TEST(DeviceLosses, bring_a_few_numbers_to_the_host_through_pinned_memory) {
   };
   for (auto const& [copies, most] :
        {Case{copies_of(nn::MSELoss(domain), target), 2 + sum}, Case{copies_of(nn::MSELoss(domain), missing), 3 + sum},
-        Case{copies_of(nn::CrossEntropyLoss(domain), classes), 2 + sum},
+        Case{copies_of(nn::CrossEntropyLoss(domain), target.argmax(1)), 2 + sum},
         Case{copies_of(nn::CRPSLoss(domain, nn::LossOptions{}, nn::CRPSOptions{.ensemble_axis = 1}),
                        target.select(1, 0)),
              3 + sum}}) {
@@ -564,16 +574,10 @@ TEST(DeviceLayers, wait_for_the_device_only_where_values_meet_on_the_host) {
 
 TEST(DeviceLosses, wait_for_the_device_only_for_numbers_that_decide) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
-  auto const device = guarded_torch_device();
   auto const domain = domain_of(0);
-  std::vector<std::int64_t> const sizes{2, 4, 12, 8};
-  std::mt19937 random(7);
-  auto const part = random_part(domain, random, sizes);
-  auto const prediction = part.of(random_tensor(random, sizes)).clone().to(device).requires_grad_();
-  auto const target = part.of(random_tensor(random, sizes).abs().clamp(0.1, 0.9)).to(device);
-  auto const missing = torch::where(target > 0.5, target, torch::full_like(target, std::nan("")));
+  auto const [prediction, target, missing] = shards_of_losses(domain);
   auto const waits_of = [&](auto loss, Tensor const& of) { return waits_in([&] { loss(prediction, of).backward(); }); };
-  std::vector<double> const rows(std::size_t(sizes[2]), 0.5);
+  std::vector<double> const rows(12, 0.5);
   nn::LossOptions const weights{.global_row_weights = rows, .channel_weights = {1, 2, 3, 4}};
   // The sum over ranks, and the divisor, which must be more than 0. No backward waits.
   long const sum = (domain.comm().num_ranks() > 1 ? 1 : 0) + 1;
