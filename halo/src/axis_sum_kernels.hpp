@@ -22,11 +22,11 @@ class Scratch {
  public:
   /// @pre work in other queues than `queue` does not use it
   void* resize(std::size_t bytes, MemorySpace space, DeviceQueue const& queue) {
-    if (bytes_ > 0 && bytes <= bytes_ && space == space_ && queue.device() == device_) return memory_.data();
+    if (bytes_ > 0 && bytes <= bytes_ && space == space_ && device_of(queue) == device_) return memory_.data();
     if (space_ == MemorySpace::device && bytes_ > 0) fence(queue);
     bytes_ = std::max<std::size_t>(bytes, 64);
     space_ = space;
-    device_ = queue.device();
+    device_ = device_of(queue);
     memory_ = Buffer(bytes_, space == MemorySpace::device ? Buffer::Kind::device : Buffer::Kind::host, device_);
     return memory_.data();
   }

@@ -515,6 +515,44 @@ TEST(CheckpointWriter, leaves_nothing_without_commit) {
   EXPECT_EQ(names_in(folder / "run"), std::vector<std::string>{"checkpoint-000001-step-000000001.h5"});
 }
 
+TEST(CheckpointWriter, takes_device_fields_in_order_of_their_queue) {
+  if (test::gpu_is_wanted()) GTEST_SKIP() << "this is about the guarded device";
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  Layout const layout({comm.num_ranks(), 1}, {11, 6});
+  auto const owned = layout.owned(comm.rank());
+  auto const count = owned.num_cells();
+  auto const bytes = std::size_t(count) * sizeof(double);
+  auto& device = test::GuardedDevice::instance();
+  test::Scheduled const scheduled(test::Schedule::late);
+  CheckpointStore store(comm, folder / "run");
+  for (int const number : {0, 1}) {
+    auto const queue = device.make_queue(number);
+    DeviceQueueScope const scope(queue);
+    auto* const cells = static_cast<double*>(device.allocate(bytes, number));
+    auto view = field_view(cells, owned.extents(), 2);
+    view.space = MemorySpace::device;
+    auto const fill = [&](double first) {
+      device.launch(queue, [=] {
+        for (Index i = 0; i < count; ++i) cells[i] = first + double(i);
+      });
+    };
+
+    fill(100);
+    auto writer = store.begin(number);
+    writer.add("z", layout, view);
+    (void)writer.commit();
+    fill(500);
+    store.newest().value().read("z", layout, view);
+
+    std::vector<double> found(static_cast<std::size_t>(count));
+    device.copy(queue, found.data(), cells, bytes);
+    device.fence(queue);
+    for (Index i = 0; i < count; ++i) EXPECT_EQ(found[std::size_t(i)], 100 + double(i));
+    device.release(cells);
+  }
+}
+
 TEST(CheckpointWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
   auto const comm = Comm::world();
   Folder const folder(comm);

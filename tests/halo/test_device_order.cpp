@@ -205,22 +205,53 @@ TEST(DeviceOrder, two_calls_in_flight_may_be_in_different_queues) {
   }
 }
 
-TEST(DeviceOrder, two_devices_have_buffers_of_their_own) {
-  for (auto const schedule : schedules) {
-    Scheduled const scheduled(schedule);
-    Exchange const exchange(Comm::world());
-    for (int round = 1; round <= 4; ++round) {
-      int const on = round % 2;
-      auto const queue = device().make_queue(on);
-      DeviceField const field(exchange.plan.local(), on);
-      exchange.produce(field, queue, round);
-      std::array const fields{HaloField{field.view()}};
+/// Adjoint of an exchange of ones: each owned cell counts its images.
+void add_images(Exchange const& exchange, DeviceField const& field, DeviceQueue const& queue, int round) {
+  field.produce(queue, field.box(), [round](Indices const&) { return double(round); });
+  std::array const fields{HaloField{field.view()}};
 
-      exchange.plan.start(std::span<HaloField const>(fields), queue).wait();
+  exchange.plan.start_adjoint(std::span<HaloField const>(fields), queue).wait();
 
-      EXPECT_EQ(exchange.num_wrong(field, queue, round), 0);
+  // As many as local boxes hold it, with their repetitions. Ghosts are zero.
+  auto const found = field.values(queue);
+  double const total = std::accumulate(found.begin(), found.end(), 0.0);
+  auto const cells = sum_of(exchange.comm, field.box().num_cells());
+  EXPECT_EQ(sum_of(exchange.comm, Index(total)), cells * round);
+}
+
+/// Fields of one call.
+struct FieldsOfCall {
+  FieldsOfCall(HaloPlan const& plan, int number, int on_device = 0) {
+    for (int f = 0; f < number; ++f) {
+      memory.push_back(std::make_unique<DeviceField>(plan.local(), on_device));
+      fields.push_back({memory.back()->view()});
     }
   }
+  [[nodiscard]] std::span<HaloField const> all() const { return fields; }
+
+  std::vector<std::unique_ptr<DeviceField>> memory;
+  std::vector<HaloField> fields;
+};
+
+TEST(DeviceOrder, fields_of_a_process_may_lie_on_two_devices) {
+  for (auto const schedule : schedules)
+    for (auto const transport : transports) {
+      Scheduled const scheduled(schedule);
+      Exchange const exchange(Comm::world(), transport);
+      // Neighbors compute on the same device or on different ones, in turn.
+      for (int round = 1; round <= 8; ++round) {
+        int const on = (round + (round > 4 ? exchange.comm.rank() : 0)) % 2;
+        auto const queue = device().make_queue(on);
+        // So many that their tasks do not fit into the arguments of a kernel.
+        FieldsOfCall const fields(exchange.plan, 8, on);
+        for (auto const& field : fields.memory) exchange.produce(*field, queue, round);
+
+        exchange.plan.start(fields.all(), queue).wait();
+
+        for (auto const& field : fields.memory) EXPECT_EQ(exchange.num_wrong(*field, queue, round), 0);
+        add_images(exchange, *fields.memory.front(), queue, round);
+      }
+    }
 }
 
 TEST(DeviceOrder, adjoints_are_added_in_their_queue) {
@@ -229,18 +260,7 @@ TEST(DeviceOrder, adjoints_are_added_in_their_queue) {
     Exchange const exchange(Comm::world());
     auto const queue = device().make_queue();
     DeviceField const field(exchange.plan.local());
-    for (int round = 1; round <= 2; ++round) {
-      field.produce(queue, field.box(), [round](Indices const&) { return double(round); });
-      std::array const fields{HaloField{field.view()}};
-
-      exchange.plan.start_adjoint(std::span<HaloField const>(fields), queue).wait();
-
-      // Each owned cell counts its images: as many as local boxes hold it, with their repetitions. Ghosts are zero.
-      auto const found = field.values(queue);
-      double const total = std::accumulate(found.begin(), found.end(), 0.0);
-      auto const cells = sum_of(exchange.comm, field.box().num_cells());
-      EXPECT_EQ(sum_of(exchange.comm, Index(total)), cells * round);
-    }
+    for (int round = 1; round <= 2; ++round) add_images(exchange, field, queue, round);
   }
 }
 
@@ -254,10 +274,12 @@ TEST(DeviceOrder, repartitions_follow_their_queue) {
       Scheduled const scheduled(schedule);
       RepartitionPlan plan(comm, rows, columns);
       plan.set_transport(transport);
-      DeviceField const from(plan.source_box());
-      DeviceField const to(plan.target_box());
-      for (int round = 1; round <= 3; ++round) {
-        auto const queue = device().make_queue();
+      for (int round = 1; round <= 4; ++round) {
+        // In the last two, ranks compute on different devices.
+        int const on = round > 2 ? (comm.rank() + round) % 2 : 0;
+        DeviceField const from(plan.source_box(), on);
+        DeviceField const to(plan.target_box(), on);
+        auto const queue = device().make_queue(on);
         DeviceQueueScope const scope(queue);
         from.produce(queue, from.box(), [&](Indices const& cell) { return number_of(cell, round); });
 
@@ -284,10 +306,10 @@ struct Sums {
         copies(on, copied) {}
 
   struct Fields {
-    explicit Fields(Sums const& of, Index levels = 1)
-        : cells(of.rings.cells()),
-          rings(of.rings.sums()),
-          copy(Box::from_extents({levels, of.copied[0], of.copied[1]})) {}
+    explicit Fields(Sums const& of, Index levels = 1, int on = 0)
+        : cells(of.rings.cells(), on),
+          rings(of.rings.sums(), on),
+          copy(Box::from_extents({levels, of.copied[0], of.copied[1]}), on) {}
     DeviceField cells;
     DeviceField rings;
     DeviceField copy;
@@ -337,9 +359,10 @@ TEST(DeviceOrder, ring_sums_and_sums_of_copies_follow_their_queue) {
   Sums const sums(Comm::world());
   for (auto const schedule : schedules) {
     Scheduled const scheduled(schedule);
-    Sums::Fields const fields(sums);
-    for (int round = 1; round <= 2; ++round) {
-      auto const queue = device().make_queue();
+    for (int round = 1; round <= 4; ++round) {
+      int const on = round > 2 ? (sums.comm.rank() + round) % 2 : 0;
+      Sums::Fields const fields(sums, 1, on);
+      auto const queue = device().make_queue(on);
       DeviceQueueScope const scope(queue);
       Sums::produce(fields, queue, round);
 
@@ -556,10 +579,11 @@ TEST(DeviceOrder, peers_of_the_node_read_fields_of_a_long_move_in_place) {
   for (auto const schedule : schedules) {
     Scheduled const scheduled(schedule);
     RepartitionPlan const plan(comm, rows, columns);
-    auto const queue = device().make_queue();
+    int const on = schedule == Schedule::at_random ? 0 : comm.rank() % 2;
+    auto const queue = device().make_queue(on);
     DeviceQueueScope const scope(queue);
-    DeviceField const from(plan.source_box());
-    DeviceField const to(plan.target_box());
+    DeviceField const from(plan.source_box(), on);
+    DeviceField const to(plan.target_box(), on);
     for (int round = 1; round <= 20; ++round) {
       from.produce(queue, from.box(), [&](Indices const& cell) { return number_of(cell, round); });
 
@@ -764,8 +788,8 @@ class CountingDevice : public detail::DeviceRuntime {
   std::optional<detail::DeviceAddress> address_of(void const* memory) override {
     return shares_ ? device().address_of(memory) : std::nullopt;
   }
-  std::byte* map(detail::DeviceAddress const& address) override { return device().map(address); }
-  std::optional<detail::OwnEvent> make_event() override { return device().make_event(); }
+  std::byte* map(detail::DeviceAddress const& address, int number) override { return device().map(address, number); }
+  std::optional<detail::OwnEvent> make_event(int number) override { return device().make_event(number); }
   void record(DeviceQueue const& queue, detail::OwnEvent const& event) override { device().record(queue, event); }
   bool wait_for(DeviceQueue const& queue, detail::EventAddress const& event) override {
     return device().wait_for(queue, event);
@@ -783,13 +807,8 @@ std::pair<CountingDevice::Counts, CountingDevice::Counts> counts_of_a_call(int n
   CountingDevice counting(shares);
   Exchange const exchange(Comm::world(), transport);
   auto const queue = device().make_queue();
-  std::vector<std::unique_ptr<DeviceField>> memory;
-  std::vector<HaloField> fields;
-  for (int f = 0; f < num_fields; ++f) {
-    memory.push_back(std::make_unique<DeviceField>(exchange.plan.local()));
-    fields.push_back({memory.back()->view()});
-  }
-  std::span<HaloField const> const all(fields);
+  FieldsOfCall const fields(exchange.plan, num_fields);
+  auto const all = fields.all();
   exchange.plan.start(all, queue).wait();
   exchange.plan.start_adjoint(all, queue).wait();
   device().fence(queue);

@@ -22,12 +22,13 @@ TEST(DeviceQueue, is_null_without_an_instance_and_shares_the_one_given) {
   auto const instance = std::make_shared<int const>(3);
 
   DeviceQueue const none;
-  DeviceQueue const queue(instance);
+  DeviceQueue const queue(instance, 2);
   DeviceQueue const copy = queue;
 
   EXPECT_EQ(none.instance(), nullptr);
   EXPECT_EQ(queue.instance(), instance.get());
   EXPECT_EQ(copy.instance(), instance.get());
+  EXPECT_EQ(copy.device(), 2);
   EXPECT_EQ(instance.use_count(), 3);
 }
 

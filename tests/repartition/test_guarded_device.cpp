@@ -139,6 +139,36 @@ TEST_F(GuardedDeviceTest, notes_work_that_touches_memory_of_another_device) {
   device_.release(number);
 }
 
+TEST_F(GuardedDeviceTest, notes_work_that_touches_memory_mapped_for_another_device) {
+  auto* const number = make_number(3);
+  // Its own memory stands for that of a peer.
+  auto* const mapped = reinterpret_cast<int*>(device_.map(device_.address_of(number).value(), 1));
+  auto const first = device_.make_queue(0);
+  auto const second = device_.make_queue(1);
+  int found = 0;
+
+  device_.launch(second, [=, &found] { found = *static_cast<int volatile*>(mapped); });
+  device_.fence(second);
+  auto const of_second = device_.take_accesses();
+  device_.launch(first, [=, &found] { found = *static_cast<int volatile*>(mapped); });
+  device_.fence(first);
+  auto const of_first = device_.take_accesses();
+
+  EXPECT_EQ(found, 3);
+  EXPECT_TRUE(of_second.empty());
+  ASSERT_EQ(of_first.size(), 1U);
+  EXPECT_NE(of_first[0].find("work of device 0 touched memory of a device of a peer"), std::string::npos)
+      << of_first[0];
+  device_.release(number);
+}
+
+TEST_F(GuardedDeviceTest, refuses_an_event_of_another_device) {
+  auto const event = device_.make_event(1).value();
+
+  EXPECT_NO_THROW(device_.record(device_.make_queue(1), event));
+  EXPECT_THROW(device_.record(device_.make_queue(0), event), std::runtime_error);
+}
+
 TEST_F(GuardedDeviceTest, overwrites_what_is_freed_while_work_still_reads_it) {
   auto const owner = device_.make_queue();
   auto const reader = device_.make_queue();

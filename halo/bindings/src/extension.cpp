@@ -3,10 +3,8 @@
 
 #include "errors.hpp"
 
-#include <algorithm>
 #include <map>
 #include <mutex>
-#include <vector>
 
 namespace graticule::c {
 
@@ -15,7 +13,6 @@ namespace {
 struct Extensions {
   std::mutex mutex;
   std::map<std::string, int> handles;
-  std::vector<void (*)()> ends;
 };
 
 Extensions& extensions() {
@@ -35,12 +32,6 @@ std::string extension_handles() {
   return text;
 }
 
-void end_extensions() noexcept {
-  auto& known = extensions();
-  std::lock_guard const lock(known.mutex);
-  for (auto* const end : known.ends) end();
-}
-
 }  // namespace graticule::c
 
 using namespace graticule::c;
@@ -58,10 +49,4 @@ void gr_extension_count(char const* name, int change) {
   auto& known = extensions();
   std::lock_guard const lock(known.mutex);
   known.handles[name] += change;
-}
-
-void gr_extension_at_end(void (*end)(void)) {
-  auto& known = extensions();
-  std::lock_guard const lock(known.mutex);
-  if (std::find(known.ends.begin(), known.ends.end(), end) == known.ends.end()) known.ends.push_back(end);
 }

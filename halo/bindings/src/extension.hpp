@@ -15,16 +15,11 @@ GR_API gr_status gr_extension_fail(gr_status status, char const* rule, char cons
 GR_API int gr_extension_started(void);
 /// Counts handles, for the text of `gr_finalize`. @param name of static duration
 GR_API void gr_extension_count(char const* name, int change);
-/// Calls `end` when `gr_finalize` ends Kokkos and MPI; once for each function.
-GR_API void gr_extension_at_end(void (*end)(void));
 }
 
 namespace graticule::c {
 
 /// Their handles that exist, such as `1 gr_net`; empty when there are none.
 [[nodiscard]] std::string extension_handles();
-
-/// Ends what they keep. Before Kokkos ends.
-void end_extensions() noexcept;
 
 }  // namespace graticule::c

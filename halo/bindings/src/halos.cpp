@@ -126,9 +126,9 @@ template <class Call>
 auto with_fields(gr_halo const& halo, int num_fields, gr_field const* fields, Call&& call) {
   LastFields::Claim const claim(halo.last);
   auto* const last = claim.get();
-  if (last != nullptr && last->are(num_fields, fields)) return call(last->views(), last->queue());
   std::exception_ptr failure;
   try {
+    if (last != nullptr && last->are(num_fields, fields)) return call(last->views(), last->queue());
     FewOrMany<HaloField> all(num_fields);
     auto const queue = add_fields(all, halo.plan, num_fields, fields);
     if (last != nullptr) last->set(num_fields, fields, all.all(), queue);
@@ -294,7 +294,7 @@ gr_status gr_halo_tune(gr_halo* halo, int num_fields, gr_field const* fields, in
       required(chosen, "chosen");
       FewOrMany<HaloField> views(num_fields);
       (void)add_fields(views, plan, num_fields, fields);
-      for (int f = 0; f < num_fields; ++f) wait_for_queue(read_element(fields, f, "fields"));
+      for (int f = 0; f < num_fields; ++f) wait_for_queue(read_element(fields, f, "fields"), {"fields", f});
       return std::vector<HaloField>(views.all().begin(), views.all().end());
     });
     *chosen = transport_of(plan.tune(all, num_calls).chosen);

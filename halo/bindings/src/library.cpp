@@ -127,8 +127,6 @@ gr_status gr_finalize(void) {
     if (library.num_inits == 1) {
       if (auto const live = live_handles(); !live.empty())
         throw Error("WrongState", live + " were not freed; free them and call it again");
-      end_extensions();
-      forget_queues();
       library.runtime.reset();
     }
     --library.num_inits;

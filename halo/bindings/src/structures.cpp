@@ -130,7 +130,7 @@ FieldView memory_of(gr_field const& field, Name const& name, Before before) {
     next = std::abs(view.strides[m]) * std::max<Index>(view.extents[m], 1);
   }
   if (num_cells > 0 && field.base == nullptr) throw bad_argument(name + ".base is NULL");
-  if (before == Before::waited_for) wait_for_queue(field);
+  if (before == Before::waited_for) wait_for_queue(field, name);
   return view;
 }
 

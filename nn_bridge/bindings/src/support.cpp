@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support.hpp"
 
-#include "queues.hpp"
-
 #include <ATen/Parallel.h>
 #include <sched.h>
 
@@ -19,7 +17,6 @@ gr_status keep_error(gr_status status, char const* rule, char const* text) noexc
 
 void require_started() {
   if (gr_extension_started() == 0) throw Error("WrongState", "gr_init was not called");
-  gr_extension_at_end([] { forget_queues(); });
 }
 
 namespace {

@@ -138,9 +138,9 @@ struct ReplicatedFieldPlan::State {
       return host.data();
     }
     calls.enter(space);
-    if (bytes > device_bytes || calls.queue().device() != device_number) {
+    if (bytes > device_bytes || detail::device_of(calls.queue()) != device_number) {
       detail::fence(calls.queue());
-      device_number = calls.queue().device();
+      device_number = detail::device_of(calls.queue());
       device = detail::Buffer(std::size_t(bytes), detail::Buffer::Kind::device, device_number);
       device_bytes = 0;
     }

@@ -90,8 +90,8 @@ bool message_arrives(Comm const& comm, int tag) {
   constexpr int count = 65536;
   constexpr std::size_t bytes = count * sizeof(int);
   DeviceQueue const queue;
-  auto message = std::make_unique<ProbeMessage>(
-      ProbeMessage{Buffer(bytes, Buffer::Kind::device), Buffer(bytes, Buffer::Kind::device)});
+  auto message = std::make_unique<ProbeMessage>(ProbeMessage{Buffer(bytes, Buffer::Kind::device, device_of(queue)),
+                                                             Buffer(bytes, Buffer::Kind::device, device_of(queue))});
   std::vector<int> values(std::size_t(count), 0);
   auto const value = [](int rank, int i) { return i * 7 + rank + 1; };
   for (int i = 0; i < count; ++i) values[std::size_t(i)] = value(comm.rank(), i);
@@ -134,7 +134,7 @@ bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer cons
   constexpr int count = probe_count;
   constexpr std::size_t bytes = probe_bytes;
   DeviceQueue const queue;
-  Buffer const read(bytes, Buffer::Kind::device);
+  Buffer const read(bytes, Buffer::Kind::device, device_of(queue));
   std::vector<int> values(std::size_t(count), 0);
   auto const value = [](int rank, int i) { return i * 5 + rank + 3; };
   for (int i = 0; i < count; ++i) values[std::size_t(i)] = value(comm.rank(), i);
@@ -152,7 +152,7 @@ bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer cons
   for (int peer = 0; peer < comm.num_ranks() && right; ++peer) {
     auto const& theirs = offers[std::size_t(peer)];
     if (!links.find(peer)) continue;
-    auto const* const memory = theirs.offered != 0 ? map_device_memory(theirs.address) : nullptr;
+    auto const* const memory = theirs.offered != 0 ? map_device_memory(theirs.address, device_of(queue)) : nullptr;
     if (!memory || !wait_for_event(queue, theirs.written)) return false;
     auto const* const from = reinterpret_cast<int const*>(memory);
     auto* const to = reinterpret_cast<int*>(read.data());
@@ -183,8 +183,9 @@ bool peers_read_device_memory(Comm const& comm, messages::NodeLinks const& links
   });
   comm.max(without);
   if (without[0] != 0) return false;
-  Buffer const own(probe_bytes, Buffer::Kind::device);
-  auto written = SharedEvent::make();
+  int const device = device_of({});
+  Buffer const own(probe_bytes, Buffer::Kind::device, device);
+  auto written = SharedEvent::make(device);
   without[0] = reads_peers(comm, links, own, written) ? 0 : 1;
   comm.max(without);
   return without[0] == 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <string>
 
 namespace graticule::detail {
 
@@ -37,7 +38,7 @@ void write_views(std::byte* where, std::span<Image const> images, std::span<Peer
   }
 }
 
-bool read_view(PostedView const& posted, Image& image) {
+bool read_view(PostedView const& posted, int device, Image& image) {
   image.view.dtype = posted.dtype;
   image.view.extents = Indices::filled(posted.ndim, 0);
   image.view.strides = Indices(std::span(posted.strides.data(), std::size_t(posted.ndim)));
@@ -45,13 +46,22 @@ bool read_view(PostedView const& posted, Image& image) {
   image.cover_lo = Indices(std::span(posted.cover_lo.data(), std::size_t(posted.num_grid_axes)));
   if (posted.data.on_device) {
     image.view.space = MemorySpace::device;
-    image.view.data = map_device_memory(posted.data.device);
+    image.view.data = map_device_memory(posted.data.device, device);
     return image.view.data != nullptr;
   }
   bool const empty = posted.data.node.segment.file < 0;
   image.view.space = MemorySpace::host;
   image.view.data = empty ? nullptr : messages::map_node_address(posted.data.node);
   return empty || image.view.data != nullptr;
+}
+
+Error not_mapped(int peer, MemorySpace space, int device) {
+  auto const text = "memory of rank " + std::to_string(peer) + " can no longer be mapped";
+  int const tried = device_of({});
+  if (space == MemorySpace::host || device == tried) return Error("OutOfMemory", text);
+  return Error("Unsupported", text + " for device " + std::to_string(device) +
+                                  "; whether ranks can was tried for device " + std::to_string(tried) +
+                                  ", on which Kokkos was started (GRATICULE_GPU_IPC=0 does without)");
 }
 
 }  // namespace graticule::detail

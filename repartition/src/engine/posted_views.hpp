@@ -57,7 +57,11 @@ struct Image {
 /// Writes one `PostedView` for each image. @pre `where` has room for them, aligned to 8 bytes
 void write_views(std::byte* where, std::span<Image const> images, std::span<PeerAddress const> addresses);
 
-/// The view in this process: all but its extents. False when it cannot be mapped.
-[[nodiscard]] bool read_view(PostedView const& posted, Image& image);
+/// The view in this process, for kernels of `device` where it lies on one: all but its extents. False when it cannot be
+/// mapped.
+[[nodiscard]] bool read_view(PostedView const& posted, int device, Image& image);
+
+/// What a rank throws that cannot map memory of `peer`, for `device` where its own fields lie on one.
+[[nodiscard]] Error not_mapped(int peer, MemorySpace space, int device);
 
 }  // namespace graticule::detail

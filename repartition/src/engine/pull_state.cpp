@@ -341,6 +341,7 @@ PullStats PullState::stats() const {
 }
 
 bool PullState::test(Workspace& w) const {
+  OnDevice const scope(w.current_device());
   if (!w.stream) return w.test();
   (void)advance_streams();
   return !is_under_way(w);
@@ -606,7 +607,8 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
   if (!ending_.empty()) end_calls();
   bool const on_device = !fields.empty() && fields.front().source.space == MemorySpace::device;
   auto const& queue = on_device ? queue_of_call(given) : given;
-  auto& workspace = accept(fields, direction, on_device ? queue.device() : 0);
+  auto& workspace = accept(fields, direction, on_device ? device_of(queue) : 0);
+  OnDevice const scope(workspace.current_device());
   try {
     if (checks_calls()) check_call(workspace);
   } catch (...) {
@@ -745,6 +747,7 @@ void PullState::move_local(Workspace& w) const {
 
 void PullState::finish(Workspace& w) const {
   Region const region("graticule::wait");
+  OnDevice const scope(w.current_device());
   if (comm_.generation() != generation_) ending_.push_back(&w);
   check_generation();
   if (w.stream) return finish_stream(w);
@@ -768,6 +771,7 @@ void PullState::finish(Workspace& w) const {
 }
 
 void PullState::drain(Workspace& w) const {
+  OnDevice const scope(w.current_device());
   check_generation();
   if (w.stream) return finish_stream(w);
   try {

@@ -287,6 +287,7 @@ bool Stream::open_gate(PullStats& stats) {
 }
 
 bool Stream::advance(PullStats& stats) {
+  OnDevice const scope(on_device() ? device_ : -1);
   if (!opened_) open();
   // What is added to stays as it was when some peer makes another call.
   if (!gate_open_) return open_gate(stats);
@@ -372,7 +373,7 @@ bool Stream::push(Outgoing& out, PullStats& stats) {
 }
 
 void Stream::record_produced() {
-  if (!produced_) produced_ = SharedEvent::make();
+  if (!produced_) produced_ = SharedEvent::make(device_);
   if (!produced_) return fence();
   produced_->record(queue_);
   for (auto& address : addresses_) address.written = produced_->address();
@@ -538,9 +539,9 @@ void Stream::open_post(Incoming& in) {
   bool mapped = in.content != nullptr;
   in.images.resize(post.num_views);
   auto const* const views = reinterpret_cast<PostedView const*>(in.content);
-  for (std::size_t i = 0; mapped && i < in.images.size(); ++i) mapped = read_view(views[i], in.images[i]);
-  if (!mapped)
-    throw Error("OutOfMemory", "memory of rank " + std::to_string(in.peer->peer) + " can no longer be mapped");
+  for (std::size_t i = 0; mapped && i < in.images.size(); ++i)
+    mapped = read_view(views[i], on_device() ? device_ : device_of({}), in.images[i]);
+  if (!mapped) throw not_mapped(in.peer->peer, space_, device_);
   for (auto const& image : in.images)
     if (image.view.data && image.view.space != space_)
       return fail(in, std::string("has its fields in memory of ") + (on_device() ? "the host" : "a device") +
@@ -608,7 +609,7 @@ void Stream::take_in_place(Incoming& in) {
 }
 
 void Stream::give_back(Incoming const& in) {
-  if (!read_) read_ = SharedEvent::make();
+  if (!read_) read_ = SharedEvent::make(device_);
   if (!read_) return fence();
   read_->record(queue_);
   reinterpret_cast<PostedView*>(in.content)->data.read = read_->address();

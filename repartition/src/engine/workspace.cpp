@@ -54,7 +54,7 @@ void place_on_device(MessageSet& set, int device, Way way, bool peers_read_devic
   if (way == Way::out && peers_read_device && total > 0) {
     set.device_address = address_of_device_memory(set.device.data());
     while (set.device_address && set.packed.size() < 2) {
-      auto event = SharedEvent::make();
+      auto event = SharedEvent::make(device);
       if (!event) break;
       set.packed.push_back(std::move(*event));
     }
@@ -463,8 +463,7 @@ void Workspace::note_post(Message& message) {
   }
   message.in_place = in_place;
   if (message.bytes == 0) return arrived(message);
-  if (!map_post(message, post))
-    throw Error("OutOfMemory", "memory of rank " + std::to_string(message.peer->peer) + " can no longer be mapped");
+  if (!map_post(message, post)) throw not_mapped(message.peer->peer, shape.space, shape.device);
   arrived(message);
 }
 
@@ -472,6 +471,8 @@ bool Workspace::map_post(Message& message, messages::Post const& post) {
   message.wire = messages::map_node_address(post.content);
   if (message.wire == nullptr) return false;
   bool const on_device = shape.space == MemorySpace::device;
+  // What lies on a device goes to fields on the host by way of the one on which Kokkos was started.
+  auto const reader = on_device ? queue : DeviceQueue();
   auto const receive = [&](Buffer::Kind kind) {
     if (!message.received.data()) message.received = Buffer(message.bytes, kind, shape.device);
     return message.received.data();
@@ -479,16 +480,16 @@ bool Workspace::map_post(Message& message, messages::Post const& post) {
   if (post.num_views == packed_on_device) {
     PostedCells cells;
     std::memcpy(&cells, message.wire, sizeof cells);
-    auto* const packed = map_device_memory(cells.address);
-    if (packed == nullptr || !wait_for_event(on_device ? queue : DeviceQueue(), cells.packed)) return false;
+    auto* const packed = map_device_memory(cells.address, device_of(reader));
+    if (packed == nullptr || !wait_for_event(reader, cells.packed)) return false;
     if (on_device) {
       message.packed = packed;
       message.on_device = true;
       return true;
     }
     message.packed = receive(Buffer::Kind::pinned);
-    copy_to_host({}, message.packed, packed, message.bytes);
-    detail::fence({});
+    copy_to_host(reader, message.packed, packed, message.bytes);
+    detail::fence(reader);
     return true;
   }
   bool mapped = true;
@@ -497,7 +498,7 @@ bool Workspace::map_post(Message& message, messages::Post const& post) {
     auto const& posted = reinterpret_cast<PostedView const*>(message.wire)[i];
     auto& image = message.images[i];
     auto const before = image;
-    mapped = read_view(posted, image);
+    mapped = read_view(posted, device_of(reader), image);
     if (image == before || on_device) continue;
     message.kept.valid = false;
     additions.valid = false;
@@ -579,7 +580,7 @@ void Workspace::release_all_after_queue() {
     else if (!message.is_released)
       staged = staged || message.bytes > 0;
   }
-  if (remote && !read) read = SharedEvent::make();
+  if (remote && !read) read = SharedEvent::make(shape.device);
   // Memory of the host is written by hosts, which do not wait for queues.
   if (staged || (remote && !read)) fence();
   if (remote && read) read->record(queue);

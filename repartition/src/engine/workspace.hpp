@@ -171,6 +171,9 @@ struct Workspace {
   void start_refusal();
   /// Without blocking: drops what has come and is not wanted any more; true when nothing is under way.
   [[nodiscard]] bool has_ended();
+  /// Of the call, for `OnDevice`: kernels are launched there, and MPI may look up device memory there. None on the
+  /// host.
+  [[nodiscard]] int current_device() const noexcept { return shape.space == MemorySpace::device ? shape.device : -1; }
   /// Takes the arguments of a call; tasks are kept where they have not changed.
   void set_fields(std::span<PullField const> fields);
   /// Makes all tasks anew at the next use.

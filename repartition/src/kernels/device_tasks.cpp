@@ -523,7 +523,7 @@ void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceQueue const& que
   if (in_use_) fence(queue);
   in_use_ = true;
   if (capacity_ < tasks.size()) {
-    device_ = Buffer(tasks.size() * task_bytes, Buffer::Kind::device, queue.device());
+    device_ = Buffer(tasks.size() * task_bytes, Buffer::Kind::device, device_of(queue));
     pinned_ = Buffer(tasks.size() * task_bytes, Buffer::Kind::pinned);
     capacity_ = tasks.size();
   }

@@ -676,14 +676,17 @@ void register_device() {
 
 }  // namespace
 
-torch::Device guarded_torch_device(int index) {
+torch::Device guarded_torch_device(std::optional<int> index) {
   register_device();
-  return {device_type, c10::DeviceIndex(index)};
+  static int const wanted = [] {
+    char const* const number = std::getenv("GRATICULE_TEST_DEVICE_NUMBER");
+    return number ? std::atoi(number) : 0;
+  }();
+  return {device_type, c10::DeviceIndex(index.value_or(wanted))};
 }
 
-c10::Stream new_guarded_stream(int index) {
-  register_device();
-  return Streams::get().make(index);
+c10::Stream new_guarded_stream(std::optional<int> index) {
+  return Streams::get().make(guarded_torch_device(index).index());
 }
 
 void set_captured(c10::Stream const& stream, bool captured) {

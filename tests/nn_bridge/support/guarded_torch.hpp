@@ -8,6 +8,8 @@
 
 #include <torch/torch.h>
 
+#include <optional>
+
 namespace graticule::test {
 
 /// A device of LibTorch whose memory is that of the guarded device. The first call registers it.
@@ -15,10 +17,12 @@ namespace graticule::test {
 /// Memory, streams and events are its own. Operators run on the host's kernels, as work of the current stream, on the
 /// device's memory itself: those that write to tensors they are given return at once, those that make tensors of sizes
 /// that only they know wait for their stream.
-[[nodiscard]] torch::Device guarded_torch_device(int index = 0);
+/// @param index by default `GRATICULE_TEST_DEVICE_NUMBER`, and 0 without. The engine's own work, outside of streams, is
+///              done on device 0
+[[nodiscard]] torch::Device guarded_torch_device(std::optional<int> index = {});
 
 /// A stream of that device.
-[[nodiscard]] c10::Stream new_guarded_stream(int index = 0);
+[[nodiscard]] c10::Stream new_guarded_stream(std::optional<int> index = {});
 
 /// The device of a test: the guarded device, or where `gpu_is_wanted` the GPU on which Kokkos was started. LibTorch
 /// calls it CUDA, also with HIP. Convolutions of floats are not rounded to TF32 there.

@@ -4,6 +4,8 @@
 
 #include "devices/guarded_device.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -25,7 +27,7 @@ enum class DeviceFault : std::uint8_t {
 class FaultyDevice : public detail::DeviceRuntime {
  public:
   explicit FaultyDevice(DeviceFault fault) : fault_(fault), device_(GuardedDevice::instance()) {
-    other_ = device_.make_queue();
+    for (int d = 0; d < GuardedDevice::num_devices; ++d) others_[std::size_t(d)] = device_.make_queue(d);
     detail::install_device(this);
   }
   ~FaultyDevice() override {
@@ -48,7 +50,7 @@ class FaultyDevice : public detail::DeviceRuntime {
   void release_pinned(void* memory) noexcept override { device_.release_pinned(memory); }
   void copy(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) override {
     if (begun_) bytes_copied_ += bytes;
-    device_.copy(is(DeviceFault::copies_in_own_queue) && device_.owns(to) ? other_ : queue, to, from, bytes);
+    device_.copy(is(DeviceFault::copies_in_own_queue) && device_.owns(to) ? other(queue) : queue, to, from, bytes);
   }
   void launch(DeviceQueue const& queue, std::function<void()> kernel) override {
     if (is(DeviceFault::kernels_on_the_host)) {
@@ -56,7 +58,7 @@ class FaultyDevice : public detail::DeviceRuntime {
       device_.fence(queue);
       return kernel();
     }
-    device_.launch(is(DeviceFault::kernels_in_own_queue) ? other_ : queue, std::move(kernel));
+    device_.launch(is(DeviceFault::kernels_in_own_queue) ? other(queue) : queue, std::move(kernel));
   }
   void fence(DeviceQueue const& queue) override {
     int const number = fences_++;
@@ -70,8 +72,8 @@ class FaultyDevice : public detail::DeviceRuntime {
                         fault_ == DeviceFault::buffers_reused_too_early;
     return staged ? std::nullopt : device_.address_of(memory);
   }
-  std::byte* map(detail::DeviceAddress const& address) override { return device_.map(address); }
-  std::optional<detail::OwnEvent> make_event() override { return device_.make_event(); }
+  std::byte* map(detail::DeviceAddress const& address, int device) override { return device_.map(address, device); }
+  std::optional<detail::OwnEvent> make_event(int device) override { return device_.make_event(device); }
   void record(DeviceQueue const& queue, detail::OwnEvent const& event) override { device_.record(queue, event); }
   bool wait_for(DeviceQueue const& queue, detail::EventAddress const& event) override {
     return is(DeviceFault::peers_not_waited_for) || device_.wait_for(queue, event);
@@ -86,10 +88,13 @@ class FaultyDevice : public detail::DeviceRuntime {
 
  private:
   [[nodiscard]] bool is(DeviceFault fault) const noexcept { return begun_ && fault_ == fault; }
+  [[nodiscard]] DeviceQueue const& other(DeviceQueue const& queue) const {
+    return others_[std::size_t(detail::device_of(queue))];
+  }
 
   DeviceFault fault_;
   GuardedDevice& device_;
-  DeviceQueue other_;
+  std::array<DeviceQueue, GuardedDevice::num_devices> others_;
   bool begun_ = false;
   bool mpi_reads_ = false;
   int fences_ = 0;

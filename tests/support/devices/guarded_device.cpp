@@ -60,6 +60,7 @@ struct ArenaName {
 /// Memory of one device, of this process or of a peer: reserved at once, closed, used from its begin on.
 struct Arena {
   ArenaName name;
+  int reader = -1;  ///< of a peer: the device of this process for which it was mapped
   std::byte* begin = nullptr;
   std::size_t used = 0;
   int num_open = 0;  ///< work that runs, and the host's window
@@ -73,7 +74,7 @@ struct Noted {
 };
 
 /// Those of peers, whose memory this process has mapped, come after its own.
-constexpr int most_peer_arenas = 16;
+constexpr int most_peer_arenas = 32;
 std::array<Arena, GuardedDevice::num_devices + most_peer_arenas> arenas;
 std::atomic<int> num_arenas{GuardedDevice::num_devices};
 std::mutex arenas_mutex;
@@ -346,18 +347,19 @@ class GuardedEvents {
     std::thread([this] { watch(); }).detach();
   }
 
-  std::optional<detail::OwnEvent> make() {
+  std::optional<detail::OwnEvent> make(int device) {
     std::lock_guard const lock(mutex_);
     if (points_.size() == most) return std::nullopt;
     Name const name{getpid(), file_, std::int64_t(points_.size())};
     points_.emplace_back();
-    detail::OwnEvent event{words_ + name.number, {}};
+    detail::OwnEvent event{words_ + name.number, device, {}};
     std::memcpy(&event.address.handle, &name, sizeof name);
     event.address.process = name.process;
     return event;
   }
 
   void record(std::shared_ptr<GuardedQueue> const& queue, detail::OwnEvent const& event) {
+    if (queue->device() != event.device) throw std::runtime_error("guarded device: an event of another device");
     auto& words = *static_cast<SharedWords*>(event.native);
     auto const number = words.recorded.load() + 1;
     Point point{number, {queue, queue->push({[&words, number] { words.done.store(number); }, {}})}};
@@ -678,7 +680,8 @@ void GuardedDevice::launch(DeviceQueue const& queue, std::function<void()> kerne
   close_to_host();
   auto const held = state_->find(queue);
   std::vector<int> open{held->device()};
-  for (int d = num_devices; d < num_arenas; ++d) open.push_back(d);
+  for (int d = num_devices; d < num_arenas; ++d)
+    if (arenas[std::size_t(d)].reader == held->device()) open.push_back(d);
   held->push({std::move(kernel), std::move(open)});
 }
 
@@ -692,13 +695,15 @@ std::optional<detail::DeviceAddress> GuardedDevice::address_of(void const* memor
   return address;
 }
 
-std::byte* GuardedDevice::map(detail::DeviceAddress const& address) {
+std::byte* GuardedDevice::map(detail::DeviceAddress const& address, int device) {
   static_assert(std::is_trivially_copyable_v<ArenaName>);
   ArenaName name;
   std::memcpy(static_cast<void*>(&name), &address.handle, sizeof name);
   std::lock_guard const lock(arenas_mutex);
-  for (int d = num_devices; d < num_arenas; ++d)
-    if (arenas[std::size_t(d)].name == name) return arenas[std::size_t(d)].begin + address.offset;
+  for (int d = num_devices; d < num_arenas; ++d) {
+    auto const& known = arenas[std::size_t(d)];
+    if (known.name == name && known.reader == device) return known.begin + address.offset;
+  }
   if (num_arenas == int(arenas.size())) return nullptr;
   auto const path = "/proc/" + std::to_string(name.process) + "/fd/" + std::to_string(name.file);
   int const file = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -708,12 +713,13 @@ std::byte* GuardedDevice::map(detail::DeviceAddress const& address) {
   close(file);
   if (arena.begin == nullptr) return nullptr;
   arena.name = name;
+  arena.reader = device;
   arena.used = arena_bytes;
   ++num_arenas;
   return arena.begin + address.offset;
 }
 
-std::optional<detail::OwnEvent> GuardedDevice::make_event() { return state_->made_events().make(); }
+std::optional<detail::OwnEvent> GuardedDevice::make_event(int device) { return state_->made_events().make(device); }
 
 void GuardedDevice::record(DeviceQueue const& queue, detail::OwnEvent const& event) {
   close_to_host();

@@ -82,9 +82,9 @@ class GuardedDevice : public detail::DeviceRuntime {
   void fence(DeviceQueue const& queue) override;
   /// Peers map the memory of this process, and their work may touch it; so may the work of this one with theirs.
   [[nodiscard]] std::optional<detail::DeviceAddress> address_of(void const* memory) override;
-  [[nodiscard]] std::byte* map(detail::DeviceAddress const& address) override;
+  [[nodiscard]] std::byte* map(detail::DeviceAddress const& address, int device) override;
   /// A peer that waits for an event counts as somebody who waits for the work before it.
-  [[nodiscard]] std::optional<detail::OwnEvent> make_event() override;
+  [[nodiscard]] std::optional<detail::OwnEvent> make_event(int device) override;
   void record(DeviceQueue const& queue, detail::OwnEvent const& event) override;
   [[nodiscard]] bool wait_for(DeviceQueue const& queue, detail::EventAddress const& event) override;
   /// @param stream as `stream_of` gives it

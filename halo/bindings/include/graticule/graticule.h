@@ -167,6 +167,8 @@ typedef struct gr_checkpoint gr_checkpoint;                ///< a checkpoint, op
 /// With `queue`, kernels of a call run after the work that is already in the queue, and work that is queued after the
 /// call (after `gr_finish`) runs after them; all fields of a call have the same queue. Without one the call returns
 /// when its kernels have ended, and waits for none before them. Fields in host memory have no queue.
+/// Fields of halo calls may lie on any device of the process, that of their queue; without a queue, and in all other
+/// calls, which wait for the queue first, on the one on which Kokkos was started.
 /// Example: double u[5][62][482], levels of a local box of 62 x 482 cells: rank 3, extents {5, 62, 482}, strides
 /// {62 * 482 * 8, 482 * 8, 8}; the grid axes are the last two.
 typedef struct gr_field {

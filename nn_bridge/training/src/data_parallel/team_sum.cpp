@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
+#include <graticule/repartition/detail/device_runtime.hpp>
 
 #include <algorithm>
 
@@ -197,6 +198,8 @@ bool TeamSum::is_reduced() {
 }
 
 bool TeamSum::advance() {
+  // Where MPI may look up device memory.
+  graticule::detail::OnDevice const scope(mpi_reads_device_ ? device_.index() : -1);
   if (!flat_.defined()) {
     stream_->precede_current();
     return true;

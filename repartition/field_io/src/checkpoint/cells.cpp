@@ -142,7 +142,7 @@ std::byte* CellStaging::host(Box const& piece) {
 std::byte* CellStaging::device(Box const& piece) {
   auto const bytes = std::size_t(piece.num_cells() * size_of(cells_->dtype));
   if (bytes > device_bytes_) {
-    device_ = Buffer(bytes, Buffer::Kind::device);
+    device_ = Buffer(bytes, Buffer::Kind::device, device_of(DeviceQueueScope::current()));
     device_bytes_ = bytes;
   }
   return device_.data();
@@ -159,8 +159,8 @@ std::byte const* CellStaging::pack(Box const& piece) {
   run_strided(std::span(&task, 1), cells_->space);
   if (on_device) {
     auto const bytes = std::size_t(piece.num_cells() * size_of(cells_->dtype));
-    copy_to_host({}, dense, packed, bytes);
-    fence({});
+    copy_to_host(DeviceQueueScope::current(), dense, packed, bytes);
+    fence(DeviceQueueScope::current());
   }
   return dense;
 }
@@ -173,8 +173,8 @@ void CellStaging::unpack(Box const& piece) {
   if (cells_->space == MemorySpace::device) {
     auto const bytes = std::size_t(piece.num_cells() * size_of(cells_->dtype));
     auto* const packed = device(piece);
-    copy_to_device({}, packed, dense, bytes);
-    fence({});
+    copy_to_device(DeviceQueueScope::current(), packed, dense, bytes);
+    fence(DeviceQueueScope::current());
     dense = packed;
   }
   auto const extents = piece.extents();

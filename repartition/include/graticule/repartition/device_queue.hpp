@@ -16,11 +16,12 @@ class DeviceQueue {
  public:
   DeviceQueue() = default;
   /// `device` is the number of the device that the queue belongs to, where fields of its calls lie.
-  explicit DeviceQueue(std::shared_ptr<void const> instance, int device = 0) noexcept
+  DeviceQueue(std::shared_ptr<void const> instance, int device) noexcept
       : instance_(std::move(instance)), device_(device) {}
 
   /// The `Kokkos::DefaultExecutionSpace`; null without a queue.
   [[nodiscard]] void const* instance() const noexcept { return instance_.get(); }
+  /// Of a queue.
   [[nodiscard]] int device() const noexcept { return device_; }
 
  private:
@@ -29,10 +30,12 @@ class DeviceQueue {
 };
 
 /// The queue of a stream that another library has made: a `cudaStream_t` or `hipStream_t` of `device`, such as
-/// `c10::Stream::native_handle()`. The stream outlives the calls in it. Queues of the last streams are kept, so that
-/// asking again costs a search among them.
-/// @throws `Unsupported` for a device other than the one on which Kokkos was started, for a build without devices, and
-///         while the stream is captured into a graph, which messages of MPI cannot be part of
+/// `c10::Stream::native_handle()`; null is the default stream of `device`. The stream outlives the calls in it. Queues
+/// are kept, about 1 MB of device memory for each stream, so that asking again costs a search among them.
+/// @throws `Unsupported` for a stream of another device; for a device other than the one on which Kokkos was started,
+///         where its version has only one (before 4.3 for CUDA; for HIP before 4.6, or with ROCm before 5.6); for a
+///         build without devices; and while the stream is captured into a graph, which messages of MPI cannot be part
+///         of
 [[nodiscard]] DeviceQueue queue_of_stream(void* stream, int device);
 
 /// Makes `queue` the one of this thread's calls that are made without one, until the end of the scope.

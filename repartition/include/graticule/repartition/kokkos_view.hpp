@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/repartition/detail/device_launch.hpp>
 #include <graticule/repartition/device_queue.hpp>
 #include <graticule/repartition/field_view.hpp>
 
@@ -28,11 +29,12 @@ template <class T, class... Properties>
   return result;
 }
 
-/// A queue that orders the calls on `instance`.
+/// A queue that orders the calls on `instance`, for fields on its device.
 ///
 /// Example: `auto const queue = device_queue(stream); plan.start(fields, queue).wait();`
 [[nodiscard]] inline DeviceQueue device_queue(Kokkos::DefaultExecutionSpace const& instance) {
-  return DeviceQueue(std::make_shared<Kokkos::DefaultExecutionSpace const>(instance));
+  return DeviceQueue(std::make_shared<Kokkos::DefaultExecutionSpace const>(instance),
+                     detail::device_of_instance(instance));
 }
 
 }  // namespace graticule

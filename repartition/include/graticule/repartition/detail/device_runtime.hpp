@@ -37,6 +37,7 @@ struct EventAddress {
 /// An event that this process has made.
 struct OwnEvent {
   void* native = nullptr;
+  int device = 0;  ///< whose queues record it
   EventAddress address;
 };
 
@@ -65,9 +66,9 @@ class DeviceRuntime {
   /// MPI may read and write its memory: what the probe finds out, where it is wanted.
   [[nodiscard]] virtual bool mpi_reads_it() const noexcept { return false; }
   [[nodiscard]] virtual std::optional<DeviceAddress> address_of(void const* /*memory*/) { return std::nullopt; }
-  [[nodiscard]] virtual std::byte* map(DeviceAddress const& /*address*/) { return nullptr; }
+  [[nodiscard]] virtual std::byte* map(DeviceAddress const& /*address*/, int /*device*/) { return nullptr; }
   /// See `SharedEvent`.
-  [[nodiscard]] virtual std::optional<OwnEvent> make_event() { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<OwnEvent> make_event(int /*device*/) { return std::nullopt; }
   virtual void record(DeviceQueue const& /*queue*/, OwnEvent const& /*event*/) {}
   [[nodiscard]] virtual bool wait_for(DeviceQueue const& /*queue*/, EventAddress const& /*event*/) { return false; }
 };
@@ -85,6 +86,27 @@ void install_device(DeviceRuntime* runtime) noexcept;
   return given.instance() ? given : DeviceQueueScope::current();
 }
 
+/// The device on which a call in `queue` has its fields: without an instance the one on which Kokkos was started.
+[[nodiscard]] int device_of(DeviceQueue const& queue);
+
+/// The device that memory lies on, where CUDA or HIP knows it. Takes less than a microsecond.
+[[nodiscard]] std::optional<int> device_of_memory(void const* memory);
+
+/// Makes `device` the current one of this thread for CUDA or HIP, until the end of the scope: the one before is current
+/// again then, whatever Kokkos has made current, because other libraries launch kernels on the one that they have set.
+/// A device that this process does not use is not returned to. Without effect for a negative number, on an installed
+/// device, and where Kokkos has neither back end. Takes less than a microsecond.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) noexcept;
+  OnDevice(OnDevice const&) = delete;
+  OnDevice& operator=(OnDevice const&) = delete;
+  ~OnDevice();
+
+ private:
+  [[maybe_unused]] int before_ = -1;
+};
+
 /// Memory that is freed with the object: of the host, for MPI, pinned where it is staged from or to a device, or of a
 /// device, for packing kernels.
 class Buffer {
@@ -92,6 +114,7 @@ class Buffer {
   enum class Kind : std::uint8_t { host, pinned, device };
 
   Buffer() = default;
+  /// @param device that memory of `Kind::device` belongs to
   Buffer(std::size_t bytes, Kind kind, int device = 0);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -102,6 +125,7 @@ class Buffer {
  private:
   std::byte* data_ = nullptr;
   Kind kind_ = Kind::host;
+  int device_ = 0;
 };
 
 /// In order of `queue`; the host memory stays as it is, and is not used, until the queue is fenced.
@@ -113,11 +137,12 @@ void fence(DeviceQueue const& queue);
 /// Where device memory lies for other processes of the node; nothing where the back end, or the allocator that the
 /// memory is from, cannot share it (memory pools of CUDA). Takes microseconds.
 [[nodiscard]] std::optional<DeviceAddress> address_of_device_memory(void const* memory);
-/// Memory of another process, for kernels of this one; null where it cannot be mapped. A mapping stays until the owner
-/// has other memory in its place, or Kokkos ends; only then does memory that the owner has freed return to the device.
-[[nodiscard]] std::byte* map_device_memory(DeviceAddress const& address);
+/// Memory of another process, for kernels of `device` in this one; null where it cannot be mapped. A mapping stays
+/// until the owner has other memory in its place, or Kokkos ends; only then does memory that the owner has freed return
+/// to the device.
+[[nodiscard]] std::byte* map_device_memory(DeviceAddress const& address, int device);
 
-/// A point in a queue of this process that queues of others on the node wait for.
+/// A point in a queue of this process that queues of others on the node wait for, whatever their device.
 ///
 /// Events go from one owner to the next, and none is ever destroyed, so that an address stays that of one event. A late
 /// waiter may wait for the event's next owner; this delays it but cannot deadlock, because the work before a point is
@@ -125,12 +150,12 @@ void fence(DeviceQueue const& queue);
 class SharedEvent {
  public:
   /// Nothing where the back end, or the device, has none that other processes can use.
-  [[nodiscard]] static std::optional<SharedEvent> make();
+  [[nodiscard]] static std::optional<SharedEvent> make(int device);
   SharedEvent(SharedEvent&& other) noexcept;
   SharedEvent& operator=(SharedEvent&& other) noexcept;
   /// @pre the work before the last point has completed
   ~SharedEvent();
-  /// The point after the work that is in `queue` now.
+  /// The point after the work that is in `queue` now. @pre `queue` belongs to the event's device
   void record(DeviceQueue const& queue);
   [[nodiscard]] EventAddress const& address() const noexcept { return event_.address; }
 
