@@ -4,6 +4,7 @@
 set -uo pipefail
 
 skips=$1/skips
+tab=$'\t'
 shift
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -19,6 +20,12 @@ export GRATICULE_TEST_SKIPS=$folder/lines GRATICULE_TEST_NAME=the.test.np2
 printf '%s\t%s\t%s\n' the.test.np2 Skips.on_all_ranks "a tool is not installed" \
     the.test.np2 Skips.on_the_last_rank "the last rank sits out (on rank 1)" >"$folder/expected"
 cmp -s "$folder/lines" "$folder/expected" || fail "other lines"
+
+# So is a run on GPUs where none is visible.
+GRATICULE_TEST_SKIPS=$folder/gpu GRATICULE_TEST_MEMORY=gpu CUDA_VISIBLE_DEVICES='' HIP_VISIBLE_DEVICES='' "$@" >"$folder/out" 2>&1
+[ $? -eq 77 ] || fail "a run on GPUs without one does not end with 77"
+grep -q "^the.test.np2${tab}the whole test${tab}GRATICULE_TEST_MEMORY=gpu, and Kokkos (.*) finds no device\$" "$folder/gpu" ||
+    fail "a run on GPUs without one leaves no line"
 
 "$skips" "$folder/lines" >"$folder/out" || fail "exit $? of scripts/skips"
 grep -qx '2 cases were skipped, in 1 tests:' "$folder/out" || fail "no count"

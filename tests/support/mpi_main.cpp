@@ -3,6 +3,8 @@
 // no rank waits for ever for one that failed, temporary files of two runs never meet, and skipped cases leave a line
 // each. Ranks of a node share its GPUs where the run is one on GPUs.
 #include <graticule/partition/failure.hpp>
+#include <graticule/repartition/devices.hpp>
+#include <graticule/repartition/runtime.hpp>
 
 #include "devices/gpu_memory.hpp"
 #include "remove_folder.hpp"
@@ -232,8 +234,7 @@ class MpiListener : public testing::TestEventListener {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::fprintf(stderr, "[rank %d] uncaught: %s\n", rank, text.c_str());
   std::fflush(stderr);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-  std::abort();
+  graticule::detail::abort_all_ranks(1);
 }
 
 /// True when the launcher started as many ranks as the test was registered with; a launcher of another MPI starts
@@ -310,16 +311,6 @@ int run_tests(World const& world) {
   return all[0] != 0 ? 1 : all[1];
 }
 
-int num_gpus() {
-  int count = 0;
-#if defined(KOKKOS_ENABLE_CUDA)
-  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
-#elif defined(KOKKOS_ENABLE_HIP)
-  if (hipGetDeviceCount(&count) != hipSuccess) count = 0;
-#endif
-  return count;
-}
-
 /// Before Kokkos starts: the ranks of a node take its GPUs in turn. False where a rank finds none: rank 0 says so.
 bool choose_gpu(World const& world) {
   MPI_Comm node = MPI_COMM_NULL;
@@ -327,7 +318,7 @@ bool choose_gpu(World const& world) {
   int node_rank = 0;
   MPI_Comm_rank(node, &node_rank);
   MPI_Comm_free(&node);
-  int const count = num_gpus();
+  int const count = graticule::devices_of_backend().count;
   int least = 0;
   MPI_Allreduce(&count, &least, 1, MPI_INT, MPI_MIN, world.comm);
   if (least > 0) {
@@ -361,9 +352,9 @@ int main(int argc, char** argv) {
     if (graticule::test::gpu_is_wanted() && !choose_gpu(world)) {
       status = skipped_status;
     } else {
-      Kokkos::initialize(argc, argv);
+      // Without a device where Kokkos needs one, its error ends all ranks.
+      graticule::Runtime const runtime(argc, argv);
       status = run_tests(world);
-      Kokkos::finalize();
     }
   }
   MPI_Comm_free(&world.comm);

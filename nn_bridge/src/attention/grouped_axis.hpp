@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/layout.hpp>
 
-#include "call/constant.hpp"
 #include "move/tensor_pull.hpp"
 #include "move/whole_columns.hpp"
 

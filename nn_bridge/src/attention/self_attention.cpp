@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/attention/self_attention.hpp>
+#include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 
-#include "call/constant.hpp"
 #include "grouped_axis.hpp"
 #include "move/whole_columns.hpp"
 #include "ring_attention.hpp"

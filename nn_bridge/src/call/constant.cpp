@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "constant.hpp"
-
+#include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 
 #include <c10/core/impl/VirtualGuardImpl.h>

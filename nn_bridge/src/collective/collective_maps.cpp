@@ -182,8 +182,7 @@ MapPointer reduce_scatter_map(Comm const& comm, CutAxis cut) {
       [=] { return gather_map(comm, cut); });
 }
 
-void sum_in_place(Comm const& comm, torch::Tensor& flat, AddedOn on, Index piece_bytes) {
-  if (on == AddedOn::host) return sum_over(comm, flat);
+void sum_by_rank(Comm const& comm, torch::Tensor& flat, Index piece_bytes) {
   if (flat.scalar_type() == torch::kBool) throw Error("UnsupportedTensor", "no sum over ranks of booleans");
   if (comm.num_ranks() == 1) return;
   auto const length = std::max<Index>(1, piece_bytes / Index(flat.element_size()));
@@ -194,6 +193,11 @@ void sum_in_place(Comm const& comm, torch::Tensor& flat, AddedOn on, Index piece
     auto const sum = sum_in_order(exchange_parts(comm, parts_of(piece, cut), from)).to(flat.scalar_type());
     piece.copy_(gathered(sum, comm, cut));
   }
+}
+
+void sum_in_place(Comm const& comm, torch::Tensor& flat, AddedOn on) {
+  if (on == AddedOn::host) return sum_over(comm, flat);
+  sum_by_rank(comm, flat);
 }
 
 MapPointer all_to_all_map(Comm const& comm, CutAxis split, CutAxis join) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
 #include <graticule/partition/layout.hpp>
 
-#include "call/constant.hpp"
 #include "row_sums.hpp"
 
 #include <torch/torch.h>

@@ -56,12 +56,16 @@ torch::Tensor valid_cells(LossFunction const& function, torch::Tensor const& tar
 /// @param p in `type_of_sums`
 LossSums cell_sums(LossFunction const& f, torch::Tensor const& p, torch::Tensor const& target,
                    torch::Tensor const& mask) {
+  torch::Tensor valid;
   if (f.difference && !mask.defined()) {
     auto const sums = row_sums(*f.difference, p, target.to(p.scalar_type()));
     // A missing target makes the sum of its row NaN.
     if (value_on_host(sums.detach().isnan().any()) == 0) return {sums, {}, p.size(-1)};
+    // So does a prediction, with which the loss is NaN whatever is missing: the device is not asked again.
+    valid = torch::isnan(target).logical_not();
+  } else {
+    valid = valid_cells(f, target, mask);
   }
-  auto const valid = valid_cells(f, target, mask);
   auto terms = f.terms(p, target, valid);
   if (!terms.counts.defined()) terms.counts = valid;
   if (mask.defined() && mask.scalar_type() != torch::kBool) {

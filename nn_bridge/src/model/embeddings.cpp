@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/model/embeddings.hpp>
-
-#include "call/constant.hpp"
 
 #include <cmath>
 #include <numbers>

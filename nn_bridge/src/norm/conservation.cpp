@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/norm/conservation.hpp>
 
-#include "call/constant.hpp"
 #include "collective/collective_maps.hpp"
 #include "loss/loss_terms.hpp"
 

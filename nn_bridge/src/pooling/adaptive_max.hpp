@@ -2,8 +2,8 @@
 #pragma once
 
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/detail/constant.hpp>
 
-#include "call/constant.hpp"
 #include "stencil/needed_inputs.hpp"
 
 #include <torch/torch.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "call/constant.hpp"
+#include <graticule/nn_bridge/detail/constant.hpp>
+
 #include "conv_geometry.hpp"
 
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 

@@ -376,7 +376,7 @@ TEST(DeviceValues, are_found_to_differ_when_kernels_run_elsewhere) {
     auto const found = call();
 
     std::vector<Index> wrong{difference_of(found, expected) <= 1e-12 ? 0 : 1};
-    GuardedDevice::instance().fence_all(0);
+    GuardedDevice::instance().fence_all(guarded_torch_device().index());
     domain.comm().sum(wrong);
     EXPECT_GT(wrong[0], 0);
   }

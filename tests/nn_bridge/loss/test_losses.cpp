@@ -405,6 +405,26 @@ TEST(Losses, have_the_same_bits_for_any_number_of_threads) {
             1e-12);
 }
 
+TEST(Losses, of_differences_are_nan_where_the_prediction_is) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  std::mt19937 random(6);
+  auto p = random_tensor(random, {2, 3, 2, 5});
+  p[0][1][0][2] = nan;
+  p.requires_grad_();
+  auto const t = random_tensor(random, {2, 3, 2, 5});
+  auto missing = t.clone();
+  missing[1][2][1][3] = nan;
+  for (auto const& target : {t, missing}) {
+    auto const per_channel = nn::MSELoss(domain, LossOptions{.per = LossPer::channel})(p, target);
+    auto const gradient = torch::autograd::grad({per_channel.sum()}, {p})[0];
+
+    auto const is_nan = torch::tensor({false, true, false});
+    EXPECT_TRUE(torch::equal(per_channel.isnan(), is_nan)) << per_channel;
+    EXPECT_TRUE(torch::equal(gradient.isnan(), p.isnan()));
+  }
+}
+
 TEST(CRPSLoss, keeps_its_digits_where_the_mean_is_large) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});

@@ -506,6 +506,75 @@ TEST(DeviceTraining, gradients_in_step_are_added_on_the_device) {
   }
 }
 
+/// Buffers of several types, of other values on each rank.
+struct Statistics : torch::nn::Module {
+  explicit Statistics(int rank) {
+    std::mt19937 random(17 + unsigned(rank));
+    register_parameter("weight", torch::zeros({1}, torch::kDouble));
+    for (auto const type : {torch::kDouble, torch::kFloat, torch::kDouble, torch::kHalf})
+      register_buffer("real" + std::to_string(buffers().size()), random_tensor(random, {5, 7}).to(type));
+    register_buffer("complex", torch::complex(random_tensor(random, {3}), random_tensor(random, {3})));
+    register_buffer("large", random_tensor(random, {40001}));
+  }
+};
+
+TEST(DeviceTraining, buffers_are_averaged_where_they_are) {
+  auto const comm = test::world();
+  bool const sums = comm.num_ranks() > 1;
+  std::vector<std::vector<Tensor>> by_rank;
+  for (int r = 0; r < comm.num_ranks(); ++r) by_rank.push_back(Statistics(r).buffers());
+  // On the second, a rank has its buffers on the host.
+  for (bool const all_on_device : {true, false}) {
+    SCOPED_TRACE(all_on_device ? "" : "one rank on the host");
+    bool const on_host = !all_on_device && comm.rank() == 0;
+    auto const device = on_host ? torch::Device(torch::kCPU) : test_torch_device();
+    Statistics module(comm.rank());
+    // Three buckets: the large one, what is added in f64, and what is added in f32.
+    training::DataParallel parallel(
+        module, {}, {{comm, Reduction::mean}},
+        {.buckets = {.first_bytes = 4096, .bytes = 4096}, .buffers = training::BufferPolicy::mean});
+    test::move_to(module, device);
+    auto const buffers = module.buffers();
+    std::optional<StreamScope> scope;
+    if (!on_host) scope.emplace(new_test_stream());
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      // What the stream has just made.
+      auto const own = by_rank[std::size_t(comm.rank())][i].to(device);
+      buffers[i].copy_(own * 2);
+      buffers[i].mul_(0.5);
+    }
+    (void)test::take_tensor_copies();
+    (void)test::take_host_waits();
+    HostAdditions const additions;
+
+    parallel.sync_buffers();
+
+    auto const added_on_host = additions.count();
+    auto const copies = test::take_tensor_copies();
+    auto const waits = test::take_host_waits();
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      auto const real = [](Tensor const& x) { return x.is_complex() ? torch::view_as_real(x) : x; };
+      std::vector<Tensor> terms;
+      for (auto const& of_rank : by_rank) terms.push_back(real(of_rank[i]));
+      auto const expected = (nn::detail::sum_in_order(terms) / comm.num_ranks()).to(terms[0].scalar_type());
+      auto const found = real(buffers[i].cpu());
+      // A GPU divides otherwise.
+      if (gpu_is_wanted())
+        EXPECT_LE(difference(found, expected), found.element_size() == 2 ? 1e-2 : 1e-6) << "buffer " << i;
+      else
+        EXPECT_TRUE(same_bits(found, expected)) << "buffer " << i;
+    }
+    if (on_host) continue;
+    EXPECT_EQ(added_on_host, 0);
+    expect_no_host_access();
+    if (gpu_is_wanted()) continue;
+    EXPECT_EQ(copies.bytes_pageable, 0);
+    // Before the values and before the sums are sent, for each bucket.
+    EXPECT_EQ(waits.synchronized, sums ? 2 * 3 : 0);
+    EXPECT_EQ(waits.copies, 0);
+  }
+}
+
 TEST(DeviceTraining, gradients_by_rules_of_their_own_are_those_of_the_host) {
   auto const comm = test::world();
   torch::manual_seed(7);
@@ -543,12 +612,12 @@ TEST(DeviceTraining, sums_in_pieces_have_the_same_bits) {
     for (int r = 0; r < comm.num_ranks(); ++r) by_rank.push_back(values_of(r, type));
     auto const& own = by_rank[std::size_t(comm.rank())];
     auto whole = own.to(device, type, /*non_blocking=*/false, /*copy=*/true);
-    nn::detail::sum_in_place(comm, whole, nn::detail::AddedOn::device);
+    nn::detail::sum_by_rank(comm, whole);
     EXPECT_TRUE(torch::equal(whole.cpu(), nn::detail::sum_in_order(by_rank).to(type))) << type;
 
     for (Index const bytes : {Index(100), Index(2000), Index(whole.nbytes())}) {
       auto pieces = own.to(device, own.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-      nn::detail::sum_in_place(comm, pieces, nn::detail::AddedOn::device, bytes);
+      nn::detail::sum_by_rank(comm, pieces, bytes);
       EXPECT_TRUE(torch::equal(pieces.cpu(), whole.cpu())) << own.scalar_type() << ", pieces of " << bytes << " bytes";
     }
   }

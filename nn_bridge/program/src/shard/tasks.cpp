@@ -2,6 +2,7 @@
 #include "shard/tasks.hpp"
 
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/nn_bridge/detail/linear_call.hpp>
 #include <graticule/nn_bridge/detail/norm_step.hpp>
@@ -15,7 +16,6 @@
 #include <cmath>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -203,6 +203,7 @@ class DropoutStep : public Step {
       ++runs_.back().count;
       ++num_owned_;
     }
+    owned_ = nn::detail::Constant(torch::tensor(owned, torch::kInt64));
   }
 
   void run(Frame& frame) const override {
@@ -250,27 +251,8 @@ class DropoutStep : public Step {
     return {.extents = {num_outer(x), num_owned_, inner_},
             .strides = {extent_ * inner_, inner_, 1},
             .num_axes = 3,
-            .list = owned_on(x.device()).const_data_ptr<std::int64_t>(),
+            .list = owned_.on(x.device()).const_data_ptr<std::int64_t>(),
             .listed = 1};
-  }
-
-  // The indices of this rank along the cut axis, copied to each device once.
-  [[nodiscard]] torch::Tensor owned_on(torch::Device device) const {
-    std::lock_guard const lock(lists_->mutex);
-    for (torch::Tensor const& list : lists_->tensors) {
-      if (list.device() == device) {
-        // Its memory is not given to others before a kernel of this stream has read it.
-        c10::impl::VirtualGuardImpl const guard(device.type());
-        guard.recordDataPtrOnStream(list.storage().data_ptr(), guard.getStream(device));
-        return list;
-      }
-    }
-    torch::Tensor const owned = torch::empty({num_owned_}, torch::kInt64);
-    for (Run const& run : runs_) {
-      std::iota(owned.mutable_data_ptr<std::int64_t>() + run.place,
-                owned.mutable_data_ptr<std::int64_t>() + run.place + run.count, run.first);
-    }
-    return lists_->tensors.emplace_back(owned.to(device));
   }
 
   void fill_on_host(torch::Tensor const& mask, std::uint64_t threshold, float kept) const {
@@ -307,11 +289,7 @@ class DropoutStep : public Step {
   std::int64_t inner_ = 1;
   std::int64_t num_owned_ = 0;
   std::vector<Run> runs_;
-  struct Lists {
-    std::mutex mutex;
-    std::vector<torch::Tensor> tensors;
-  };
-  std::shared_ptr<Lists> lists_ = std::make_shared<Lists>();
+  nn::detail::Constant owned_;  // the indices of this rank along the cut axis
 };
 
 std::shared_ptr<nn::detail::LinearCall const> sum_call(Comm const& comm) {

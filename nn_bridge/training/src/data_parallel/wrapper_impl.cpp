@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wrapper_impl.hpp"
 
+#include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/training/detail/buckets.hpp>
 #include <graticule/training/detail/clip.hpp>
 
 #include "sharded/wrap.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 namespace graticule::training {
@@ -16,22 +19,37 @@ namespace graticule::training {
 namespace {
 
 /// The sum of all ranks, or their mean, with the same bits on all of them.
-void combine(Comm const& team, torch::Tensor const& tensor, nn::Reduction reduction) {
-  auto const real = tensor.is_complex() ? torch::view_as_real(tensor) : tensor;
-  auto const flat = real.detach().to(torch::kCPU, false, true).contiguous().view({-1});
-  detail::TeamSum sum(team, flat.scalar_type(), Wire::own, SumOrder::by_rank);
-  sum.start(flat, flat.numel(), reduction == nn::Reduction::mean ? team.num_ranks() : 1);
-  std::function<std::string()> const describe = [&team] {
-    return "rank " + std::to_string(team.rank()) + " waits in a sum of buffers or losses for the other ranks";
-  };
-  graticule::detail::Patience patience(team, describe);
-  try {
-    while (!sum.advance()) patience.pause();
-  } catch (...) {
-    graticule::detail::keep_for_good(std::make_shared<std::pair<detail::TeamSum, torch::Tensor>>(std::move(sum), flat));
-    throw;
+void combine(Comm const& team, torch::Tensor& flat, nn::Reduction reduction) {
+  nn::detail::sum_by_rank(team, flat);
+  if (reduction == nn::Reduction::mean) flat.div_(team.num_ranks());
+}
+
+/// The means of all ranks, in place. Buffers travel together as gradients do.
+void average(Comm const& team, nn::NamedTensors const& buffers, BucketSizes sizes) {
+  if (team.num_ranks() == 1) return;
+  std::vector<torch::Tensor> tensors;
+  std::vector<detail::BucketItem> items;
+  for (auto const& [name, buffer] : buffers) {
+    auto const& tensor = tensors.emplace_back(buffer.is_complex() ? torch::view_as_real(buffer) : buffer);
+    auto const type = nn::detail::type_of_sums(tensor.scalar_type());
+    items.push_back({tensor.numel() * Index(c10::elementSize(type)), std::uint64_t(type)});
   }
-  real.detach().copy_(flat.view(real.sizes()));
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  for (auto const& members : detail::assign_buckets(items, order, sizes)) {
+    auto const device = tensors[members.front()].device();
+    auto const type = torch::ScalarType(items[members.front()].kind);
+    std::vector<torch::Tensor> parts;
+    for (auto const i : members) parts.push_back(tensors[i].to(device, type).reshape({-1}));
+    auto flat = torch::cat(parts);
+    combine(team, flat, nn::Reduction::mean);
+    Index begin = 0;
+    for (auto const i : members) {
+      auto const numel = tensors[i].numel();
+      tensors[i].copy_(flat.narrow(0, begin, numel).view(tensors[i].sizes()));
+      begin += numel;
+    }
+  }
 }
 
 bool is_lbfgs(torch::optim::Optimizer* optimizer) { return dynamic_cast<torch::optim::LBFGS*>(optimizer) != nullptr; }
@@ -149,7 +167,7 @@ void DataParallel::Impl::require_one_vector() const {
 
 torch::Tensor DataParallel::Impl::reduced_loss(std::function<torch::Tensor()> const& closure) {
   // The loss, and whether this rank has failed, at any place in the closure: the others would wait for its loss.
-  auto const values = torch::zeros({2}, torch::kDouble);
+  auto values = torch::zeros({2}, torch::kDouble);
   std::exception_ptr failure;
   auto const attempt = [&](auto const& action) {
     try {
@@ -251,7 +269,7 @@ void DataParallel::Impl::sync_buffers() const {
   }
   for (auto const& team : default_teams()) {
     nn::detail::broadcast_replicas(team, copied);
-    for (auto const& [name, tensor] : averaged) combine(team, tensor, nn::Reduction::mean);
+    average(team, averaged, options_.buckets);
   }
 }
 

@@ -50,17 +50,22 @@ inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
   comm.reduce(tensor.mutable_data_ptr(), tensor.numel(), mpi_type, MPI_SUM);
 }
 
+/// Bytes of the pieces in which `sum_by_rank` adds.
+inline constexpr Index bytes_of_summed_pieces = Index(32) << 20U;
+
+/// Sums a flat tensor, real or complex, over the ranks of `comm`, in place and where each rank has its own: a rank adds
+/// its part of the values of all ranks, in order of ranks, and gives it to the others. This is done piece by piece,
+/// with the same bits on all ranks and for any size of the pieces. Collective.
+/// @throws `UnsupportedTensor` for booleans
+/// Cost: of n values on devices and P ranks n to the host and 2 n back; three pieces of device memory, two of pinned
+/// memory.
+void sum_by_rank(Comm const& comm, torch::Tensor& flat, Index piece_bytes = bytes_of_summed_pieces);
+
 /// Where the ranks of a team add values: on devices only if all of them have theirs on one.
 enum class AddedOn : std::uint8_t { host, device };
 
-/// Bytes of the pieces in which `sum_in_place` adds on devices.
-inline constexpr Index bytes_of_summed_pieces = Index(32) << 20U;
-
-/// `sum_over` of a flat tensor, real or complex. On devices, each rank adds its part of the values of all ranks, in
-/// order of ranks, and gives it to the others; this is done piece by piece, with the same bits for any size of the
-/// pieces. Collective. @param on the same on all ranks; `device` only if the tensors of all ranks lie on one
+/// `sum_over` of a flat tensor, or `sum_by_rank` on devices. Collective. @param on the same on all ranks
 /// @throws `UnsupportedTensor` for dtypes that have no sum
-/// Cost: on devices and P ranks n values to the host and 2 n back; three pieces of device memory, two of pinned memory.
-void sum_in_place(Comm const& comm, torch::Tensor& flat, AddedOn on, Index piece_bytes = bytes_of_summed_pieces);
+void sum_in_place(Comm const& comm, torch::Tensor& flat, AddedOn on);
 
 }  // namespace graticule::nn::detail
