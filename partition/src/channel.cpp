@@ -82,6 +82,8 @@ void Channel::leave() noexcept {
   }
   auto const begin = std::chrono::steady_clock::now();
   auto const all_end = [](Channel* channel) {
+    // MPI_Abort ends a process that is alone by exit, and may be the call of MPI that is under way here.
+    if (channel->size_ == 1) return true;
     channel->poll();
     auto const& received = channel->received_;
     auto const num_ended = std::count_if(received.begin(), received.end(),

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A program that ends by MPI_Abort, in which no handler of exit may call MPI: MPICH holds a lock there where threads may
+// call it, as mpi4py has it, and reports an internal error.
+#include <graticule/partition/comm.hpp>
+
+#include <mpi.h>
+
+#include <cstdio>
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  auto const comm = graticule::Comm::world();
+  comm.barrier();
+  std::printf("rank %d aborts\n", comm.rank());
+  std::fflush(stdout);
+  MPI_Abort(MPI_COMM_WORLD, 3);
+  return 0;
+}
