@@ -6,8 +6,8 @@
 
 net.py:make_network is a file and a function (or class) in it that returns the module when called without arguments. --input gives
 the sizes of one input, in order, and its type where it is not float32: 1x3x721x1440:bfloat16, 1:int64, or :int64 for a tensor without
-axes. Integers are 0 and 1 in turns. --dynamic lists the axes (latitude and longitude, mostly) that may have other sizes later, in all
-inputs that have them; without it the program runs at the given sizes alone. The module is exported in training mode, with batch norms and dropout as in training;
+axes. Integers are 0 and 1 in turns. --dynamic lists the axes, counted from 0, (latitude and longitude, mostly) that may have other sizes
+later, in all inputs that have them; those whose size the network itself fixes are named. Without it the program runs at the given sizes alone. The module is exported in training mode, with batch norms and dropout as in training;
 --eval exports it for forecasts. --golden writes inputs, outputs, loss and gradient norms, with which
 
     graticule-info NET.pt2 --check FOLDER
@@ -17,6 +17,7 @@ compares. From Python: import export; export.save(module, (x,), "NET.pt2"). Need
 import argparse
 import importlib.util
 import json
+import operator
 import os
 import sys
 
@@ -71,6 +72,33 @@ def save(module, inputs, path, dynamic=()):
     return torch.export.load(path)
 
 
+def num_operators(program):
+    """The nodes of the file, which are those that graticule-info counts: inputs, outputs and parts of results are none."""
+    return sum(one.op == "call_function" and one.target is not operator.getitem for one in program.graph.nodes)
+
+
+def dynamic_axes(text, inputs):
+    """The axes of --dynamic; each is one of an input at least."""
+    try:
+        axes = [int(axis) for axis in text.split(",") if axis]
+    except ValueError:
+        sys.exit(f"--dynamic {text}: axes are whole numbers, as 2,3")
+    most = max(one.dim() for one in inputs)
+    for axis in axes:
+        if not 0 <= axis < most:
+            sys.exit(f"--dynamic {text}: no input has an axis {axis}; axes are counted from 0, and the inputs have at most {most}")
+    return axes
+
+
+def report_fixed_axes(program, inputs, axes):
+    """Names the axes that were to be dynamic, and are not, because the network computes with their size."""
+    sizes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    for number, (name, one) in enumerate(zip(program.graph_signature.user_inputs, inputs)):
+        for axis in axes:
+            if axis < one.dim() and isinstance(sizes[name].shape[axis], int):
+                print(f"input {number}, axis {axis}: of size {one.shape[axis]} only, because the network fixes it or the size is 1")
+
+
 def outputs_of(module, inputs):
     torch.manual_seed(1)
     with torch.no_grad():
@@ -95,13 +123,19 @@ def largest_difference(found, wanted):
     return difference if difference == difference else float("inf")
 
 
-def check(module, program, inputs):
-    """Compares the loaded program with the module. Buffers of the module are left as they were."""
+def run_once(module, inputs):
+    """The outputs of the module, whose buffers are left as they were."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    wanted = outputs_of(module, inputs)
+    outputs = outputs_of(module, inputs)
     for name, buffer in module.named_buffers():
         if not torch.equal(buffer, before[name]):
             buffer.data.copy_(before[name])
+    return outputs
+
+
+def check(module, program, inputs):
+    """Compares the loaded program with the module. Buffers of the module are left as they were."""
+    wanted = run_once(module, inputs)
     found = outputs_of(program.module(), inputs)
     if len(found) != len(wanted):
         sys.exit(f"the program has {len(found)} outputs, the module {len(wanted)}")
@@ -202,12 +236,20 @@ def main():
     options = parser.parse_args()
     module = make_module(options.network).train(not options.eval)
     inputs = [make_input(text) for text in options.input]
-    axes = [int(axis) for axis in options.dynamic.split(",") if axis]
+    axes = dynamic_axes(options.dynamic, inputs)
+    folder = os.path.dirname(options.output) or "."
+    if not os.path.isdir(folder):
+        sys.exit(f"{options.output}: the folder {folder} does not exist")
+    try:
+        run_once(module, inputs)
+    except Exception as error:  # of any layer
+        sys.exit(f"the network does not take --input {' --input '.join(options.input)}: {str(error).splitlines()[0] if str(error) else repr(error)}")
     program = save(module, inputs, options.output, axes)
+    report_fixed_axes(program, inputs, axes)
     check(module, program, inputs)
     if options.golden:
         write_golden(module, program, inputs, options.golden)
-    print(f"{options.output}: {len(program.graph.nodes)} nodes, {sum(one.numel() for one in program.parameters())} parameters")
+    print(f"{options.output}: {num_operators(program)} nodes, {sum(one.numel() for one in program.parameters())} parameters")
 
 
 if __name__ == "__main__":

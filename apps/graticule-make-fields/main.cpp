@@ -3,8 +3,10 @@
 #include <graticule/app/cf.hpp>
 #include <graticule/app/driver.hpp>
 #include <graticule/app/numbers.hpp>
+#include <graticule/app/stopping.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/cuts.hpp>
+#include <graticule/partition/error.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include "balanced_flow.hpp"
@@ -14,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <optional>
 
 namespace {
@@ -206,6 +209,11 @@ int run(app::Context& context, Options const& options) {
                       {options.num_latitudes, options.num_longitudes});
   context.report.set_partition(layout, {"latitude", "longitude"});
   auto const owned = layout.owned(comm.rank());
+  app::StopSignals const signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+  auto const end_if_stopped = [&, no_limit = app::TimeLimit("none")] {
+    if (auto const reason = app::reason_to_stop(comm, signals, no_limit, 0))
+      throw Error("Interrupted", "stopped by " + *reason + "; no output was written");
+  };
 
   FieldWriter writer(comm, options.output,
                      {text("Conventions", "CF-1.8"), text("title", "Random rotational flows in linear balance"),
@@ -221,6 +229,7 @@ int run(app::Context& context, Options const& options) {
       auto const phase = context.report.phase("compute");
       part.allocate(hi - lo);
       for (Index sample = lo; sample < hi; ++sample) {
+        end_if_stopped();
         part.compute(sample, sample - lo);
         progress.update(sample);
       }
@@ -229,11 +238,14 @@ int run(app::Context& context, Options const& options) {
     auto const box = owned.empty()
                          ? Box({0, 0, 0, 0}, {0, 0, 0, 0})
                          : Box({lo, 0, owned.lo(0), owned.lo(1)}, {hi, options.num_levels, owned.hi(0), owned.hi(1)});
-    for (std::size_t i = 0; i < num_fields(options); ++i)
+    for (std::size_t i = 0; i < num_fields(options); ++i) {
+      end_if_stopped();
       writer.write(field_specs[i].name, box, std::span<double const>(part.field(i)));
+    }
     progress.update(hi);
   }
   auto const phase = context.report.phase("commit");
+  end_if_stopped();
   writer.commit();
   context.report.data()["output"] = options.output;
   context.report.data()["max_degree"] = Part::max_degree(options);

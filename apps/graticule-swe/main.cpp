@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <memory>
 #include <numbers>
+#include <utility>
 
 namespace {
 
@@ -55,18 +56,20 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--seed", o.experiment.seed, "Seed of the random state");
   app.add_option("--nlat", o.num_rows, "Number of latitudes")->check(CLI::Range(Index(8), Index(1) << 16));
   app.add_option("--nlon", o.num_columns, "Number of longitudes, even")->check(CLI::Range(Index(8), Index(1) << 17));
-  app.add_option("--days", o.days, "Days to simulate; 0: as the experiment is usually run")
+  app.add_option("--days", o.days,
+                 "Days to simulate, the last record at their end; 0: as the experiment is usually run")
       ->check(CLI::Range(0.0, 1e5));
   app.add_option(
          "--step", o.step,
-         "Seconds per step, shortened so that steps end at output times; 0: 12800 s by the larger of nlat and nlon/2")
+         "Seconds per step, shortened so that steps end at output times and with the run; 0: 12800 s by the larger of "
+         "nlat and nlon/2")
       ->check(CLI::Range(0.0, 86400.0));
   app.add_option("--scheme", o.scheme,
                  "enstrophy (Sadourny 1975) or arakawa-lamb (1981, also conserves energy; case 1 has a fixed wind)")
       ->check(CLI::IsMember({"enstrophy", "arakawa-lamb"}));
   app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m or 1d");
   app.add_option("--dtype", o.dtype, "Data type of series.nc: f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
-  app.add_option("--output", o.output, "Folder for series.nc, map.png, checkpoints and the file stopped");
+  app.add_option("--output", o.output, "Folder for series.nc, map.png, report.json, checkpoints and the file stopped");
   app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints; 0: only when the run is stopped")
       ->check(CLI::Range(Index(0), Index(1) << 40));
   app.add_option("--resume", o.resume,
@@ -102,33 +105,58 @@ double seconds_of(std::string const& text) {
   return value * factor;
 }
 
-/// How long a run is, in steps that end at output times.
+/// How long a run is, in steps that end at output times, the last of which is its end.
 struct Schedule {
   double step_seconds;  ///< of a step of the solver, or of an emulator's lead
   Index steps_per_record;
-  Index num_steps;
   Index solver_steps = 1;  ///< of the solver in one of these
+  Index num_whole = 0;     ///< steps up to the last whole multiple of --every
+  Index num_rest = 0;      ///< steps from there to the end
+  double rest_step_seconds = 0;
+
+  [[nodiscard]] Index num_steps() const { return num_whole + num_rest; }
+  /// Of a step after `done` others.
+  [[nodiscard]] double seconds_after(Index done) const { return done < num_whole ? step_seconds : rest_step_seconds; }
+  /// After `done` steps.
+  [[nodiscard]] double time(Index done) const {
+    return double(std::min(done, num_whole)) * step_seconds +
+           double(std::max<Index>(done - num_whole, 0)) * rest_step_seconds;
+  }
+  [[nodiscard]] bool ends_record(Index done) const { return done == num_steps() || done % steps_per_record == 0; }
+  /// Number of the record at the end of step `done`, or of the last one before.
+  [[nodiscard]] Index record(Index done) const {
+    return num_rest > 0 && done == num_steps() ? num_whole / steps_per_record + 1 : done / steps_per_record;
+  }
 };
 
 Schedule schedule_of(Options const& o, std::optional<swe::EmulatorFacts> const& emulator) {
   double const every = seconds_of(o.every);
-  double const days = o.days > 0 ? o.days : swe::default_days(o.experiment.name);
+  double const end = 86400 * (o.days > 0 ? o.days : swe::default_days(o.experiment.name));
   double const fineness = double(std::max(o.num_rows, o.num_columns / 2));
   double const longest = o.step > 0 ? o.step : 12800 / fineness;
   auto const parts = [](double seconds, double most) { return Index(std::ceil(seconds / most - 1e-9)); };
-  Schedule schedule{every / double(parts(every, longest)), parts(every, longest), 0};
+  Schedule schedule{every / double(parts(every, longest)), parts(every, longest)};
   if (emulator) {
     auto const lead = double(emulator->lead_seconds);
-    schedule = {lead, Index(std::llround(every / lead)), 0, parts(lead, longest)};
-    if (schedule.steps_per_record < 1 || double(schedule.steps_per_record) * lead != every)
-      throw Error(Fault::usage, "BadOption",
-                  fmt::format("--every {} is no whole number of leads of the emulator, {} s each ({})", o.every, lead,
-                              emulator->file.string()));
+    auto const require_whole = [&](std::string const& option, double seconds) {
+      if (std::llround(seconds / lead) < 1 || std::abs(seconds - double(std::llround(seconds / lead)) * lead) > 1e-3)
+        throw Error(Fault::usage, "BadOption",
+                    fmt::format("{} is no whole number of leads of the emulator, {} s each ({})", option, lead,
+                                emulator->file.string()));
+    };
+    require_whole("--every " + o.every, every);
+    require_whole(fmt::format("--days {}", end / 86400), end);
+    schedule = {lead, Index(std::llround(every / lead)), parts(lead, longest)};
   }
-  schedule.num_steps = Index(std::llround(days * 86400 / schedule.step_seconds));
-  if (schedule.num_steps < 1)
-    throw Error(Fault::usage, "BadOption",
-                fmt::format("--days {} is less than a step of {} s", days, schedule.step_seconds));
+  auto const num_records = Index(std::floor(end / every + 1e-9));
+  double const rest = end - double(num_records) * every;
+  schedule.num_whole = num_records * schedule.steps_per_record;
+  if (rest > 1e-3) {
+    schedule.num_rest = emulator ? Index(std::llround(rest / schedule.step_seconds)) : parts(rest, longest);
+    schedule.rest_step_seconds = rest / double(schedule.num_rest);
+  }
+  if (schedule.num_steps() < 1)
+    throw Error(Fault::usage, "BadOption", fmt::format("--days {} is less than a millisecond", o.days));
   return schedule;
 }
 
@@ -154,12 +182,13 @@ std::string filter_text(Options const& o) {
   return o.emulator_filter > 0 ? fmt::format(" --emulator-filter {}", o.emulator_filter) : std::string();
 }
 
-/// What makes the same states again: everything but the length of the run and the ranks.
+/// What makes the same states again: everything but the ranks and the end, unless a record of its own lies there.
 std::string description(Options const& o, Schedule const& schedule, std::optional<swe::EmulatorFacts> const& emulator) {
   return fmt::format(
-      "graticule-swe --case {} --angle {} --seed {} --nlat {} --nlon {} --scheme {} --step {} --every {}{}",
+      "graticule-swe --case {} --angle {} --seed {} --nlat {} --nlon {} --scheme {} --step {} --every {}{}{}",
       o.experiment.name, o.angle, o.experiment.seed, o.num_rows, o.num_columns, o.scheme,
       schedule.step_seconds / double(schedule.solver_steps), o.every,
+      schedule.num_rest > 0 ? fmt::format(" --days {}", schedule.time(schedule.num_steps()) / 86400) : std::string(),
       emulator ? " --emulator " + emulator->file.string() + filter_text(o) : std::string());
 }
 
@@ -185,7 +214,7 @@ class Run {
     if (o.resume == "auto") load();
     if (emulator_ && done_ == 0) emulator_->begin(diagnostics_);
     series_.emplace(solver_, fs::path(o.output) / "series.nc", description_, o.dtype == "f64",
-                    done_ > 0 ? done_ / schedule_.steps_per_record + 1 : 0);
+                    done_ > 0 ? schedule_.record(done_) + 1 : 0);
     if (done_ == 0) record();
   }
 
@@ -193,53 +222,69 @@ class Run {
     app::StopSignals const signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
     Index const begin = done_;
     double const start = MPI_Wtime();
-    auto progress = context_.progress("steps", schedule_.num_steps);
-    while (done_ < schedule_.num_steps) {
+    auto const num_steps = schedule_.num_steps();
+    auto progress = context_.progress("steps", num_steps);
+    while (done_ < num_steps) {
       {
         auto const phase = context_.report.phase("steps");
-        if (emulator_)
+        if (emulator_) {
           emulator_->step(done_, diagnostics_);
-        else
+        } else {
+          solver_.set_step_seconds(schedule_.seconds_after(done_));
           solver_.step();
+        }
         ++done_;
       }
-      if (done_ % schedule_.steps_per_record == 0) record();
+      if (schedule_.ends_record(done_)) record();
       progress.update(done_);
       bool const due = o_.checkpoint_every > 0 && done_ % o_.checkpoint_every == 0;
       std::optional<std::string> reason;
-      if ((emulator_ || done_ % steps_between_looks == 0) && done_ < schedule_.num_steps)
+      if ((emulator_ || done_ % steps_between_looks == 0) && done_ < num_steps)
         reason = app::reason_to_stop(context_.comm, signals, limit, 10 * (MPI_Wtime() - start) / double(done_ - begin));
       if (due || reason) save();
       if (reason) return stop(*reason);
     }
     finish(begin, MPI_Wtime() - start);
     draw();
+    run_agreed(context_.comm, [&] {
+      if (context_.comm.rank() == 0) context_.report.write(fs::path(o_.output) / "report.json");
+    });
     return app::good;
   }
 
  private:
   /// A look at signals and time is a reduction over all ranks.
   static constexpr Index steps_between_looks = 10;
+  /// Of mass or energy. Networks that keep to the flow lose less than a percent in ten days.
+  static constexpr double plausible_drift = 2e-2;
 
   void record() {
     auto const phase = context_.report.phase("write");
     check_state();
     auto centred = diagnostics_.centred();
     if (emulator_) emulator_->replace_winds(centred);
-    series_->write(done_ / schedule_.steps_per_record, double(done_) * schedule_.step_seconds / 3600, centred,
-                   solver_.state().h);
+    series_->write(schedule_.record(done_), schedule_.time(done_) / 3600, centred, solver_.state().h);
   }
 
-  /// @throws `NotFinite` when the simulation has blown up
+  /// Warns of an emulator that has lost its way. @throws `NotFinite` when the simulation has blown up
   void check_state() {
     auto const now = diagnostics_.invariants();
     if (!std::isfinite(now.mass + now.energy + now.enstrophy))
-      throw Error(
-          "NotFinite",
-          emulator_ ? fmt::format("the emulator's state is not finite after step {} of {}", done_, schedule_.num_steps)
-                    : fmt::format("the state is not finite after step {} of {}; a shorter --step than {} s may "
-                                  "help",
-                                  done_, schedule_.num_steps, schedule_.step_seconds));
+      throw Error("NotFinite",
+                  emulator_ ? fmt::format("the emulator's state is not finite after step {} of {}", done_,
+                                          schedule_.num_steps())
+                            : fmt::format("the state is not finite after step {} of {}; a shorter --step than {} s may "
+                                          "help",
+                                          done_, schedule_.num_steps(), schedule_.seconds_after(done_ - 1)));
+    double const mass = now.mass / first_.mass - 1;
+    double const energy = now.energy / first_.energy - 1;
+    if (!emulator_ || std::max(std::abs(mass), std::abs(energy)) < plausible_drift || std::exchange(warned_, true))
+      return;
+    if (context_.comm.rank() == 0)
+      spdlog::warn(
+          "the emulator's state is far from the truth after {:.4g} days: mass has changed by {:+.1e} and energy by "
+          "{:+.1e}, which the equations conserve; what keeps an emulator stable: docs/swe.md",
+          schedule_.time(done_) / 86400, mass, energy);
   }
 
   void save() {
@@ -266,12 +311,17 @@ class Run {
     for (std::size_t f = 0; f < names.size(); ++f)
       checkpoint->read(names[f], solver_.layout(), solver_.state().fields()[f]->part(solver_.owned()));
     done_ = checkpoint->step();
+    if (done_ > schedule_.num_steps())
+      throw Error(Fault::input, "StateMismatch",
+                  fmt::format("{} is of step {}, after the end of this run (step {}); choose more --days, another "
+                              "--output, or --resume never",
+                              checkpoint->path().string(), done_, schedule_.num_steps()));
     if (emulator_) emulator_->load(*checkpoint);
     spdlog::info("continues after step {}", done_);
   }
 
   int stop(std::string const& reason) {
-    return app::end_early(context_, o_.output, reason, fmt::format("step {} of {}", done_, schedule_.num_steps));
+    return app::end_early(context_, o_.output, reason, fmt::format("step {} of {}", done_, schedule_.num_steps()));
   }
 
   void draw() {
@@ -286,19 +336,22 @@ class Run {
     check_state();
     auto& data = context_.report.data();
     auto const last = diagnostics_.invariants();
+    auto const num_steps = schedule_.num_steps();
+    double const time = schedule_.time(num_steps);
+    double const step_seconds = schedule_.seconds_after(0);
     report_transport();
-    data["steps"] = schedule_.num_steps;
-    data["step_seconds"] = schedule_.step_seconds;
+    data["steps"] = num_steps;
+    data["step_seconds"] = step_seconds;
+    if (schedule_.num_rest > 0) data["last_step_seconds"] = schedule_.rest_step_seconds;
     if (facts_)
       data["emulator"] = {{"checkpoint", facts_->file.string()},
                           {"lead_seconds", facts_->lead_seconds},
-                          {"first_states_of_solver", std::min(facts_->history, schedule_.num_steps + 1)}};
-    data["simulated_days"] = double(schedule_.num_steps) * schedule_.step_seconds / 86400;
-    data["days_per_second"] = double(done_ - begin) * schedule_.step_seconds / 86400 / seconds;
+                          {"first_states_of_solver", std::min(facts_->history, num_steps + 1)}};
+    data["simulated_days"] = time / 86400;
+    data["days_per_second"] = (time - schedule_.time(begin)) / 86400 / seconds;
     data["mass_drift"] = last.mass / first_.mass - 1;
     data["energy_drift"] = last.energy / first_.energy - 1;
     if (first_.enstrophy > 0) data["enstrophy_drift"] = last.enstrophy / first_.enstrophy - 1;
-    double const time = double(schedule_.num_steps) * schedule_.step_seconds;
     if (auto const exact = swe::exact_depth(solver_, o_.experiment, time)) {
       auto const errors = diagnostics_.errors(*exact);
       data["l1_height"] = errors.l1;
@@ -306,8 +359,8 @@ class Run {
       data["linf_height"] = errors.linf;
       spdlog::info("errors of the height: l1 {:.3e}, l2 {:.3e}, linf {:.3e}", errors.l1, errors.l2, errors.linf);
     }
-    spdlog::info("{} steps of {} s; drift of mass {:.1e}, energy {:.1e}", schedule_.num_steps, schedule_.step_seconds,
-                 last.mass / first_.mass - 1, last.energy / first_.energy - 1);
+    spdlog::info("{:.6g} days, {} steps of {:.6g} s; drift of mass {:.1e}, energy {:.1e}", time / 86400, num_steps,
+                 step_seconds, last.mass / first_.mass - 1, last.energy / first_.energy - 1);
   }
 
   void report_transport() {
@@ -334,6 +387,7 @@ class Run {
   std::optional<swe::Series> series_;
   swe::Invariants first_;
   Index done_ = 0;
+  bool warned_ = false;
 };
 
 int run(app::Context& context, Options& o) {

@@ -32,6 +32,8 @@ class Solver {
   [[nodiscard]] Box const& owned() const noexcept { return halo_.owned(); }
   [[nodiscard]] Scheme scheme() const noexcept { return scheme_; }
   [[nodiscard]] double step_seconds() const noexcept { return seconds_; }
+  /// The length of the next steps. @pre positive
+  void set_step_seconds(double seconds) noexcept { seconds_ = seconds; }
 
   /// Values on the owned box and its halo, of which owned cells count.
   [[nodiscard]] State& state() noexcept { return state_; }

@@ -420,6 +420,20 @@ case_make_fields_errors() {
     run 2 "$BIN/graticule-make-fields" x.nc --partition 4294967298x4294967297
     fails_with 2 "does not match the 2 ranks"
     [ -z "$(find . -type f ! -name out ! -name err)" ] || fail "something was left behind"
+    # Asked to stop: one message, and no temporary file.
+    local pid
+    "$BIN/graticule-make-fields" big.nc --nlat 361 --nlon 720 --samples 2000 --threads 1 --progress none >out 2>err &
+    pid=$!
+    for _ in $(seq 1000); do
+        [ -n "$(find . -name '*.part')" ] && break
+        sleep 0.02
+    done
+    [ -n "$(find . -name '*.part')" ] || fail "it never starts to write"
+    kill -s TERM $pid
+    wait $pid
+    code=$?
+    fails_with 1 "stopped by signal TERM; no output was written"
+    [ -z "$(find . -type f ! -name out ! -name err)" ] || fail "a file is left after SIGTERM"
 }
 
 case_endings() {
@@ -484,6 +498,17 @@ case_options() {
     run 1 "$FAILING_DRIVER" --config dumped.yaml --threads 3
     succeeds
     grep -qxF 'size 5 flag 1 threads 3 names u v' out || fail "a dumped file gives other options"
+    # Defaults that mean a choice of the driver are no values.
+    local command
+    for command in 'bench halo' 'bench halo --grid 20x40' 'info --grid 20x40 --ranks 2' 'make-fields x.nc' 'repartition x.nc y.nc --shuffle' swe; do
+        # shellcheck disable=SC2086
+        run 1 "$BIN"/graticule-$command --dump-config
+        succeeds
+        cp out dumped.yaml
+        run 1 "$BIN/graticule-${command%% *}" --config dumped.yaml --dump-config
+        succeeds
+        cmp out dumped.yaml || fail "the dumped configuration of $command is another one"
+    done
     printf 'sise: 5\n' >c.yaml
     run 2 "$FAILING_DRIVER" --config c.yaml
     fails_with 2 "unknown key 'sise'; the nearest known one is 'size'"
@@ -543,6 +568,7 @@ case_reports() {
     for path in no/folder/r.json folder; do
         run 2 "$FAILING_DRIVER" --mode print --report "$path"
         fails_with 1 "$path cannot be written"
+        ! grep -qE 'OutputError|[.]cpp' err || fail "a user is told of our sources"
         [ ! -s out ] || fail "it has begun"
     done
     run 2 "$BIN/graticule-make-fields" x.nc --nlat 9 --nlon 18 --samples 1 --levels 1 --progress none --report no/r.json

@@ -24,3 +24,16 @@ run_ranks("${BUILD}/tutorial" fields.nc checkpoints 1)
 if(output MATCHES "step 9: loss" OR NOT output MATCHES "step 10: loss" OR NOT output MATCHES "step 19: loss")
   message(FATAL_ERROR "The second run did not continue with steps 10 to 19.")
 endif()
+# Errors are printed once, and before the training where they can be.
+function(run_refused text)
+  execute_process(
+    COMMAND "${MPIEXEC}" ${NUMPROC_FLAG} 2 "${BUILD}/tutorial" ${ARGN}
+    WORKING_DIRECTORY "${BUILD}" OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status)
+  string(REGEX MATCHALL "tutorial: " messages "${errors}")
+  list(LENGTH messages count)
+  if(NOT status EQUAL 1 OR NOT count EQUAL 1 OR NOT errors MATCHES "${text}" OR output MATCHES "step")
+    message(FATAL_ERROR "Status ${status}, ${count} messages, expected one with '${text}': ${errors}${output}")
+  endif()
+endfunction()
+run_refused("nofile.nc does not exist" nofile.nc checkpoints 2)
+run_refused("/proc/x cannot be written" fields.nc /proc/x 2)

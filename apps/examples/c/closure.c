@@ -3,8 +3,9 @@
 //
 //   mpiexec -n 4 example_c_closure NET.pt2 TUNED.pt2 STEPS
 //
-// NET.pt2 is an exported network x[1, 3, 24, 48] -> y[1, 1, 24, 48]: tracer and wind in, source of the tracer out. The
-// model learns for STEPS steps, saves the network, and forecasts with and without it.
+// NET.pt2 is an exported network [1, 3, 24, 48] -> [1, 1, 24, 48], tracer and wind in, source of the tracer out, such
+// as that of ../python/closure_net.py. The model learns for STEPS steps, saves the network, and forecasts with and
+// without it.
 #include <graticule/graticule.h>
 #include <graticule/graticule_nn.h>
 
@@ -98,7 +99,7 @@ static void load_network(model* m, gr_comm const* comm, gr_layout const* layout,
   gr_field const source = field_of(m, m->source);
   gr_field const missing = field_of(m, m->missing);
   DO(gr_net_load(comm, file, NULL, &m->net));
-  DO(gr_net_bind_input(m->net, "x", layout, 3, inputs));
+  DO(gr_net_bind_input(m->net, NULL, layout, 3, inputs));
   DO(gr_net_bind_output(m->net, NULL, layout, 1, &source));
   DO(gr_net_bind_target(m->net, NULL, layout, 1, &missing, 1, NLAT, weights));
   DO(gr_optimizer_create(m->net, GR_ADAM, 0.01, NULL, &m->optimizer));

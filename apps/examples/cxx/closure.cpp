@@ -3,8 +3,9 @@
 //
 //   mpiexec -n 4 example_cxx_closure NET.pt2 TUNED.pt2 STEPS
 //
-// NET.pt2 is an exported network x[1, 3, 24, 48] -> y[1, 1, 24, 48]: tracer and wind in, source of the tracer out. The
-// model learns for STEPS steps, saves the network, and forecasts with and without it.
+// NET.pt2 is an exported network [1, 3, 24, 48] -> [1, 1, 24, 48], tracer and wind in, source of the tracer out, such
+// as that of ../python/closure_net.py. The model learns for STEPS steps, saves the network, and forecasts with and
+// without it.
 #include <graticule/halo/axis_sum.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>

@@ -3,8 +3,9 @@
 !
 !   mpiexec -n 4 example_fortran_closure NET.pt2 TUNED.pt2 STEPS
 !
-! NET.pt2 is an exported network x[1, 3, 24, 48] -> y[1, 1, 24, 48]: tracer and wind in, source of the tracer out. The
-! model learns for STEPS steps, saves the network, and forecasts with and without it.
+! NET.pt2 is an exported network [1, 3, 24, 48] -> [1, 1, 24, 48], tracer and wind in, source of the tracer out, such as
+! that of ../python/closure_net.py. The model learns for STEPS steps, saves the network, and forecasts with and without
+! it.
 program closure
   use, intrinsic :: iso_fortran_env, only: error_unit, real64
   use mpi_f08
@@ -44,7 +45,7 @@ program closure
   call gr_halo_create(comm, layout, kind, halo)
 
   call gr_net_load(comm, file, net=net)
-  call gr_net_bind_input(net, 'x', layout, [gr_field(q, owned=[2, 2]), gr_field(u), gr_field(v)])
+  call gr_net_bind_input(net, layout=layout, fields=[gr_field(q, owned=[2, 2]), gr_field(u), gr_field(v)])
   call gr_net_bind_output(net, layout=layout, fields=gr_field(source))
   call gr_net_bind_target(net, layout=layout, fields=gr_field(missing), weights=weights)
   call gr_optimizer_create(net, GR_ADAM, 0.01_real64, optimizer=optimizer)

@@ -31,6 +31,16 @@ case_runs() {
         done
     done
     ncdump -v time 2/series.nc | grep -qF 'time = 0, 6, 12 ;' || fail "the times"
+    grep -qF '"driver": "graticule-swe"' galewsky/report.json || fail "no report in the folder"
+    # The end is hit between output times, and in less than one.
+    run 2 --case 2 --days 1 --every 7h --output between
+    succeeds
+    ncdump -v time between/series.nc | grep -qF 'time = 0, 7, 14, 21, 24 ;' || fail "the times with an end between records"
+    grep -qF '"simulated_days": 1.0,' between/report.json || fail "not a day"
+    run 2 --case 2 --days 0.1 --every 6h --output early
+    succeeds
+    ncdump -v time early/series.nc | grep -qF 'time = 0, 2.4 ;' || fail "the times of a run shorter than --every"
+    grep -qF '"steps": 11,' early/report.json && grep -qF '"simulated_days": 0.1,' early/report.json || fail "a short run"
     run 1 --case 2 --angle 45 --days 0.5 --every 6h --scheme arakawa-lamb --output al --report r.json
     succeeds
 }
@@ -67,10 +77,26 @@ case_restarts() {
     run 2 $options --output parts
     refuses 3 "parts/series.nc has 0 records; the checkpoint resumes after 9"
     mv series.nc parts
+    run 2 --case 5 --days 0.5 --every 3h --dtype f64 --output parts
+    refuses 3 "after the end of this run (step 56)"
     run 1 --case 6 --days 1 --output parts
     [ $code -eq 3 ] && grep -qF 'is of another run' err || fail "exit $code for the checkpoint of another case"
     run 1 --case 6 --days 1 --output parts --resume never
     succeeds
+    # Stopped at every look, also in the steps between the last whole --every and the end.
+    options="--case 5 --days 0.4 --every 7h --dtype f64"
+    # shellcheck disable=SC2086
+    run 1 $options --output between
+    succeeds
+    while :; do
+        # shellcheck disable=SC2086
+        run 2 $options --output stopped --time-limit 0
+        [ $code -eq 85 ] || break
+    done
+    succeeds
+    cmp between/series.nc stopped/series.nc || fail "a restarted run with an end between records gives other bytes"
+    run 2 --case 5 --days 1 --every 7h --dtype f64 --output stopped
+    refuses 3 "is of another run"
 }
 
 # refuses STATUS TEXT: one line on stderr, which holds TEXT
@@ -95,10 +121,10 @@ case_errors() {
     refuses 2 "--nlon 33"
     run 2 --partition 3x1
     refuses 2 "--partition 3x1"
-    run 2 --days 0.0001
-    refuses 2 "--days"
+    run 2 --days 1e-9
+    refuses 2 "--days 1e-09 is less than a millisecond"
     run 2 --output /dev/null/swe
-    refuses 2 "--output /dev/null/swe cannot be created"
+    refuses 1 "--output /dev/null/swe cannot be created"
     # Steps that are too long for the waves.
     run 2 --case 6 --step 3600 --every 1d --days 20 --output blown
     refuses 1 "not finite after step"
@@ -217,6 +243,12 @@ case_emulator() {
 
     run 2 --case random --emulator net --every 5h --output errors
     refuses 2 "--every 5h is no whole number of leads of the emulator, 21600 s"
+    run 2 --case random --emulator net --every 6h --days 0.6 --output errors
+    refuses 2 "--days 0.6 is no whole number of leads of the emulator, 21600 s"
+    # In another flow than it was trained on it is lost at once, and says so, once.
+    run 2 --case 1 --emulator net --every 6h --days 3 --output lost
+    succeeds
+    [ "$(grep -c "the emulator's state is far from the truth after .* mass has changed by .* and energy by" err)" -eq 1 ] || fail "no warning"
     launch 2 "$BIN/graticule-swe" --nlat 18 --nlon 32 --threads 1 --log-level warn --emulator net --output errors
     refuses 3 "was trained on another grid, of 16 x 32 cells; this run has --nlat 18 --nlon 32"
     run 2 --emulator nowhere --output errors

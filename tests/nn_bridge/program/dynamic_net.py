@@ -29,6 +29,22 @@ def make_dropping():
     return nn.Sequential(nn.Conv2d(3, 2, 1), nn.Dropout(0.5))
 
 
+class Fixed(nn.Module):
+    """Of a fixed number of rows, and any number of columns; with an operator of two results."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.ones(16, 1))
+
+    def forward(self, x):
+        left, right = (x * self.rows).split([1, 2], dim=1)
+        return left + right
+
+
+def make_fixed():
+    return Fixed()
+
+
 class Mixed(nn.Module):
     """Inputs and outputs of many kinds, and a buffer whose cells share memory."""
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The networks of dynamic_net.py as scripts/export.py writes them, in one process, as PyTorch takes seconds to load:
 #   export_samples.py FOLDER
+import contextlib
+import io
 import os
 import sys
 
@@ -29,6 +31,22 @@ try:
 except SystemExit as end:
     with open(f"{folder}/dropping/refusal", "w") as file:
         file.write(str(end))
+# Mistakes are one line each, and nothing is written.
+os.makedirs(f"{folder}/mistakes")
+for name, path, options in (("axis", "x.pt2", ("--input", "1x3x4x6", "--dynamic", "3,4")), ("word", "x.pt2", ("--input", "1x3x4x6", "--dynamic", "rows")),
+                            ("channels", "x.pt2", ("--input", "1x2x4x6")), ("folder", "no/x.pt2", ("--input", "1x3x4x6"))):
+    sys.argv = ["export.py", f"{tests}/dynamic_net.py:make", f"{folder}/mistakes/{path}", *options]
+    try:
+        export.main()
+    except SystemExit as end:
+        with open(f"{folder}/mistakes/{name}", "w") as file:
+            file.write(str(end))
+# An axis that the network fixes is named, and the nodes are those of the file.
+text = io.StringIO()
+with contextlib.redirect_stdout(text):
+    run(f"{folder}/fixed", "make_fixed", "--dynamic", "2,3", "--input", "2x3x16x24")
+with open(f"{folder}/fixed/text", "w") as file:
+    file.write(text.getvalue())
 run(f"{folder}/dropping_no_more", "make_dropping", "--input", "1x3x4x6", "--eval")
 # The training dialect, and figures of the same network.
 run(f"{folder}/dialect", "make", "--input", "2x3x16x24")

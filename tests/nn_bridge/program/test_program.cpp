@@ -13,9 +13,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace graticule {
@@ -251,6 +253,16 @@ TEST(Program, refuses_files_by_name) {
   }
   std::filesystem::remove(path);
   EXPECT_EQ(rule_of([&] { Program refused(path); }), "NoSuchFile");
+  for (std::string const bytes : {"", "no network"}) {
+    std::ofstream(path, std::ios::binary) << bytes;
+
+    auto const thrown = thrown_by([&] { Program refused(path); });
+
+    EXPECT_EQ(thrown.rule, "UnsupportedFile") << thrown.text;
+    EXPECT_EQ(thrown.text, path.string() + " is no exported network: not a ZIP archive");
+    EXPECT_EQ(thrown.fault, Fault::input);
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(Program, says_which_node_failed_or_gave_other_sizes) {
@@ -446,6 +458,32 @@ TEST_F(ExportedByScript, has_no_figures_of_networks_that_drop_values) {
   EXPECT_NE(test::read_bytes(folder() / "dropping" / "refusal").find("export it with --eval"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder() / "dropping" / "golden.json"));
   EXPECT_TRUE(std::filesystem::exists(folder() / "dropping_no_more" / "golden.json"));
+}
+
+TEST_F(ExportedByScript, is_refused_in_one_line_for_a_mistake) {
+  std::vector<std::pair<std::string, std::string>> const lines{
+      {"axis", "no input has an axis 4"},
+      {"word", "--dynamic rows: axes are whole numbers"},
+      {"channels", "the network does not take --input 1x2x4x6: "},
+      {"folder", "mistakes/no does not exist"},
+  };
+  for (auto const& [name, text] : lines) {
+    std::string const found = test::read_bytes(folder() / "mistakes" / name);
+
+    EXPECT_NE(found.find(text), std::string::npos) << found;
+    EXPECT_EQ(found.find('\n'), std::string::npos) << found;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder() / "mistakes" / "x.pt2"));
+}
+
+TEST_F(ExportedByScript, reports_sizes_that_the_network_fixes_and_the_nodes_of_the_file) {
+  std::string const text = test::read_bytes(folder() / "fixed" / "text");
+  Program const program(folder() / "fixed" / "program.pt2");
+
+  EXPECT_NE(text.find("input 0, axis 2: of size 16 only"), std::string::npos) << text;
+  EXPECT_EQ(text.find("axis 3"), std::string::npos) << text;
+  std::string const nodes = "program.pt2: " + std::to_string(program->graph().graph.nodes.size()) + " nodes, 16 param";
+  EXPECT_NE(text.find(nodes), std::string::npos) << nodes << '\n' << text;
 }
 
 // The training dialect: operators in place, batch norms that overwrite their buffers themselves.

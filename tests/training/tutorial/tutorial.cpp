@@ -4,6 +4,7 @@
 #include <graticule/halo/plan.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
+#include <graticule/partition/failure.hpp>
 #include <graticule/partition/teams.hpp>
 #include <graticule/repartition/runtime.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
@@ -11,23 +12,18 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 using namespace graticule;
 
-int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: tutorial FIELDS.nc CHECKPOINTS RANKS_PER_DOMAIN\n");
-    return 2;
-  }
-  Runtime const runtime(argc, argv);
-  Comm const world = Comm::world();
-  Teams const teams(world, {{"data", 0}, {"domain", std::atoi(argv[3])}});
+void train(Comm const& world, char const* fields, char const* checkpoints, int ranks_per_domain) {
+  Teams const teams(world, {{"data", 0}, {"domain", ranks_per_domain}});
   Comm const& domain_team = teams.team("domain");
   Comm const& data_team = teams.team("data");
 
-  FieldFile const file(world, argv[1]);
+  FieldFile const file(world, fields);
   Variable const& variable = file.variable("z");
   Index const num_samples = variable.extents[0];
   Index const num_levels = variable.extents[1];
@@ -61,17 +57,18 @@ int main(int argc, char** argv) {
   std::vector<double> const latitudes = file.coordinate(variable.dimensions[2]);
   nn::MSELoss loss_of(domain, nn::LossOptions{.global_row_weights = area_weights(latitudes)});
 
-  CheckpointStore store(world, argv[2]);
+  CheckpointStore store(world, checkpoints);
   training::TrainingState state(world, *net);
   state.add("optimizer", optimizer);
   if (auto const found = store.newest()) state.load(*found);
+  Index const last = state.position.batch + 10;
+  auto writer = store.begin(last);
 
   auto const read = [&](std::string const& name, Index sample) {
     torch::Tensor const values = torch::empty({1, num_levels, owned.extent(0), owned.extent(1)});
     file.read(name, cells_of(sample), std::span(values.data_ptr<float>(), std::size_t(values.numel())));
     return values;
   };
-  Index const last = state.position.batch + 10;
   for (Index& step = state.position.batch; step < last; ++step) {
     Index const sample = (step * data_team.num_ranks() + data_team.rank()) % num_samples;
     torch::Tensor const input = read("z", sample);
@@ -87,8 +84,20 @@ int main(int argc, char** argv) {
   }
   parallel.finalize();
 
-  auto writer = store.begin(state.position.batch);
   state.save(writer);
   writer.commit();
+}
+
+int main(int argc, char** argv) {
+  Runtime const runtime(argc, argv);
+  Comm const world = Comm::world();
+  try {
+    if (argc != 4) throw std::invalid_argument("usage: tutorial FIELDS.nc CHECKPOINTS RANKS_PER_DOMAIN");
+    train(world, argv[1], argv[2], std::atoi(argv[3]));
+  } catch (std::exception const& error) {
+    announce_failure(std::current_exception());
+    if (world.rank() == 0) std::fprintf(stderr, "tutorial: %s\n", error.what());
+    return 1;
+  }
   return 0;
 }

@@ -6,11 +6,13 @@
 #include <caffe2/serialize/inline_container.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 static_assert(std::endian::native == std::endian::little,
@@ -137,6 +139,12 @@ void fill_tensors(Archive& archive, std::vector<StoredTensor>& tensors,
   }
 }
 
+bool is_zip(std::ifstream& file) {
+  std::array<char, 4> head{};
+  file.read(head.data(), head.size());
+  return file && std::string_view(head.data(), head.size()) == "PK\x03\x04";
+}
+
 ArchiveContent read_content(std::filesystem::path const& path) {
   Archive archive(path);
   check_format(archive);
@@ -169,9 +177,12 @@ ArchiveContent read_content(std::filesystem::path const& path) {
 
 ArchiveContent read_archive(std::filesystem::path const& path) {
   std::string const prefix = path.string() + ": ";
-  std::ifstream const file(path, std::ios::binary);
+  std::ifstream file(path, std::ios::binary);
   if (!file || !std::filesystem::is_regular_file(path)) {
     throw Error(Fault::input, "NoSuchFile", prefix + "the file does not exist or cannot be read");
+  }
+  if (!is_zip(file)) {
+    throw Error(Fault::input, "UnsupportedFile", path.string() + " is no exported network: not a ZIP archive");
   }
   try {
     return read_content(path);
