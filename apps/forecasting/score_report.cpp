@@ -65,6 +65,21 @@ std::string score_lines(ScoreTable const& scores, Description const& description
   return text;
 }
 
+std::string score_text(Score const& score, std::string const& units) {
+  std::string text;
+  auto const add = [&](char const* format, double value) {
+    char part[64];
+    std::snprintf(part, sizeof part, format, value);
+    if (!std::isnan(value)) text += std::string(text.empty() ? "" : ", ") + part;
+  };
+  add("rmse %.4g", score.rmse);
+  add("persistence %.4g", score.persistence_rmse);
+  add("climatology %.4g", score.climatology_rmse);
+  text += " " + units;
+  add("anomaly correlation %.3f", score.acc);
+  return text;
+}
+
 Json forecast_report(ScoreTable const& scores, Description const& description) {
   Json report = Json::object();
   for (auto const role : {Role::prognostic, Role::diagnostic})

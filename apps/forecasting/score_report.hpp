@@ -18,6 +18,9 @@ namespace graticule::forecasting {
 [[nodiscard]] std::string score_lines(ScoreTable const& scores, Description const& description, Index epoch, Index step,
                                       std::string const& part);
 
+/// `rmse 29.1, persistence 92.3, climatology 130 m, anomaly correlation 0.95`, without what is not defined.
+[[nodiscard]] std::string score_text(Score const& score, std::string const& units);
+
 /// Per variable {`rmse`, `persistence_rmse`, `climatology_rmse`, `acc`, `bias`, `mae`, `crps`, `spread`, each a list
 /// over lead times}, for the globe; `levels` lists the same of each level where there are several. `lead_hours`, `part`
 /// and `regions` beside them.

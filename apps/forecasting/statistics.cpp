@@ -76,6 +76,7 @@ class StateSurvey {
       store_.fetch(state, c, field);
       missing_.count(state, c, field);
       Moments const moments = samples::moments_of(cells_, field);
+      if (!std::isfinite(moments.mean)) missing_.refuse_infinite(state, c, field);
       statistics_.areas[std::size_t(state) * channels_.size() + c] = moments.weight;
       if (!trains) continue;
       values_[c].levels[0].add(moments);

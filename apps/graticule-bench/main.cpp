@@ -55,11 +55,13 @@ void declare_case(CLI::App& app, Options& options) {
                  "takes any number of rows (program)");
   auto* const rows =
       app.add_option("--nlat", options.num_rows, "Latitudes; default: 721, for repartition 512, for data-parallel 32")
-          ->check(CLI::Range(Index(2), Index(1) << 20));
+          ->check(CLI::Range(Index(2), Index(1) << 20))
+          ->default_str("");
   auto* const columns =
       app.add_option("--nlon", options.num_columns,
                      "Longitudes, an even number; default: 1440, for repartition 512, for data-parallel 32")
-          ->check(CLI::Range(Index(2), Index(1) << 20));
+          ->check(CLI::Range(Index(2), Index(1) << 20))
+          ->default_str("");
   app.add_option("--grid", options.grid, "Grid, LATITUDESxLONGITUDES, such as 721x1440; replaces --nlat and --nlon")
       ->excludes(rows)
       ->excludes(columns);

@@ -24,6 +24,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <limits>
@@ -134,7 +135,7 @@ class Run {
   Run(app::Context& context, Options const& options)
       : context_(context),
         options_(options),
-        teams_(context.comm, options.teams),
+        teams_(context.comm, options.teams, "--teams"),
         num_members_(num_members(options)),
         trained_(trained(teams_, options)),
         description_(describe(teams_.domain(), options, trained_)),
@@ -167,6 +168,7 @@ class Run {
     context.report.set_partition(layout_, {table_.latitude_name(), table_.longitude_name()});
     require_other_files();
     warn_of_units();
+    warn_of_normalised_network();
   }
 
   int operator()() {
@@ -229,6 +231,36 @@ class Run {
   }
   [[nodiscard]] Seconds start() const { return starts_[std::size_t(case_)]; }
 
+  /// Of this run or of another one into the same folder.
+  [[nodiscard]] static bool is_output(std::string const& name) {
+    constexpr std::array names{"forecast.nc", "scores.csv", "scores.nc", "scores.png", "spectra.nc", "spectra.png"};
+    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+    auto const date = between("forecast_", name, ".nc");
+    bool const is_date =
+        date.size() >= 13 && date[10] == 'T' && date.find_first_not_of("0123456789-T") == std::string::npos;
+    auto const lead = between("map_", name, ".png");
+    auto const unit = std::min(lead.find_first_not_of("0123456789"), lead.size());
+    constexpr std::array units{"h", "d", "min", "s"};
+    return is_date || (unit > 0 && std::find(units.begin(), units.end(), lead.substr(unit)) != units.end());
+  }
+
+  /// What stands in a name between its begin and its end; nothing where it has others.
+  [[nodiscard]] static std::string between(std::string const& begin, std::string const& name, std::string const& end) {
+    if (!name.starts_with(begin) || !name.ends_with(end) || name.size() < begin.size() + end.size()) return {};
+    return name.substr(begin.size(), name.size() - begin.size() - end.size());
+  }
+
+  /// Files of an earlier forecast into the same folder would pass for this one's. Collective.
+  void remove_earlier_outputs() const {
+    auto kept = table_.file().files();
+    kept.insert(kept.end(), written_.begin(), written_.end());
+    for (Seconds const start : starts_) kept.push_back(file_of(start));
+    app::remove_other_outputs(context_.comm, options_.output, is_output, kept);
+  }
+
+  /// The path of a result that is about to be written.
+  fs::path path_of(std::string const& name) { return written_.emplace_back(options_.output / name); }
+
   [[nodiscard]] fs::path file_of(Seconds start) const {
     return options_.output / (starts_.size() == 1 ? std::string("forecast.nc") : "forecast_" + compact(start) + ".nc");
   }
@@ -258,6 +290,19 @@ class Run {
       spdlog::warn("{}: '{}' has the units '{}', in the training it had '{}'; values are taken as they are",
                    options_.input, found.variable, found.info.units, trained);
     }
+  }
+
+  /// What graticule-train writes beside its checkpoints takes other values than `--model` gives.
+  void warn_of_normalised_network() const {
+    std::error_code unknown;
+    auto const checkpoint = options_.model.parent_path() / "last";
+    if (options_.model.filename() != "network.pt2" || !fs::is_directory(checkpoint, unknown)) return;
+    if (context_.comm.rank() != 0) return;
+    auto const folder = options_.model.parent_path().empty() ? fs::path(".") : options_.model.parent_path();
+    spdlog::warn(
+        "--model {} lies beside checkpoints of graticule-train, whose networks take normalised values, not values in "
+        "units: --checkpoint {} forecasts with this training",
+        options_.model.string(), folder.string());
   }
 
   /// Fields of a time and member of the input, [channel][row][column] in units; NaN for channels that it lacks, and for
@@ -660,16 +705,20 @@ class Run {
     run_agreed(context_.comm, [&] {
       if (context_.comm.rank() != 0) return;
       if (has_scores) {
-        write_complete_file(options_.output / "scores.csv",
-                            score_header() + score_lines(*scores_, scored, 0, 0, "forecast"));
+        write_complete_file(path_of("scores.csv"), score_header() + score_lines(*scores_, scored, 0, 0, "forecast"));
         draw_scores();
       }
       draw_kept();
       draw_spectra();
       context_.report.write(options_.output / "report.json");
     });
+    remove_earlier_outputs();
     if (has_scores) log_scores();
-    spdlog::info("wrote the forecast and {} to {}", has_scores ? "scores" : "pictures", options_.output.string());
+    std::string names;
+    for (auto const& file : written_) names += file.filename().string() + ", ";
+    spdlog::info("wrote {}, {}report.json to {}",
+                 starts_.size() == 1 ? "forecast.nc" : "forecast_DATE.nc of each start", names,
+                 options_.output.string());
   }
 
   void log_scores() const {
@@ -677,10 +726,9 @@ class Run {
       for (Index lead = 0; lead < num_records(); lead += std::max<Index>(1, num_records() - 1)) {
         auto const score = scores_->score(Index(c), lead, 0);
         if (score.num_cases == 0) continue;
-        spdlog::info("{} after {}: rmse {:.4g}, persistence {:.4g}, climatology {:.4g} {}, anomaly correlation {:.3f}",
-                     description_.channels[c].label,
-                     duration_text((lead + 1) * options_.every * description_.lead_seconds), score.rmse,
-                     score.persistence_rmse, score.climatology_rmse, description_.channels[c].info.units, score.acc);
+        spdlog::info("{} after {}: {}", description_.channels[c].label,
+                     duration_text((lead + 1) * options_.every * description_.lead_seconds),
+                     score_text(score, description_.channels[c].info.units));
       }
   }
 
@@ -718,7 +766,7 @@ class Run {
   /// spectra.nc: power by wavenumber(channel, region, lead). Collective.
   void write_spectra() {
     if (spectra_table_.empty()) return;
-    FieldWriter writer(context_.comm, options_.output / "spectra.nc",
+    FieldWriter writer(context_.comm, path_of("spectra.nc"),
                        {Attribute::of_text("title", "Power of forecast and truth by wavenumber"),
                         Attribute::of_text("source", "graticule-forecast")});
     add_axes(writer);
@@ -764,7 +812,7 @@ class Run {
   /// scores.nc: metric(channel, region, lead). Collective.
   void write_scores() {
     FieldWriter writer(
-        context_.comm, options_.output / "scores.nc",
+        context_.comm, path_of("scores.nc"),
         {Attribute::of_text("title", "Scores of a forecast"), Attribute::of_text("source", "graticule-forecast")});
     add_axes(writer);
     std::vector<std::pair<char const*, double Score::*>> const metrics{{"rmse", &Score::rmse},
@@ -792,7 +840,7 @@ class Run {
     writer.commit();
   }
 
-  void draw_scores() const {
+  void draw_scores() {
     std::vector<Chart> charts;
     for (std::size_t c = 0; c < std::min<std::size_t>(num_channels(), 6); ++c) {
       auto const& channel = description_.channels[c];
@@ -818,11 +866,11 @@ class Run {
     }
     draw_charts(fmt::format("Root mean square error over the globe, {} forecast{}", starts_.size(),
                             starts_.size() == 1 ? " from " + time_text(starts_.front()) : "s"),
-                charts, options_.output / "scores.png");
+                charts, path_of("scores.png"));
   }
 
   /// Maps of the first case. On rank 0.
-  void draw_kept() const {
+  void draw_kept() {
     for (Kept const& kept : kept_) {
       auto const lead = duration_text(kept.step * description_.lead_seconds);
       if (kept.has_truth) {
@@ -838,13 +886,13 @@ class Run {
               {description_.channels[c].label, description_.channels[c].info.units, kept.truth[c], kept.forecast[c]});
         auto name = "map_" + lead + ".png";
         std::erase(name, ' ');
-        draw_map(picture, options_.output / name);
+        draw_map(picture, path_of(name));
       }
     }
   }
 
   /// By total wavenumber, or by zonal wavenumber on latitudes without a quadrature rule: the first and the last lead.
-  void draw_spectra() const {
+  void draw_spectra() {
     bool const is_spherical = spectra_table_.num_degrees() > 0;
     std::vector<Chart> charts;
     for (Index number = 0; number < num_records(); number += std::max<Index>(num_records() - 1, 1))
@@ -867,7 +915,7 @@ class Run {
       }
     if (!charts.empty())
       draw_charts(std::string("Power by wavenumber") + (is_spherical ? " on the sphere" : " along rows"), charts,
-                  options_.output / "spectra.png");
+                  path_of("spectra.png"));
   }
 
   static Curve spectrum(char const* name, std::vector<double> const& power, int colour, bool dashed) {
@@ -906,6 +954,7 @@ class Run {
   std::vector<double> initial_;
   std::vector<Pictured> pictured_;
   std::vector<Kept> kept_;
+  std::vector<fs::path> written_;   ///< results in the output folder but for `file_of`; on rank 0
   std::set<std::string> reported_;  ///< variables of which a line about missing cells was written
   Index case_ = 0;
   Index step_ = 0;

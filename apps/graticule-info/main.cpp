@@ -48,7 +48,8 @@ void declare(CLI::App& app, info::Options& options) {
                  "figures there; on all ranks, cut by --partition and --cuts");
   app.add_option("--tolerance", options.tolerance,
                  "Largest relative difference that --check accepts; default 1e-4, or 1e-10 for f64 with figures in f64")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->default_str("");
   app.add_option("--layout", options.layout,
                  "With NET.pt2 on ranks: cheapest (by bytes, messages and work), or divided (cuts every value that can "
                  "be cut, whatever messages cost)")

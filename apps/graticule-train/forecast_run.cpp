@@ -204,11 +204,45 @@ class ForecastInput {
       throw Error(Fault::usage, "BadOption",
                   "--validate-every and --early-stopping need validation samples; give --validate-dates or lower "
                   "--train-fraction");
+    look_at_rollouts();
     result_.num_training = Index(data_.training.size());
     if (has_images_)
       for (Index s = 0; s < result_.num_training; ++s)
         data_.training.push_back(data_.training[std::size_t(s)] + data_.num_states);
     result_.num_mirrored = has_images_ ? result_.num_training : 0;
+  }
+
+  /// Steps of a rollout whose targets lie beyond the training part have no weight in the loss.
+  /// @throws `BadOption` (usage) where no sample has all steps
+  void look_at_rollouts() {
+    Index longest = 1;
+    for (auto const& [epoch, steps] : forecast_.rollouts) longest = std::max(longest, steps);
+    Index most = 1;
+    Index complete = 0;
+    for (Index const sample : data_.training) {
+      Index steps = 0;
+      while (steps < longest && has_target(sample, steps + 1, parts_.training)) ++steps;
+      most = std::max(most, steps);
+      complete += steps == longest ? 1 : 0;
+    }
+    auto const num_samples = Index(data_.training.size());
+    if (complete == 0)
+      throw Error(Fault::usage, "BadOption",
+                  "rollouts of " + std::to_string(longest) +
+                      " steps (--rollout, --rollout-schedule) exceed the training "
+                      "part, from " +
+                      models::time_text(parts_.training.first) + " to " + models::time_text(parts_.training.last) +
+                      ": no sample has more than " + std::to_string(most) + (most == 1 ? " step" : " steps") +
+                      " within it");
+    if (complete < num_samples)
+      notes_.push_back(std::to_string(num_samples - complete) + " of " + std::to_string(num_samples) +
+                       " training samples have fewer than " + std::to_string(longest) +
+                       " steps within the training part: the loss leaves out their steps beyond it");
+  }
+
+  [[nodiscard]] bool has_target(Index sample, Index lead, Period const& targets) const {
+    auto const target = steps_->at(sample / data_.num_members, lead);
+    return target && targets.contains(steps_->times()[std::size_t(*target)]);
   }
 
   std::vector<Index> samples_of(Period const& targets, char const* part) {
@@ -269,10 +303,8 @@ class ForecastInput {
     for (auto const& [samples, targets] :
          {std::pair(&data_.validation, &parts_.validation), std::pair(&data_.test, &parts_.test)})
       for (Index const sample : *samples)
-        for (Index lead = most + 1; lead <= forecast_.validate_steps; ++lead) {
-          auto const target = steps_->at(sample / data_.num_members, lead);
-          if (target && targets->contains(steps_->times()[std::size_t(*target)])) most = lead;
-        }
+        for (Index lead = most + 1; lead <= forecast_.validate_steps; ++lead)
+          if (has_target(sample, lead, *targets)) most = lead;
     return most;
   }
 
@@ -308,16 +340,17 @@ class ForecastInput {
     store_->set_budget(result_.input.memory_bytes - own);
     std::vector<std::string> variables;
     for (auto const& channel : table_->channels()) variables.push_back(channel.variable);
-    MissingCells missing(table_->file(), std::move(variables), data_.num_states, 1,
-                         table_->file().dimension() == table_->time_name() ? data_.num_members : 0);
+    MissingCells missing(table_->file(), std::move(variables), *cells_,
+                         {.count = data_.num_states,
+                          .per_entry = table_->file().dimension() == table_->time_name() ? data_.num_members : 0,
+                          .name = [&](Index state) {
+                            return models::time_text(steps_->times()[std::size_t(state / data_.num_members)]);
+                          }});
     naming_input(settings_.input.string(), [&] {
       data_.statistics = forecasting::survey_states(result_.teams, *cells_, *store_, *steps_, data_.num_members,
                                                     table_->channels(), use(), missing);
     });
-    auto const lines = missing.describe(result_.teams, *cells_, *store_, [&](Index state) {
-      return models::time_text(steps_->times()[std::size_t(state / data_.num_members)]);
-    });
-    apply_rule(settings_.missing, lines, observer_.on_warning);
+    apply_rule(settings_.missing, missing.describe(result_.teams, *store_), observer_.on_warning);
     auto& d = data_.description;
     d.values = data_.statistics.values;
     d.tendencies = data_.statistics.tendencies;

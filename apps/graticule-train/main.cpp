@@ -4,6 +4,7 @@
 #include <graticule/app/output_folder.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/series.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/models/threads.hpp>
 
@@ -18,8 +19,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <thread>
 
@@ -88,9 +89,8 @@ class TrainingDisplay {
   std::optional<StepDisplay> display_;
 };
 
-/// @throws `OutputError`, `BadOption`
+/// @throws `BadOption` (usage)
 void check_output_folder(std::filesystem::path const& folder) {
-  require_writable(folder / "report.json");
   // Else found at the first checkpoint, maybe hours later.
   auto const checkpoints = folder / "checkpoints";
   std::error_code error;
@@ -100,14 +100,15 @@ void check_output_folder(std::filesystem::path const& folder) {
 }
 
 /// Not after hours of work.
-void require_other_file(Comm const& comm, Options const& options) {
+void require_other_files(Comm const& comm, Options const& options, std::vector<std::filesystem::path> const& inputs) {
   run_agreed(comm, [&] {
     auto const output = options.output / "prediction.nc";
     std::error_code no_output;
-    if (comm.rank() == 0 && std::filesystem::equivalent(options.run.input, output, no_output))
-      throw Error(Fault::usage, "BadOption",
-                  "--input " + options.run.input.string() + " is " + output.string() +
-                      ", which this training would overwrite; choose another --output");
+    for (auto const& input : inputs)
+      if (comm.rank() == 0 && std::filesystem::equivalent(input, output, no_output))
+        throw Error(Fault::usage, "BadOption",
+                    "--input " + input.string() + " is " + output.string() +
+                        ", which this training would overwrite; choose another --output");
   });
 }
 
@@ -128,12 +129,9 @@ void log_forecast(RunResult const& result) {
     for (Index lead = 0; lead <= last; lead += std::max<Index>(last, 1)) {
       auto const& channel = outcome.description.channels[c];
       auto const score = outcome.scores->score(Index(c), lead, 0);
-      std::string const persistence =
-          std::isnan(score.persistence_rmse) ? "" : fmt::format("persistence {:.4g}, ", score.persistence_rmse);
-      spdlog::info("{} after {}: {} rmse {:.4g}, {}climatology {:.4g} {}, anomaly correlation {:.3f}", channel.label,
+      spdlog::info("{} after {}: {} {}", channel.label,
                    models::duration_text((lead + 1) * outcome.description.lead_seconds),
-                   outcome.has_test ? "test" : "validation", score.rmse, persistence, score.climatology_rmse,
-                   channel.info.units, score.acc);
+                   outcome.has_test ? "test" : "validation", forecasting::score_text(score, channel.info.units));
     }
 }
 
@@ -226,6 +224,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
                      {"mirrored", result.num_mirrored},
                      {"validation", result.samples.num_samples() - result.num_training}};
   data["network"] = network_report(result, options.run.network);
+  data["normalisation"] = normalisation_report(result);
   data["device"] = forecasting::network_device_report(options.device, context.comm);
   data["parallel"] = parallel_report(result, options.run.network);
   data["loss"] = result.network.losses;
@@ -243,6 +242,35 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
   data["forecast"] = nullptr;
   if (outcome.scores) data["forecast"] = forecasting::forecast_report(*outcome.scores, outcome.description);
   if (result.network.best_step) data["best_step"] = *result.network.best_step;
+}
+
+/// The files and folders of this run in the output folder, as a user looks for them.
+std::vector<std::string> names_of_outputs(Options const& options, RunResult const& result) {
+  NetworkSettings const& net = options.run.network;
+  bool const validates = net.validate_every > 0;
+  std::vector<std::string> names;
+  if (result.forecast && result.network.best_step) names.emplace_back("best/");
+  if (result.forecast) names.emplace_back("last/");
+  if (net.model == ModelKind::program) names.emplace_back("network.pt2");
+  if (!result.forecast) names.emplace_back("prediction.nc");
+  names.emplace_back("loss.csv");
+  if (validates) names.emplace_back("validation.csv");
+  if (result.forecast && (validates || result.forecast->scores)) names.emplace_back("scores.csv");
+  if (!result.forecast || result.forecast->scores) names.emplace_back("map.png");
+  names.emplace_back("report.json");
+  return names;
+}
+
+/// Results of an earlier training into the same folder would pass for this one's. Collective.
+void remove_earlier_outputs(Comm const& comm, Options const& options, std::vector<std::filesystem::path> kept,
+                            std::vector<std::string> const& written) {
+  kept.insert(kept.end(), {options.forecast.static_file, options.channel_weights, options.run.network.program});
+  auto const is_output = [&](std::string const& name) {
+    constexpr std::array outputs{"prediction.nc", "validation.csv", "scores.csv", "map.png", "network.pt2"};
+    return std::find(outputs.begin(), outputs.end(), name) != outputs.end() &&
+           std::find(written.begin(), written.end(), name) == written.end();
+  };
+  app::remove_other_outputs(comm, options.output, is_output, kept);
 }
 
 void write_report(app::Context& context, Options const& options) {
@@ -278,7 +306,8 @@ int run(app::Context& context, Options& options) {
   check_options(options);
   app::TimeLimit const limit(options.time_limit);
   app::OutputFolder const folder(context.comm, options.output, [&] { check_output_folder(options.output); });
-  require_other_file(context.comm, options);
+  auto const inputs = find_files(context.comm, options.run.input.string());
+  require_other_files(context.comm, options, inputs);
 
   TrainingDisplay display(context, "train");
   LiveTables tables(context.comm, options);
@@ -336,10 +365,9 @@ int run(app::Context& context, Options& options) {
   } else {
     write_report(context, options);
   }
-  spdlog::info("wrote {} and report.json to {}",
-               result.forecast ? "the network (folders best and last), loss.csv, scores.csv, map.png"
-                               : "prediction.nc, loss.csv, map.png",
-               options.output.string());
+  auto const written = names_of_outputs(options, result);
+  remove_earlier_outputs(context.comm, options, inputs, written);
+  spdlog::info("wrote {} to {}", app::joined(written), options.output.string());
   return app::good;
 }
 
@@ -354,6 +382,7 @@ int main(int argc, char** argv) {
       {.name = "graticule-train",
        .description = "Trains a network, sharded over the ranks, that predicts target fields from input fields.",
        .declare = [&](CLI::App& app) { train::declare_options(app, options); },
+       .settle_defaults = [&](CLI::App& app) { train::settle_defaults(app, options); },
        .run = [&](app::Context& context) { return train::run(context, options); },
        .torch_version = models::torch_version(),
        .set_threads = models::use_torch_threads,

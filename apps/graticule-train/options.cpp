@@ -9,8 +9,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -128,21 +130,41 @@ void declare_model(CLI::App& app, NetworkSettings& net) {
       ->group("Network");
 }
 
-/// An exported network has its own layers, and takes its channels as they are: what is not asked for is left out.
-void adapt_to_program(Options& options) {
-  RunSettings& run = options.run;
-  if (run.network.model != ModelKind::program) return;
-  for (char const* option : {"--channels", "--blocks", "--kernel"})
-    if (options.is_given(option))
-      throw Error(
-          Fault::usage, "BadOption",
-          std::string(option) + " is not for --model " + run.network.program.string() + ", which has its own layers");
-  if (!options.is_given("--static")) run.statics.clear();
-  if (!options.is_given("--features")) run.features = {"value"};
-  if (!options.is_given("--forcing")) options.forecast.forcings.clear();
-  if (!options.is_given("--history")) options.forecast.history = 1;
-  if (!options.is_given("--polar-filter")) options.forecast.polar_filter = 0;
-  if (!options.is_given("--mirror")) run.mirror = Mirror::off;
+constexpr std::array layer_options{"--channels", "--blocks", "--kernel"};
+constexpr std::array forecast_options{"--prognostic",
+                                      "--diagnostic",
+                                      "--forcing",
+                                      "--static-file",
+                                      "--history",
+                                      "--predict",
+                                      "--input-noise",
+                                      "--polar-filter",
+                                      "--rollout",
+                                      "--rollout-schedule",
+                                      "--rollout-checkpoint",
+                                      "--train-dates",
+                                      "--validate-dates",
+                                      "--test-dates",
+                                      "--validate-steps",
+                                      "--channel-weights"};
+constexpr std::array same_time_options{"--inputs", "--targets"};
+constexpr std::array ensemble_options{"--members", "--perturbation"};
+constexpr std::array period_options{"--train-dates", "--validate-dates", "--test-dates"};
+
+/// An exported network takes its channels as they are: what is not asked for is left out.
+constexpr std::array<std::pair<char const*, char const*>, 6> defaults_of_programs{{{"--static", "none"},
+                                                                                   {"--features", "value"},
+                                                                                   {"--forcing", "none"},
+                                                                                   {"--history", "1"},
+                                                                                   {"--polar-filter", "0"},
+                                                                                   {"--mirror", "off"}}};
+
+void check_layers(Options const& options) {
+  NetworkSettings const& net = options.run.network;
+  for (char const* option : layer_options)
+    if (net.model == ModelKind::program && options.is_given(option))
+      throw Error(Fault::usage, "BadOption",
+                  std::string(option) + " is not for --model " + net.program.string() + ", which has its own layers");
 }
 
 /// An option that takes names, separated by commas.
@@ -210,7 +232,9 @@ void declare_perturbations(CLI::App& app, Options& options) {
 
 void declare_rollouts(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
-  app.add_option("--rollout", options.rollout, "Steps that a forecast of the training takes, each from the one before")
+  app.add_option("--rollout", options.rollout,
+                 "Steps that a forecast of the training takes, each from the one before, as far as targets lie in the "
+                 "training part")
       ->check(CLI::Range(Index(1), Index(1000)))
       ->capture_default_str()
       ->group("Forecast");
@@ -602,17 +626,14 @@ std::map<std::string, double> channel_weights_of(std::filesystem::path const& fi
 void refuse_options_of_the_other_use(Options const& options) {
   bool const is_forecast = !options.lead.empty();
   auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
-  for (char const* option :
-       {"--prognostic", "--diagnostic", "--forcing", "--static-file", "--history", "--predict", "--input-noise",
-        "--polar-filter", "--rollout", "--rollout-schedule", "--rollout-checkpoint", "--train-dates",
-        "--validate-dates", "--test-dates", "--validate-steps", "--channel-weights"})
+  for (char const* option : forecast_options)
     if (!is_forecast && options.is_given(option))
       refuse(std::string(option) + " is for forecasts only: give --lead too");
-  for (char const* option : {"--inputs", "--targets"})
+  for (char const* option : same_time_options)
     if (is_forecast && options.is_given(option))
       refuse(std::string(option) +
              " is for fields of the same time; forecasts (--lead) have --prognostic and --diagnostic");
-  for (char const* option : {"--train-dates", "--validate-dates", "--test-dates"})
+  for (char const* option : period_options)
     if (options.is_given("--train-fraction") && options.is_given(option))
       refuse(std::string("--train-fraction excludes ") + option);
   for (std::string const& name : options.run.statics)
@@ -626,7 +647,7 @@ void check_ensemble(Options const& options) {
   bool const is_crps = options.run.network.loss == LossKind::crps;
   if (is_crps && options.lead.empty())
     refuse("--loss crps is for forecasts, whose initial states are perturbed: give --lead");
-  for (char const* option : {"--members", "--perturbation"})
+  for (char const* option : ensemble_options)
     if (!is_crps && options.is_given(option)) refuse(std::string(option) + " is for --loss crps only");
 }
 
@@ -676,13 +697,36 @@ void check_training(NetworkSettings const& net) {
 
 }  // namespace
 
+void settle_defaults(CLI::App& app, Options const& options) {
+  auto const set = [&](char const* name, char const* value) {
+    auto* const option = app.get_option(name);
+    if (option->count() == 0) option->run_callback_for_default()->default_val(value);
+  };
+  auto const leave_out = [&](std::span<char const* const> names) {
+    for (char const* name : names) app.get_option(name)->default_str("");
+  };
+  NetworkSettings const& net = options.run.network;
+  bool const is_program = net.model == ModelKind::program;
+  bool const is_forecast = !options.lead.empty();
+  if (is_program) {
+    for (auto const& [name, value] : defaults_of_programs) set(name, value);
+    leave_out(layer_options);
+  }
+  if (net.patience > 0) set("--validate-every", "1");
+  leave_out(is_forecast ? std::span<char const* const>(same_time_options) : forecast_options);
+  if (net.loss != LossKind::crps) leave_out(ensemble_options);
+  bool const has_dates = std::any_of(period_options.begin(), period_options.end(), options.is_given);
+  if (has_dates) app.get_option("--train-fraction")->default_str("");
+  if (options.is_given("--rollout-schedule")) app.get_option("--rollout")->default_str("");
+}
+
 void check_options(Options& options) {
   RunSettings& run = options.run;
   run.network.shards = value_of(shard_choices, options.shard_parameters);
   check_parallel(options);
   check_daso(options);
   resolve_daso(run.network);
-  adapt_to_program(options);
+  check_layers(options);
   drop_none(run.statics, "--static");
   require_distinct(run.inputs, "--inputs");
   require_distinct(run.targets, "--targets");

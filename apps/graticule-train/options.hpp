@@ -40,6 +40,10 @@ struct Options {
 /// Declares all options of this driver; values land in `options`, which must outlive `app`.
 void declare_options(CLI::App& app, Options& options);
 
+/// Defaults that follow from other options: an exported network has its own layers and takes its channels as they are.
+/// Options without effect get an empty default, so that --dump-config leaves them out.
+void settle_defaults(CLI::App& app, Options const& options);
+
 /// Rules that one option alone cannot break, and settings that follow from several.
 /// @throws `BadOption` (usage)
 void check_options(Options& options);

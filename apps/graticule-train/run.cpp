@@ -37,10 +37,14 @@ class Input {
         cells_{grid_, layout_, layout_.owned(teams.domain().rank()), row_weights_},
         derivatives_(teams.domain(), cells_),
         store_(table.reader(all_names(settings), cells_.box, result.num_mirrored), result.num_training, on_read),
-        missing_(table.file(), all_names(settings), result.samples.num_samples(), result.samples.num_levels(),
-                 !result.samples.dimensions.empty() && result.samples.dimensions.front() == table.file().dimension()
-                     ? result.samples.num_levels()
-                     : 0) {
+        missing_(table.file(), all_names(settings), cells_,
+                 {.count = result.samples.num_samples(),
+                  .num_levels = result.samples.num_levels(),
+                  .per_entry = !result.samples.dimensions.empty() &&
+                                       result.samples.dimensions.front() == table.file().dimension()
+                                   ? result.samples.num_levels()
+                                   : 0,
+                  .name = [&result](Index sample) { return result.samples.describe(sample); }}) {
     plan_channels(settings);
     dtype_ = settings.network.precision == Precision::f64 ? DType::f64 : DType::f32;
     most_samples_ = most_samples_at_once(settings.network, teams);
@@ -65,9 +69,7 @@ class Input {
       survey =
           survey_samples(teams_, cells_, derivatives_, store_, plan_, result.num_training, most_samples_, missing_);
     });
-    auto const lines =
-        missing_.describe(teams_, cells_, store_, [&](Index sample) { return result.samples.describe(sample); });
-    apply_rule(settings.missing, lines, observer.on_warning);
+    apply_rule(settings.missing, missing_.describe(teams_, store_), observer.on_warning);
     for (std::size_t c = 0; c < plan_.inputs.size(); ++c) {
       data.inputs.push_back(survey.inputs[c].channel);
       plan_.inputs[c].scaling = survey.inputs[c].scaling;
@@ -89,6 +91,11 @@ class Input {
   [[nodiscard]] Scaling const& target_scaling(std::size_t target) const { return plan_.targets[target].scaling; }
   /// Of each level of a target.
   [[nodiscard]] std::vector<double> const& climatology(std::size_t target) const { return climatology_[target]; }
+  [[nodiscard]] ChannelScaling input_scaling(std::size_t input) const {
+    auto const& [field, feature, scaling] = plan_.inputs[input];
+    FieldInfo const& info = store_.reader().info(field);
+    return {channel_of(feature, info).name, info.units + (feature == Feature::value ? "" : " m-1"), scaling};
+  }
   /// @pre `prepare` was called
   [[nodiscard]] BatchSource& batches() { return *batches_; }
 
@@ -264,6 +271,10 @@ RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserve
   result.input.memory_bytes = input->set_memory(settings.memory_bytes);
   TrainingData const data = input->prepare(result, settings, observer);
   for (ChannelInfo const& channel : data.inputs) result.channels.push_back(channel.name);
+  for (std::size_t i = 0; i < data.inputs.size(); ++i) result.input_scalings.push_back(input->input_scaling(i));
+  for (std::size_t t = 0; t < data.targets.size(); ++t)
+    result.target_scalings.push_back(
+        {input->target_info(t).name, input->target_info(t).units, input->target_scaling(t)});
   for (Channel const& channel : data.statics) result.channels.push_back(channel.name);
   result.seconds["read"] = watch.lap();
 

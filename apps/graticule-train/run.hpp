@@ -101,6 +101,13 @@ struct PredictedFields {
   }
 };
 
+/// How a channel of fields of the same time was normalised, level by level: (value - mean) / scale.
+struct ChannelScaling {
+  std::string name;
+  std::string units;  ///< of the field; of derivatives per metre
+  Scaling scaling;
+};
+
 /// Where a rank's samples came from.
 struct InputCounts {
   Index memory_bytes = 0;  ///< the budget
@@ -131,9 +138,11 @@ struct RunResult {
   CompanionSet companions = {};
   std::string input_history = {};
   std::vector<double> row_weights = {};
-  Index num_training = 0;                  ///< samples of the file that train
-  Index num_mirrored = 0;                  ///< mirror images that train
-  std::vector<std::string> channels = {};  ///< names of the input channels
+  Index num_training = 0;                           ///< samples of the file that train
+  Index num_mirrored = 0;                           ///< mirror images that train
+  std::vector<std::string> channels = {};           ///< names of the input channels
+  std::vector<ChannelScaling> input_scalings = {};  ///< without functions of latitude
+  std::vector<ChannelScaling> target_scalings = {};
   std::vector<TargetResult> targets = {};
   Index pictured = 0;  ///< the first sample that validates, or the first of all
   TrainedNetwork network = {};

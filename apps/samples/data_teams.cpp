@@ -4,17 +4,17 @@
 namespace graticule::samples {
 namespace {
 
-std::vector<Teams::Axis> axes(Comm const& comm, int num_teams) {
+std::vector<Teams::Axis> axes(Comm const& comm, int num_teams, std::string const& option) {
   if (num_teams < 1 || comm.num_ranks() % num_teams != 0)
     throw Error(Fault::usage, "BadOption",
-                "--data-teams " + std::to_string(num_teams) + " does not divide the " +
-                    std::to_string(comm.num_ranks()) + (comm.num_ranks() == 1 ? " rank" : " ranks") +
-                    " that the program runs on");
+                option + " " + std::to_string(num_teams) + " does not divide the " + std::to_string(comm.num_ranks()) +
+                    (comm.num_ranks() == 1 ? " rank" : " ranks") + " that the program runs on");
   return {{"data", num_teams}, {"domain", 0}};
 }
 
 }  // namespace
 
-DataTeams::DataTeams(Comm const& comm, int num_teams) : teams_(comm, axes(comm, num_teams)) {}
+DataTeams::DataTeams(Comm const& comm, int num_teams, std::string const& option)
+    : teams_(comm, axes(comm, num_teams, option)) {}
 
 }  // namespace graticule::samples

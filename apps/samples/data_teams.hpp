@@ -3,6 +3,8 @@
 
 #include <graticule/partition/teams.hpp>
 
+#include <string>
+
 namespace graticule::samples {
 
 /// The ranks of a training: teams that each hold a whole globe, divided among the ranks of a domain.
@@ -11,8 +13,9 @@ namespace graticule::samples {
 /// communicators. Example: 6 ranks, 2 data teams: ranks 0, 1, 2 share one globe and ranks 3, 4, 5 another.
 class DataTeams {
  public:
-  /// Collective. @throws `BadOption` (usage) when they do not divide the ranks
-  DataTeams(Comm const& comm, int num_teams);
+  /// Collective. @param option that the number comes from  @throws `BadOption` (usage) when they do not divide the
+  /// ranks
+  DataTeams(Comm const& comm, int num_teams, std::string const& option = "--data-teams");
 
   [[nodiscard]] Comm const& world() const noexcept { return teams_.world(); }
   /// The ranks that share this rank's globe.

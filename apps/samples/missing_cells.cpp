@@ -13,13 +13,17 @@ namespace {
 
 std::string cells_text(Index count) { return std::to_string(count) + (count == 1 ? " cell" : " cells"); }
 
+/// The number on the whole grid of a cell of this rank.
+Index global_cell(Cells const& cells, Index cell) {
+  Index const columns = cells.box.extent(1);
+  return (cells.box.lo(0) + cell / columns) * cells.grid.num_columns() + cells.box.lo(1) + cell % columns;
+}
+
 /// Of the first cell that `values` lack and that is not in `common`; by its number on the whole grid.
 Index first_missing(Cells const& cells, std::span<double const> values, std::span<Index const> common) {
-  Index cell = 0;
-  for (Index i = cells.box.lo(0); i < cells.box.hi(0); ++i)
-    for (Index j = cells.box.lo(1); j < cells.box.hi(1); ++j, ++cell)
-      if (std::isnan(values[std::size_t(cell)]) && !std::binary_search(common.begin(), common.end(), cell))
-        return i * cells.grid.num_columns() + j;
+  for (Index cell = 0; cell < Index(values.size()); ++cell)
+    if (std::isnan(values[std::size_t(cell)]) && !std::binary_search(common.begin(), common.end(), cell))
+      return global_cell(cells, cell);
   return std::numeric_limits<Index>::max();
 }
 
@@ -38,17 +42,16 @@ std::string place_text(Grid const& grid, Index row, Index column) {
   return text.data();
 }
 
-MissingCells::MissingCells(FieldSeries const& series, std::vector<std::string> variables, Index num_samples,
-                           Index num_levels, Index samples_per_entry)
+MissingCells::MissingCells(FieldSeries const& series, std::vector<std::string> variables, Cells const& cells,
+                           Samples samples)
     : variables_(std::move(variables)),
       files_(series.files()),
       ends_(series.file_ends()),
-      num_samples_(num_samples),
-      num_levels_(num_levels),
-      samples_per_entry_(samples_per_entry),
-      seen_(std::size_t(num_samples) * variables_.size(), 0),
+      cells_(cells),
+      samples_(std::move(samples)),
+      seen_(std::size_t(samples_.count) * variables_.size(), 0),
       missing_(seen_.size(), 0),
-      common_(std::size_t(num_levels) * variables_.size()) {
+      common_(std::size_t(samples_.num_levels) * variables_.size()) {
   for (std::string const& name : variables_) declares_.push_back(declares_missing(series.variable(name)));
 }
 
@@ -57,7 +60,7 @@ Index& MissingCells::at(std::vector<Index>& counts, Index sample, std::size_t fi
 }
 
 std::size_t MissingCells::level_of(Index sample, std::size_t field) const {
-  return std::size_t(sample % num_levels_) * variables_.size() + field;
+  return std::size_t(sample % samples_.num_levels) * variables_.size() + field;
 }
 
 void MissingCells::count(Index sample, std::size_t field, std::span<double const> values) {
@@ -75,9 +78,17 @@ void MissingCells::count(Index sample, std::size_t field, std::span<double const
   missing += Index(common->size());
 }
 
+void MissingCells::refuse_infinite(Index sample, std::size_t field, std::span<double const> values) const {
+  auto const infinite = std::find_if(values.begin(), values.end(), [](double v) { return std::isinf(v); });
+  if (infinite != values.end())
+    throw Error(Fault::input, "BadInput",
+                file_of(sample) + ": '" + variables_[field] + "' has an infinite value at " +
+                    place_of(sample, global_cell(cells_, infinite - values.begin())));
+}
+
 void MissingCells::join_common(DataTeams const& teams, std::size_t num_cells) {
   std::vector<bool> is_lacking(common_.size(), false);
-  for (Index s = 0; s < num_samples_; ++s)
+  for (Index s = 0; s < samples_.count; ++s)
     for (std::size_t field = 0; field < variables_.size(); ++field)
       if (at(missing_, s, field) > 0) is_lacking[level_of(s, field)] = true;
   for (std::size_t place = 0; place < common_.size() && teams.num_teams() > 1; ++place) {
@@ -97,7 +108,7 @@ void MissingCells::join_common(DataTeams const& teams, std::size_t num_cells) {
 }
 
 void MissingCells::find_gaps(std::size_t field, Finding& gaps) {
-  for (Index s = 0; s < num_samples_; ++s) {
+  for (Index s = 0; s < samples_.count; ++s) {
     Index const more = at(missing_, s, field) - num_common_[level_of(s, field)];
     if (at(seen_, s, field) == 0 || more == 0) continue;
     if (gaps.sample < 0) gaps = {field, s, 0};
@@ -106,7 +117,7 @@ void MissingCells::find_gaps(std::size_t field, Finding& gaps) {
 }
 
 void MissingCells::find_undeclared(std::size_t field, Finding& undeclared) {
-  for (Index s = 0; s < num_samples_ && !declares_[field]; ++s) {
+  for (Index s = 0; s < samples_.count && !declares_[field]; ++s) {
     if (at(missing_, s, field) == 0) continue;
     if (undeclared.sample < 0) undeclared = {field, s, 0};
     undeclared.num_cells += at(missing_, s, field);
@@ -115,16 +126,20 @@ void MissingCells::find_undeclared(std::size_t field, Finding& undeclared) {
 
 std::string MissingCells::file_of(Index sample) const {
   std::size_t file = 0;
-  if (samples_per_entry_ > 0)
-    while (file + 1 < files_.size() && ends_[file + 1] <= sample / samples_per_entry_) ++file;
-  return files_[file].string() + (samples_per_entry_ == 0 && files_.size() > 1 ? " and the files after it" : "");
+  if (samples_.per_entry > 0)
+    while (file + 1 < files_.size() && ends_[file + 1] <= sample / samples_.per_entry) ++file;
+  return files_[file].string() + (samples_.per_entry == 0 && files_.size() > 1 ? " and the files after it" : "");
 }
 
-std::vector<std::string> MissingCells::describe(DataTeams const& teams, Cells const& cells, SampleStore& store,
-                                                std::function<std::string(Index)> const& name_of_sample) {
+std::string MissingCells::place_of(Index sample, Index cell) const {
+  Index const columns = cells_.grid.num_columns();
+  return samples_.name(sample) + ", " + place_text(cells_.grid, cell / columns, cell % columns);
+}
+
+std::vector<std::string> MissingCells::describe(DataTeams const& teams, SampleStore& store) {
   teams.world().sum(std::span(seen_));
   teams.world().sum(std::span(missing_));
-  join_common(teams, std::size_t(cells.per_sample()));
+  join_common(teams, std::size_t(cells_.per_sample()));
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < variables_.size(); ++begin) {
     if (std::find(variables_.begin(), variables_.begin() + std::ptrdiff_t(begin), variables_[begin]) !=
@@ -139,17 +154,16 @@ std::vector<std::string> MissingCells::describe(DataTeams const& teams, Cells co
     }
     Finding const& found = gaps.sample >= 0 ? gaps : undeclared;
     if (found.sample < 0) continue;
-    std::vector<double> values(std::size_t(cells.per_sample()));
+    std::vector<double> values(std::size_t(cells_.per_sample()));
     run_agreed(teams.world(), [&] { store.fetch(found.sample, found.field, values); });
     std::span<Index const> common;
     if (gaps.sample >= 0) common = *common_[level_of(found.sample, found.field)];
-    std::array<Index, 1> first{-first_missing(cells, values, common)};
+    std::array<Index, 1> first{-first_missing(cells_, values, common)};
     teams.domain().max(std::span<Index>(first));
     std::string const what = gaps.sample >= 0 ? " that other samples have" : "";
     std::string const why = undeclared.sample >= 0 ? "NaN that neither _FillValue nor missing_value declares, " : "";
     lines.push_back(file_of(found.sample) + ": '" + variables_[begin] + "' lacks " + cells_text(found.num_cells) +
-                    what + ": " + why + "first at " + name_of_sample(found.sample) + ", " +
-                    place_text(cells.grid, -first[0] / cells.grid.num_columns(), -first[0] % cells.grid.num_columns()));
+                    what + ": " + why + "first at " + place_of(found.sample, -first[0]));
   }
   return lines;
 }

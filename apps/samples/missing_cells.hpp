@@ -33,19 +33,23 @@ enum class MissingRule : std::uint8_t { warn, refuse };
 /// this rank that a whole level lacks, and 16 per sample and field.
 class MissingCells {
  public:
-  /// @param variables of each field of the store
-  /// @param num_levels samples `s` and `s + num_levels` are of the same level
-  /// @param samples_per_entry of an entry of the files' joined dimension, 0 where it is no axis of samples
-  MissingCells(FieldSeries const& series, std::vector<std::string> variables, Index num_samples, Index num_levels,
-               Index samples_per_entry);
+  struct Samples {
+    Index count = 0;
+    Index num_levels = 1;  ///< samples `s` and `s + num_levels` are of the same level
+    Index per_entry = 0;   ///< of the files' joined dimension; 0 where it is no axis of samples
+    std::function<std::string(Index)> name;
+  };
+  /// @param variables of each field of the store  @param cells of this rank; they must outlive this object
+  MissingCells(FieldSeries const& series, std::vector<std::string> variables, Cells const& cells, Samples samples);
 
   /// Looks at a field of a sample on this rank; once on each rank of one team.
   void count(Index sample, std::size_t field, std::span<double const> values);
+  /// For a field whose mean is not finite. @throws `BadInput` (input) with file, time and place of an infinite value
+  void refuse_infinite(Index sample, std::size_t field, std::span<double const> values) const;
 
   /// A line for each variable with such cells: file, number of cells, and the first one. Reads a sample per line
   /// again. Collective over all teams, equal on all ranks.
-  [[nodiscard]] std::vector<std::string> describe(DataTeams const& teams, Cells const& cells, SampleStore& store,
-                                                  std::function<std::string(Index)> const& name_of_sample);
+  [[nodiscard]] std::vector<std::string> describe(DataTeams const& teams, SampleStore& store);
 
  private:
   struct Finding {
@@ -61,14 +65,15 @@ class MissingCells {
   void find_gaps(std::size_t field, Finding& gaps);
   void find_undeclared(std::size_t field, Finding& undeclared);
   [[nodiscard]] std::string file_of(Index sample) const;
+  /// `time = 6 hours since 2000-01-01, 12.5 N 33.75 E`; of a cell by its number on the whole grid.
+  [[nodiscard]] std::string place_of(Index sample, Index cell) const;
 
   std::vector<std::string> variables_;
   std::vector<bool> declares_;
   std::vector<std::filesystem::path> files_;
   std::vector<Index> ends_;
-  Index num_samples_;
-  Index num_levels_;
-  Index samples_per_entry_;
+  Cells const& cells_;
+  Samples samples_;
   std::vector<Index> seen_;     ///< [sample][field]: ranks that have looked
   std::vector<Index> missing_;  ///< [sample][field]: cells
   /// [level][field]: cells of this rank that all samples lack, in order; none before the first sample.

@@ -89,10 +89,7 @@ class Surveyor {
     for (std::size_t d = 0; d < derived_.size(); ++d)
       if (derived_[d] == field && trains) derivatives_.put(piece.padded[d], sample - piece.first, field_);
     Moments const moments = moments_of(cells_, field_);
-    if (moments.weight > 0 && !std::isfinite(moments.mean))
-      throw Error(Fault::input, "BadInput",
-                  store_.reader().info(field).name + " has an infinite value in sample " + std::to_string(sample) +
-                      ", counted from 0");
+    if (!std::isfinite(moments.mean)) missing_.refuse_infinite(sample, field, field_);
     auto const level = std::size_t(sample % plan_.num_levels);
     for (std::size_t c = 0; c < plan_.inputs.size(); ++c)
       if (plan_.inputs[c].field == field && plan_.inputs[c].feature == Feature::value)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/complete_file.hpp>
 #include <graticule/field_io/series.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/cuts.hpp>
@@ -162,6 +163,20 @@ TEST(FieldSeries, refuses_files_that_do_not_continue_one_another) {
   EXPECT_EQ(rule_of_naming([&] { (void)find_files(comm, (folder / "x*.nc").string()); }, "x*.nc"), "NoSuchFile");
   EXPECT_EQ(rule_of([&] { FieldSeries const series(comm, {}); }), "NoSuchFile");
   EXPECT_EQ(rule_of([&] { FieldSeries const series(comm, {folder / "gone.nc"}); }), "NoSuchFile");
+}
+
+TEST(FieldSeries, a_name_of_a_file_that_exists_is_no_pattern) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  if (comm.rank() == 0)
+    for (char const* name : {"[x].nc", "x.nc"}) write_complete_file(folder / name, "text");
+  comm.barrier();
+
+  auto const named = find_files(comm, (folder / "[x].nc").string());
+  auto const matched = find_files(comm, (folder / "[xy].nc").string());
+
+  EXPECT_EQ(named, std::vector{folder / "[x].nc"});
+  EXPECT_EQ(matched, std::vector{folder / "x.nc"});
 }
 
 TEST(FieldSeries, throws_on_all_ranks_for_a_wrong_box_on_one) {

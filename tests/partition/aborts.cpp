@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program that ends by MPI_Abort, in which no handler of exit may call MPI: MPICH holds a lock there where threads may
-// call it, as mpi4py has it, and reports an internal error.
+// A program that ends by MPI_Abort, in which no handler of exit may call MPI: MPICH holds a lock there where threads
+// may call it, as mpi4py has it, and reports an internal error.
 #include <graticule/partition/comm.hpp>
 
 #include <mpi.h>

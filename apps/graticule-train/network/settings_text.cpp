@@ -4,6 +4,8 @@
 #include <graticule/partition/hash.hpp>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -50,6 +52,18 @@ std::vector<std::string> lines_of(std::string const& text) {
 bool mentions(std::vector<std::string> const& lines, std::string const& line) {
   auto const word = line.substr(0, line.find(' ') + 1);
   return std::any_of(lines.begin(), lines.end(), [&](auto const& other) { return other.starts_with(word); });
+}
+
+/// A line of settings with its number as short as it can be read back: `--lr 0.1`.
+std::string readable(std::string const& line) {
+  auto const at = line.rfind(' ') + 1;
+  double value = 0;
+  auto const* const end = line.data() + line.size();
+  bool const is_decimal = line.find_first_of(".e", at) != std::string::npos;
+  if (!is_decimal || std::from_chars(line.data() + at, end, value).ptr != end) return line;
+  std::array<char, 32> text{};
+  return line.substr(0, at) +
+         std::string(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);
 }
 
 }  // namespace
@@ -99,11 +113,11 @@ void require_same_training(std::string const& file, std::string const& saved, st
   if (line == before.size() && line == now.size()) return;
   std::string difference;
   if (line < now.size() && !mentions(before, now[line]))
-    difference = "without '" + now[line] + "', this training has it";
+    difference = "without '" + readable(now[line]) + "', this training has it";
   else if (line < before.size() && !mentions(now, before[line]))
-    difference = "with '" + before[line] + "', this training is without";
+    difference = "with '" + readable(before[line]) + "', this training is without";
   else
-    difference = "with '" + before.at(line) + "', this training has '" + now.at(line) + "'";
+    difference = "with '" + readable(before.at(line)) + "', this training has '" + readable(now.at(line)) + "'";
   throw Error(Fault::usage, "StateMismatch",
               file + " was made " + difference + "; resume with the same options, or restart with --resume never");
 }

@@ -85,20 +85,54 @@ nlohmann::ordered_json input_report(RunResult const& result) {
 }
 
 nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings) {
-  return {{"model", to_string(settings.model)},
-          {"input_channels", result.channels},
-          {"channels", settings.channels},
-          {"blocks", settings.blocks},
-          {"kernel", settings.kernel},
-          {"num_parameters", result.network.num_parameters},
-          {"epochs", settings.epochs},
-          {"batch", settings.batch},
-          {"data_teams", result.teams.num_teams()},
-          {"lr", settings.learning_rate},
-          {"schedule", settings.schedule},
-          {"seed", settings.seed},
-          {"dtype", settings.precision == Precision::f64 ? "f64" : "f32"},
-          {"precision", settings.compute == Compute::bf16 ? "bf16" : "own"}};
+  nlohmann::ordered_json report{{"model", to_string(settings.model)}};
+  if (settings.model == ModelKind::program) report["file"] = settings.program.string();
+  report["input_channels"] = result.channels;
+  if (settings.model != ModelKind::program) {
+    report["channels"] = settings.channels;
+    report["blocks"] = settings.blocks;
+    report["kernel"] = settings.kernel;
+  }
+  report.update({{"num_parameters", result.network.num_parameters},
+                 {"epochs", settings.epochs},
+                 {"batch", settings.batch},
+                 {"data_teams", result.teams.num_teams()},
+                 {"lr", settings.learning_rate},
+                 {"schedule", settings.schedule},
+                 {"seed", settings.seed},
+                 {"dtype", settings.precision == Precision::f64 ? "f64" : "f32"},
+                 {"precision", settings.compute == Compute::bf16 ? "bf16" : "own"}});
+  return report;
+}
+
+nlohmann::ordered_json normalisation_report(RunResult const& result) {
+  auto report = nlohmann::ordered_json::object();
+  if (!result.forecast) {
+    for (auto const& [kind, fields] :
+         {std::pair("inputs", &result.input_scalings), std::pair("targets", &result.target_scalings)})
+      for (auto const& [name, units, scaling] : *fields)
+        report[kind].push_back({{"name", name}, {"units", units}, {"mean", scaling.mean}, {"scale", scaling.scale}});
+    return report;
+  }
+  auto const& description = result.forecast->description;
+  report["predict"] = description.predict == models::Predict::tendency ? "tendency" : "state";
+  for (std::size_t c = 0; c < description.channels.size(); ++c) {
+    auto const& channel = description.channels[c];
+    nlohmann::ordered_json entry{{"name", channel.label},
+                                 {"units", channel.info.units},
+                                 {"mean", description.values[c].mean},
+                                 {"scale", description.values[c].scale}};
+    if (c < description.num_prognostic()) {
+      entry["tendency_mean"] = description.tendencies[c].mean;
+      entry["tendency_scale"] = description.tendencies[c].scale;
+      entry["east_scale"] = description.east_scales[c];
+      entry["north_scale"] = description.north_scales[c];
+    }
+    report["channels"].push_back(entry);
+  }
+  for (auto const& field : description.statics)
+    report["statics"].push_back({{"name", field.name}, {"mean", field.scale.mean}, {"scale", field.scale.scale}});
+  return report;
 }
 
 nlohmann::ordered_json parallel_report(RunResult const& result, NetworkSettings const& settings) {

@@ -26,6 +26,10 @@ namespace graticule::train {
 /// file, as it lies there, and how often a field of a sample was read or found in memory. Collective.
 [[nodiscard]] nlohmann::ordered_json input_report(RunResult const& result);
 
+/// What a network's inputs and outputs mean: means and scales by which `(value - mean) / scale` was computed, per level
+/// of each input and target; of forecasts, per channel, and for tendencies likewise.
+[[nodiscard]] nlohmann::ordered_json normalisation_report(RunResult const& result);
+
 /// What was trained and how.
 [[nodiscard]] nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings);
 

@@ -72,9 +72,13 @@ std::string value_text(std::string const& path, std::string const& name, YAML::N
   return text;
 }
 
+/// Unlike a flag; also of --flag[=VALUE].
+bool takes_values(CLI::Option const& option) {
+  return option.get_expected_max() > 0 || !option.get_default_str().empty();
+}
+
 std::string effective_value(CLI::Option const& option) {
-  bool const takes_values = option.get_expected_max() > 0 || !option.get_default_str().empty();  // --flag[=VALUE]
-  if (!takes_values) return option.count() > 0 && option.results().front() != "false" ? "true" : "false";
+  if (!takes_values(option)) return option.count() > 0 && option.results().front() != "false" ? "true" : "false";
   if (option.count() == 0) {
     auto const given = option.get_default_str();
     bool const is_list = given.starts_with('[') && given.ends_with(']');  // as CLI11 writes vectors
@@ -85,10 +89,10 @@ std::string effective_value(CLI::Option const& option) {
   return text;
 }
 
-/// Values that --dump-config writes for options that were not given, and that rules on which options go together must
-/// not count as given. Those common to all drivers may have a default in the environment, which the file overrides.
-bool is_default(CLI::Option const& option, std::string const& value) {
-  return option.get_group() != common_group && option.count() == 0 && value == effective_value(option);
+/// Whether the option may not stand beside one that was given.
+bool is_excluded(CLI::Option const& option) {
+  auto const& excluded = option.get_excludes();
+  return std::any_of(excluded.begin(), excluded.end(), [](auto const* other) { return other->count() > 0; });
 }
 
 }  // namespace
@@ -122,8 +126,9 @@ std::vector<std::string> with_config(CLI::App const& app, std::vector<std::strin
       refuse(path, "unknown key '" + name + "'; the nearest known one is '" + nearest_option(app, name) + "'");
     if (!seen.insert(name).second) refuse(path, "'" + name + "' stands there twice");
     auto const value = value_text(path, name, entry.second);
-    if (!is_on_command_line(*option, arguments) && !is_default(*option, value))
-      added.push_back("--" + name + "=" + value);
+    // A flag that is off is one that is not given.
+    bool const is_off = !takes_values(*option) && value == "false";
+    if (!is_on_command_line(*option, arguments) && !is_off) added.push_back("--" + name + "=" + value);
   }
   // In front, where a `--` of the user cannot turn them into plain arguments.
   arguments.insert(arguments.begin(), added.begin(), added.end());
@@ -136,7 +141,8 @@ std::string dumped_config(CLI::App const& app) {
   for (auto const* option : app.get_options()) {
     auto const name = setting_name(*option);
     auto const value = effective_value(*option);
-    if (name.empty() || not_settings.contains(name) || (value.empty() && option->count() == 0)) continue;
+    if (name.empty() || not_settings.contains(name)) continue;
+    if (option->count() == 0 && (value.empty() || is_excluded(*option))) continue;
     out << YAML::Key << name << YAML::Value << value;
   }
   out << YAML::EndMap;

@@ -335,6 +335,7 @@ int run_to_the_end(int argc, char** argv, Driver const& driver) {
       CommandLine line;
       declare(line, driver);
       parse(comm, line, {argv + 1, argv + argc});
+      if (driver.settle_defaults) driver.settle_defaults(line.app);
       auto rule = StallRule::of_environment({.error_seconds = usual_stall_limit});
       rule.error_seconds = line.common.stall_limit.value_or(rule.error_seconds);
       set_stall_rule(rule);

@@ -52,6 +52,13 @@ void print_message(std::string const& name, std::string message) {
   detail::abort_all_ranks(verdict.code);
 }
 
+/// Whether the machine, the data or the user ended the program, so that a place in the source says nothing more.
+bool explains_itself(std::string const& rule) {
+  constexpr std::array rules{"Interrupted", "NoDevice",    "NoProcess",   "NotFinite",
+                             "OutOfMemory", "OutputError", "TooFewValues"};
+  return std::find(rules.begin(), rules.end(), rule) != rules.end();
+}
+
 int code_of(Fault fault) {
   switch (fault) {
     case Fault::program: return run_time_failure;
@@ -68,7 +75,7 @@ Verdict verdict_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (Error const& error) {
-    if (error.fault() != Fault::program) return {code_of(error.fault()), error.text()};
+    if (error.fault() != Fault::program || explains_itself(error.rule())) return {code_of(error.fault()), error.text()};
     auto const file = std::filesystem::path(error.where().file_name()).filename().string();
     return {run_time_failure,
             error.rule() + ": " + error.text() + " (" + file + ":" + std::to_string(error.where().line()) + ")"};

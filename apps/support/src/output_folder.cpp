@@ -5,6 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <system_error>
 
 namespace graticule::app {
@@ -37,7 +38,8 @@ OutputFolder::OutputFolder(Comm const& comm, std::filesystem::path const& folder
       created_.push_back(path);
     std::filesystem::create_directories(folder, error);
     if (error || !std::filesystem::is_directory(folder))
-      throw Error(Fault::usage, "BadOption", "--output " + folder.string() + " cannot be created: " + error.message());
+      throw Error("OutputError", "--output " + folder.string() + " cannot be created: " + error.message());
+    require_writable(folder / "report.json");
     if (check) check();
     std::filesystem::remove(stopped_file(folder), error);
   };
@@ -50,6 +52,33 @@ OutputFolder::OutputFolder(Comm const& comm, std::filesystem::path const& folder
 }
 
 OutputFolder::~OutputFolder() { remove_empty(created_); }
+
+void remove_other_outputs(Comm const& comm, std::filesystem::path const& folder,
+                          std::function<bool(std::string const&)> const& is_output,
+                          std::vector<std::filesystem::path> const& kept) {
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    std::vector<std::filesystem::path> others;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+      bool const is_kept = std::any_of(kept.begin(), kept.end(), [&](auto const& file) {
+        std::error_code absent;
+        return std::filesystem::equivalent(file, entry->path(), absent);
+      });
+      if (!is_kept && is_output(entry->path().filename().string()) && entry->is_regular_file(error))
+        others.push_back(entry->path());
+    }
+    std::sort(others.begin(), others.end());
+    std::string names;
+    for (auto const& file : others) {
+      if (!std::filesystem::remove(file, error))
+        throw Error("OutputError", file.string() + ", of an earlier run, cannot be removed: " + error.message());
+      names += (names.empty() ? "" : ", ") + file.filename().string();
+    }
+    if (!names.empty()) spdlog::info("removed {} of an earlier run from {}", names, folder.string());
+  });
+}
 
 void warn_of_skipped(Comm const& comm, CheckpointStore const& store, bool found) {
   if (comm.rank() != 0) return;

@@ -344,9 +344,9 @@ bool is_captured(NativeStream stream) {
          status != GRATICULE_GPU(StreamCaptureStatusNone);
 }
 
-/// An instance of Kokkos for each stream of a device. Never destroyed: that would use the stream, which may be gone, and
-/// plans may hold the instance longer than Kokkos allows. An instance serves all streams that have the same handle, one
-/// after the other.
+/// An instance of Kokkos for each stream of a device. Never destroyed: that would use the stream, which may be gone,
+/// and plans may hold the instance longer than Kokkos allows. An instance serves all streams that have the same handle,
+/// one after the other.
 struct KeptQueues {
   std::mutex mutex;
   std::map<std::pair<int, NativeStream>, DeviceQueue> queues;
@@ -378,8 +378,8 @@ DeviceQueue queue_of_stream(void* stream, int device) {
   if (at != kept.queues.end()) return at->second;
   auto const instance = std::make_shared<DeviceSpace const>(instance_of(native));
   if (int const of_stream = device_of_instance(*instance); of_stream != device)
-    throw Error("Unsupported", "a field on device " + std::to_string(device) + " in a stream of device " +
-                                   std::to_string(of_stream));
+    throw Error("Unsupported",
+                "a field on device " + std::to_string(device) + " in a stream of device " + std::to_string(of_stream));
   return kept.queues.emplace(std::pair(device, native), DeviceQueue(instance, device)).first->second;
 }
 

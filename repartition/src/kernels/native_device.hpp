@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What Kokkos does not have: the runtime of CUDA or HIP, called under one set of names. Other back ends have none of it.
+// What Kokkos does not have: the runtime of CUDA or HIP, called under one set of names. Other back ends have none of
+// it.
 #pragma once
 
 #include <graticule/repartition/detail/device_launch.hpp>

@@ -64,6 +64,19 @@ case_forecasts() {
     run 1 --start 2000-01-03T18 --steps 3 --every 3 --output ahead
     succeeds
     [ -s ahead/forecast.nc ] && [ ! -e ahead/scores.csv ] || fail "scores without truth"
+
+    # What an earlier forecast wrote into the same folder is gone, the files of others stay.
+    touch two/map_europe.png two/forecast_mine.nc two/notes.txt
+    run 2 --start 2000-01-03T18 --steps 3 --every 3 --output two
+    succeeds
+    file=$(cd two && echo *)
+    [ "$file" = "forecast.nc forecast_mine.nc map_europe.png notes.txt report.json spectra.nc spectra.png" ] || fail "in the folder: $file"
+    # Not the file from which a forecast starts.
+    run 2 --start 2000-01-01T06..2000-01-01T12 --steps 4 --output three
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input three/forecast_2000-01-01T12.nc --start 2000-01-01T18..2000-01-02T00 --steps 1 \
+        --threads 1 --progress none --log-level warn --output three
+    succeeds
+    [ -s three/forecast_2000-01-01T12.nc ] && [ ! -e three/forecast_2000-01-01T06.nc ] || fail "the input of a forecast is gone"
 }
 
 # write_statics FILE NUM_ROWS: orography on the grid of `prepare`, from south to north
@@ -238,6 +251,7 @@ case_retrained() {
     rm -r trained/checkpoints
     train
     [ -d trained/last ] && [ ! -e trained/best ] || fail "best of an earlier training stays"
+    [ -s trained/scores.csv ] && [ ! -e trained/validation.csv ] || fail "validation.csv of an earlier training stays"
 }
 
 # What --dump-config prints is a configuration of the same training; options of the other use are refused, not ignored.
@@ -246,6 +260,13 @@ case_options() {
     # train ARGUMENT...
     train() { launch 1 "$BIN/graticule-train" --input swe/series.nc --threads 1 --progress none --log-level warn "$@"; }
     local options="--prognostic h --lead 6h --channels 2 --blocks 1 --epochs 1 --train-fraction 0.7" arguments text
+    # shellcheck disable=SC2086
+    train $options --rollout 900 --output errors
+    [ $code -eq 2 ] && grep -qF 'no sample has more than 7 steps within it' err || fail "exit $code of a rollout beyond the series"
+    # shellcheck disable=SC2086
+    launch 1 "$BIN/graticule-train" --input swe/series.nc --threads 1 --progress none $options --rollout 3 --output errors
+    succeeds
+    grep -qF '2 of 7 training samples have fewer than 3 steps within the training part' err || fail "nothing about short rollouts"
     # shellcheck disable=SC2086
     train $options --output plain
     succeeds
@@ -256,9 +277,10 @@ case_options() {
     launch 1 "$BIN/graticule-train" --config config.yaml --output configured
     succeeds
     cmp plain/loss.csv configured/loss.csv || fail "another training by its own configuration"
-    sed -i 's/^members: .*/members: 3/' config.yaml
+    ! grep -q '^members:' config.yaml || fail "an option without effect is dumped"
+    echo 'members: 4' >>config.yaml
     launch 1 "$BIN/graticule-train" --config config.yaml --output configured
-    [ $code -eq 2 ] && grep -qF -- '--members is for --loss crps only' err || fail "exit $code with another number of members"
+    [ $code -eq 2 ] && grep -qF -- '--members is for --loss crps only' err || fail "exit $code with a number of members that has no effect"
     while IFS='|' read -r arguments text; do
         # shellcheck disable=SC2086
         train $arguments --output errors
@@ -546,9 +568,45 @@ case_exported() {
         --emulator net2 --output emulated
     succeeds
     launch 2 "$BIN/graticule-forecast" --model net2/network.pt2 --prognostic h,u,v,vorticity --lead 6h --input swe/series.nc \
-        --start 2000-01-02T12 --steps 2 --threads 1 --progress none --log-level warn --output direct
+        --start 2000-01-02T12 --steps 2 --threads 1 --progress none --output direct
     succeeds
     [ -s direct/forecast.nc ] && grep -q ',globe,1,' direct/scores.csv || fail "no forecast of the exported network"
+
+    # What graticule-train wrote takes normalised values.
+    grep -qF -- '--checkpoint net2 forecasts with this training' err || fail "no word on normalised values"
+    grep -q 'h after 6 h: rmse [0-9.e+]*, persistence [0-9.e+]* m$' err && ! grep -q nan err || fail "scores that are not defined are printed"
+    python3 - net2/report.json <<'END' >out 2>&1 || fail "the report of an exported network"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert "channels" not in report["network"] and report["network"]["file"].endswith("program.pt2"), report["network"]
+channels = report["normalisation"]["channels"]
+assert [c["name"] for c in channels] == ["h", "u", "v", "vorticity"] and channels[0]["units"] == "m", channels
+assert 1000 < channels[0]["mean"] < 30000 and channels[1]["mean"] == 0, channels
+assert 0 < channels[0]["tendency_scale"] < channels[0]["scale"], channels
+END
+
+    # Values of a configuration count as given, those that equal a default of other networks too.
+    printf 'input: swe/series.nc\nprognostic: [h, u, v, vorticity]\nlead: 6h\nmodel: %s\n' "$network" >base.yaml
+    # configured YAML_LINE TEXT
+    configured() {
+        { cat base.yaml; echo "$1"; } >config.yaml
+        launch 1 "$BIN/graticule-train" --config config.yaml --threads 1 --progress none --log-level warn --output errors
+        [ $code -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF -- "$2" err || fail "exit $code with '$1'"
+    }
+    configured 'history: 2' 'where [batch, 8, 32, 64] is needed'
+    configured 'static: [coriolis, sin_latitude, cos_latitude]' 'where [batch, 7, 32, 64] is needed'
+    configured 'channels: 32' '--channels is not for --model'
+    launch 1 "$BIN/graticule-train" --config base.yaml --dump-config
+    succeeds
+    local line
+    for line in 'history: 1' 'forcing: none' 'static: none' 'polar-filter: 0' 'features: value' 'mirror: off'; do
+        grep -qxF "$line" out || fail "not '$line'"
+    done
+    ! grep -q '^channels:' out || fail "layers that the network does not have"
+    cp out dumped.yaml
+    launch 1 "$BIN/graticule-train" --config dumped.yaml --dump-config
+    succeeds
+    cmp out dumped.yaml || fail "the dumped configuration is another one"
 
     train 2 --prognostic h,u,v --output errors
     [ $code -eq 2 ] && grep -qF 'where [batch, 3, 32, 64] is needed: 3 channels (h, u, v)' err || fail "exit $code for three channels"
@@ -587,6 +645,7 @@ case_errors() {
 2|--start soon|is no date
 2|--start 2000-01-01|with 1 earlier states
 2|--start 2000-01-01T12 --teams 2|--teams 2 exceeds --members 1
+2|--start 2000-01-01T12 --members 3 --teams 3|--teams 3 does not divide the 2 ranks
 2|--start 2000-01-01T12 --steps 2 --every 3|nothing would be written
 END
     # spoil FILE VARIABLE VALUE: the series with this value in all cells of a variable
@@ -635,14 +694,14 @@ END
             [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$text" err || fail "exit $code from $name states: $(cat err)"
             [ ! -e $name/forecast.nc ] || fail "a forecast from $name states"
             text="empty.nc: h has no value in the training samples"
-            [ $name = empty ] || text="infinite.nc: u has an infinite value in the training samples"
+            [ $name = empty ] || text="infinite.nc: 'u' has an infinite value at 2000-01-01 00:00, 84.375 S 0 E"
             launch 2 "$BIN/graticule-train" --input $name.nc --prognostic h,u,v --lead 6h --channels 2 --blocks 1 --epochs 1 --threads 1 \
                 --progress none --log-level warn --output trained
             [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$text" err || fail "exit $code of a training on $name: $(cat err)"
         done
         launch 2 "$BIN/graticule-train" --input infinite.nc --inputs h --targets u --train-fraction 1 --channels 2 --blocks 1 --epochs 1 \
             --threads 1 --progress none --log-level warn --output trained
-        [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "u has an infinite value in sample" err ||
+        [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "infinite.nc: 'u' has an infinite value at time = 0 hours since 2000-01-01 00:00:00, 84.375 S 0 E" err ||
             fail "exit $code of a training without leads on infinite values: $(cat err)"
     fi
     launch 2 "$BIN/graticule-swe" --case random --nlat 18 --nlon 32 --days 1 --every 6h --threads 1 --progress none --log-level warn \

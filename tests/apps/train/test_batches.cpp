@@ -104,7 +104,9 @@ class Batches : public testing::Test {
       plan.targets = {{1}, {2}};
       plan.num_levels = 2;
       store.set_budget(budget);
-      MissingCells missing(table.file(), {"z", "u", "v"}, table.samples().num_samples(), 2, 2);
+      MissingCells missing(
+          table.file(), {"z", "u", "v"}, cells,
+          {.count = table.samples().num_samples(), .num_levels = 2, .per_entry = 2, .name = [](Index) { return ""; }});
       survey = survey_samples(teams, cells, derivatives, store, plan, 4, 2, missing);
       for (std::size_t c = 0; c < 4; ++c) plan.inputs[c].scaling = survey.inputs[c].scaling;
       for (std::size_t t = 0; t < 2; ++t) plan.targets[t].scaling = survey.targets[t].scaling;

@@ -273,7 +273,8 @@ TEST(SettingsText, names_the_first_option_that_differs) {
   } catch (Error const& error) {
     EXPECT_EQ(error.rule(), "StateMismatch");
     EXPECT_EQ(error.fault(), Fault::usage);
-    EXPECT_NE(error.text().find("c.h5 was made with '--lr 0.002"), std::string::npos) << error.text();
+    EXPECT_NE(error.text().find("c.h5 was made with '--lr 0.002', this training has '--lr 0.00200"), std::string::npos)
+        << error.text();
   }
 }
 

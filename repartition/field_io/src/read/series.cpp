@@ -48,7 +48,8 @@ bool natural_less(std::string const& a, std::string const& b) {
 }
 
 std::vector<std::string> matches(std::string const& pattern) {
-  if (pattern.find_first_of("*?[") == std::string::npos) return {pattern};
+  std::error_code unknown;
+  if (pattern.find_first_of("*?[") == std::string::npos || std::filesystem::exists(pattern, unknown)) return {pattern};
   glob_t found{};
   int const code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   std::vector<std::string> names;

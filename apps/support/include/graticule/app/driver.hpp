@@ -53,6 +53,9 @@ struct Driver {
   /// Declares the driver's own options, by long names; lists are separated by commas. The configuration file accepts
   /// the same names.
   std::function<void(CLI::App&)> declare;
+  /// Called when the command line is read, before --dump-config answers: gives options that were not given the default
+  /// that follows from others, and those that have no effect an empty one, by `default_str`.
+  std::function<void(CLI::App&)> settle_defaults = {};
   /// Does the work, on every rank. Logs by `spdlog::info` (rank 0) and `spdlog::warn` (every rank).
   /// @return an exit code, the same on all ranks
   std::function<int(Context&)> run;

@@ -12,12 +12,19 @@
 
 namespace graticule::app {
 
+/// Removes results of earlier runs from the folder of `--output`: regular files with names that `is_output` accepts and
+/// that are none of `kept`, which are the results of this run and its inputs. Collective; rank 0 does it and logs a
+/// line. @throws `OutputError`
+void remove_other_outputs(Comm const& comm, std::filesystem::path const& folder,
+                          std::function<bool(std::string const&)> const& is_output,
+                          std::vector<std::filesystem::path> const& kept);
+
 /// The folder of `--output`, for the lifetime of a run.
 class OutputFolder {
  public:
   /// Creates the folder and removes the file `stopped` of an earlier run. Collective; rank 0 does it.
   /// @param check further conditions on the folder, tested on rank 0 before the removal
-  /// @throws `BadOption` (usage) if the folder cannot be created; what `check` throws
+  /// @throws `OutputError` if the folder cannot be created or written to; what `check` throws
   OutputFolder(Comm const& comm, std::filesystem::path const& folder, std::function<void()> const& check = {});
   OutputFolder(OutputFolder const&) = delete;
   OutputFolder& operator=(OutputFolder const&) = delete;

@@ -9,7 +9,8 @@
 namespace graticule {
 
 /// The files that match a shell pattern (`*`, `?`, `[...]`), sorted by name, with numbers compared by value: `run_2.nc`
-/// comes before `run_10.nc`. A name without such characters matches itself. Rank 0 lists the files; collective.
+/// comes before `run_10.nc`. A name without such characters matches itself, and so does that of a file which exists.
+/// Rank 0 lists the files; collective.
 /// @throws `NoSuchFile` (input) when nothing matches
 [[nodiscard]] std::vector<std::filesystem::path> find_files(Comm const& comm, std::string const& pattern);
 
