@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/watch.hpp>
 #include <graticule/partition/failure.hpp>
-#include <graticule/partition/stall.hpp>
 #include <graticule/repartition/devices.hpp>
 #include <graticule/repartition/runtime.hpp>
 
@@ -9,77 +9,12 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 namespace graticule {
-
-namespace {
-
-/// Watches the end of a process from a thread of its own: libraries that do not end are named, and left after the limit
-/// for waits, because nobody can be told there. Ranks that do not come to the end are reported in MPI_Finalize.
-class EndWatch {
- public:
-  EndWatch() noexcept {
-    try {
-      rule_ = stall_rule();
-      thread_ = std::thread([this] { watch(); });
-    } catch (std::exception const&) {
-      // Nobody watches where there is no thread, or where the environment's rule is none, which calls report.
-    }
-  }
-  EndWatch(EndWatch const&) = delete;
-  EndWatch& operator=(EndWatch const&) = delete;
-  ~EndWatch() {
-    enter(nullptr);
-    if (thread_.joinable()) thread_.join();
-  }
-
-  /// @param stage what is called now; null: the end has been reached
-  void enter(char const* stage) noexcept {
-    std::lock_guard const lock(mutex_);
-    stage_ = stage;
-    changed_.notify_all();
-  }
-
- private:
-  void watch() {
-    using Clock = std::chrono::steady_clock;
-    auto begin = Clock::now();
-    bool reported = rule_.report_seconds <= 0;
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return stage_ == nullptr; })) {
-      auto const now = Clock::now();
-      // That wait is reported there.
-      if (detail::others_are_awaited_at_the_end()) begin = now;
-      double const waited = std::chrono::duration<double>(now - begin).count();
-      if (rule_.error_seconds > 0 && waited >= rule_.error_seconds) {
-        std::fprintf(stderr, "graticule: process %d has done its work, has waited in %s for %g s and ends\n",
-                     int(getpid()), stage_, rule_.error_seconds);
-        std::_Exit(1);
-      }
-      if (reported || waited < rule_.report_seconds) continue;
-      reported = true;
-      std::fprintf(stderr, "graticule: process %d has done its work and waits in %s for %g s\n", int(getpid()), stage_,
-                   rule_.report_seconds);
-    }
-  }
-
-  StallRule rule_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  char const* stage_ = "its last calls";
-  std::thread thread_;
-};
-
-}  // namespace
 
 Runtime::Runtime(int& argc, char**& argv, int num_threads) : num_exceptions_(std::uncaught_exceptions()) {
   // Before MPI starts, which nobody would end.
@@ -112,17 +47,22 @@ Runtime::Runtime(int& argc, char**& argv, int num_threads) : num_exceptions_(std
 Runtime::~Runtime() {
   // Its communicators are gone, yet other ranks may wait for it on them.
   if (std::uncaught_exceptions() > num_exceptions_) detail::note_unwinding();
-  std::optional<EndWatch> watch;
+  // Libraries that do not end are named, and left after the limit for waits. Ranks that do not come to the end are
+  // reported in MPI_Finalize.
+  std::optional<detail::Watch> watch;
+  auto const enter = [&watch](char const* place) {
+    if (watch) return watch->enter(place);
+    watch.emplace("process " + std::to_string(getpid()) + ", whose work is done,", place,
+                  [] { return detail::others_are_awaited_at_the_end(); });
+  };
   if (owns_kokkos_ && Kokkos::is_initialized()) {
-    watch.emplace();
-    watch->enter("Kokkos::finalize");
+    enter("Kokkos::finalize");
     Kokkos::finalize();
   }
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (!owns_mpi_ || finalized) return;
-  if (!watch) watch.emplace();
-  watch->enter("MPI_Finalize");
+  enter("MPI_Finalize");
   MPI_Finalize();
 }
 

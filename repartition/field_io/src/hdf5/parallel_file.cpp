@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -38,6 +39,10 @@ h5::Properties access_list(Comm const& comm) {
 
 }  // namespace
 
+FileWatch::FileWatch(Comm const& comm, std::filesystem::path const& path, char const* doing)
+    : watch_("rank " + std::to_string(comm.rank()), std::string("HDF5 (") + doing + " " + path.string() + ")",
+             [sleeps = Sleeps()] { return sleeps(); }) {}
+
 ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
     : path_(std::move(path)), meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {
   // HDF5 closes in MPI_Finalize what is open, and waits there for ranks that do not know yet that this one ends.
@@ -52,6 +57,7 @@ ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
 ParallelFile ParallelFile::open(Comm const& comm, std::filesystem::path const& path) {
   ParallelFile result(comm, path);
   auto const name = mpi_io_name(comm, path);
+  FileWatch const watch(comm, path, "opening");
   auto const access = access_list(comm);
   result.file_ = h5::File(h5::check(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
   return result;
@@ -60,6 +66,7 @@ ParallelFile ParallelFile::open(Comm const& comm, std::filesystem::path const& p
 ParallelFile ParallelFile::open_to_write(Comm const& comm, std::filesystem::path const& path) {
   ParallelFile result(comm, path);
   auto const name = mpi_io_name(comm, path);
+  FileWatch const watch(comm, path, "opening");
   auto const access = access_list(comm);
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
   h5::write_metadata_once(access);
@@ -71,6 +78,7 @@ ParallelFile ParallelFile::open_to_write(Comm const& comm, std::filesystem::path
 ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const& path) {
   ParallelFile result(comm, path);
   auto const name = mpi_io_name(comm, path);
+  FileWatch const watch(comm, path, "creating");
   auto const access = access_list(comm);
   // Readable by HDF5 1.8 and later; the oldest formats lack the order of creation that netCDF-4 relies on.
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
@@ -124,10 +132,12 @@ void ParallelFile::reserve(Index num_bytes) {
   // All ranks have to name the same length, and none may go beyond the limit: a signal would end it.
   MPI_Offset length = std::min<MPI_Offset>(reserved_, file_size_limit());
   meeting_.broadcast(&length, Index(sizeof length), 0);
+  FileWatch const watch(meeting_, path_, "extending");
   check_mpi(MPI_File_set_size(handle(), length), "MPI_File_set_size");
 }
 
 void ParallelFile::flush() {
+  FileWatch const watch(meeting_, path_, "flushing");
   h5::check(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "H5Fflush");
   check_mpi(MPI_File_sync(handle()), "MPI_File_sync");
 }
@@ -167,6 +177,7 @@ ParallelFile::~ParallelFile() {
     return;
   }
   h5::Quiet const quiet;
+  FileWatch const watch(meeting_, path_, "closing");
   file_.close();
 }
 

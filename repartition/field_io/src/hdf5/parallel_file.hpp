@@ -3,12 +3,24 @@
 #pragma once
 
 #include <graticule/partition/comm.hpp>
+#include <graticule/partition/detail/watch.hpp>
 
 #include "handle.hpp"
 
 #include <filesystem>
 
 namespace graticule::detail {
+
+/// Watches collective calls of HDF5 and MPI-IO, in which this rank may wait for one that does not come: see `Watch`.
+/// What this thread waits for the disk, asleep, does not count.
+class FileWatch {
+ public:
+  /// @param doing such as `writing`
+  FileWatch(Comm const& comm, std::filesystem::path const& path, char const* doing);
+
+ private:
+  Watch watch_;
+};
 
 /// Closing such a file is collective. When an exception unwinds this rank, the others may be elsewhere and never come:
 /// then this rank waits for them for a few seconds and else leaves the file open, for `MPI_Abort` or `MPI_Finalize`

@@ -119,6 +119,7 @@ struct FieldFile::State {
     auto const rounds = detail::agreed_rounds(comm, prepare);
     h5::Quiet const quiet(options.plugins);
     if (rounds.count == 0) return;
+    detail::FileWatch const watch(comm, contents.path, "reading");
     auto const id = dataset(variable);
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the

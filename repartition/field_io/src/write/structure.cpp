@@ -50,6 +50,7 @@ h5::Dataset FieldWriter::State::create(std::string const& name, h5::Type const& 
   }
   h5::Space const space(h5::check(
       ndim == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(ndim, sizes.data(), limits.data()), "H5Screate_simple"));
+  detail::FileWatch const watch(comm, path, "writing");
   return h5::Dataset(
       h5::check(H5Dcreate2(file->id(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                 "H5Dcreate2"));
@@ -177,6 +178,7 @@ void FieldWriter::State::reserve(Room const& room) {
 void FieldWriter::State::on_disk(std::function<void()> const& action) const {
   if (!writes()) return;
   try {
+    detail::FileWatch const watch(comm, path, "writing");
     action();
   } catch (Error const& error) {
     if (error.rule() != "Hdf5Error" && error.rule() != "MpiError") throw;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/watch.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace graticule::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The rule of all waits, until the end of the scope.
+class Ruled {
+ public:
+  explicit Ruled(StallRule const& rule) : before_(stall_rule()) { set_stall_rule(rule); }
+  Ruled(Ruled const&) = delete;
+  Ruled& operator=(Ruled const&) = delete;
+  ~Ruled() { set_stall_rule(before_); }
+
+ private:
+  StallRule before_;
+};
+
+void compute_for(double seconds) {
+  auto const end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (Clock::now() < end) {
+  }
+}
+
+/// The watch lives in a process of its own, which it ends.
+void be_watched(double seconds) {
+  Ruled const ruled({.report_seconds = 0.2, .error_seconds = 0.5});
+  Watch watch("rank 3", "one place", [sleeps = Sleeps()] { return sleeps(); });
+  watch.enter("HDF5 (writing u.nc)");
+  compute_for(seconds);
+}
+
+TEST(WatchDeathTest, names_what_lasts_and_ends_the_process) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(be_watched(20), testing::ExitedWithCode(1),
+              "rank 3 waits in HDF5 \\(writing u.nc\\) for 0.2 s\n.*rank 3 has waited in .* for 0.5 s and ends");
+}
+
+TEST(Watch, does_not_count_what_a_thread_sleeps) {
+  Ruled const ruled({.report_seconds = 0.2, .error_seconds = 0.5});
+  Watch const watch("rank 3", "HDF5 (writing u.nc)", [sleeps = Sleeps()] { return sleeps(); });
+
+  testing::internal::CaptureStderr();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Watch, ends_with_its_scope) {
+  Ruled const ruled({.report_seconds = 0.05, .error_seconds = 0.3});
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) Watch const watch("rank 3", "a place", {});
+
+  compute_for(0.4);
+
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace graticule::detail
