@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Forecasts on one node:  sbatch scripts/slurm/forecast.sh --checkpoint DIR --input FIELDS.nc --start DATES --output DIR [OPTION...]
+# Forecasts on one node:  sbatch forecast.sh --checkpoint DIR --input FIELDS.nc --start DATES --output DIR [OPTION...]
 #
-# A minute before the time limit the forecast stops with a checkpoint; the job is then requeued under the same number and
-# continues where it stopped, with the same bytes in forecast.nc.
+# Two minutes before the time limit SLURM sends USR1 to the ranks (it may be up to a minute earlier). They finish their step and
+# end with a checkpoint and exit code 85; the job is then requeued under the same number and continues where it stopped, with
+# the same bytes in forecast.nc.
 #
 # Change: --time; --ntasks-per-node: the cores of a node divided by --cpus-per-task; add --partition and --account where
-# your site wants them. Environment: GRATICULE_BIN, the folder of graticule-forecast (build/bin of the folder where sbatch
-# is called); GRATICULE_SRUN_MPI, how srun starts your MPI: pmi2 for MPICH, pmix for Open MPI.
+# your site wants them. Environment: GRATICULE_BIN, the folder of graticule-forecast (otherwise that of `bin`
+# below); GRATICULE_SRUN_MPI, how srun starts your MPI: pmi2 for MPICH, pmix for Open MPI.
 #SBATCH --job-name=graticule-forecast
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=8
@@ -20,6 +21,10 @@
 set -uo pipefail
 
 bin=${GRATICULE_BIN:-${SLURM_SUBMIT_DIR:-.}/build/bin}
+
+# srun of SLURM 22.05 and newer ignores the --cpus-per-task of the job, and would bind each rank to one core.
+if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then export SRUN_CPUS_PER_TASK=${SRUN_CPUS_PER_TASK:-$SLURM_CPUS_PER_TASK}; fi
+
 output=forecast
 before=
 for option in "$@"; do
@@ -29,9 +34,13 @@ for option in "$@"; do
 done
 rm -f "$output/stopped"
 
+# A rank that dies does not leave the others waiting until the time limit. Not --kill-on-bad-exit=1: it ends ranks that are
+# about to end, and their exit code is lost.
+ending=(--kill-on-bad-exit=0 --wait=60)
+
 # In the background and waited for, so that signals to this shell (scancel --full) do not end it before the ranks have ended.
 trap : USR1 TERM
-srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" --kill-on-bad-exit=0 --wait=60 "$bin/graticule-forecast" "$@" &
+srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" "${ending[@]}" "$bin/graticule-forecast" "$@" &
 ranks=$!
 while :; do
     wait "$ranks"

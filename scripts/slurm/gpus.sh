@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Trains a network on GPUs, one rank each:  sbatch scripts/slurm/gpus.sh --input fields.nc --output run [OPTION...]
-# Another program of yours on graticule::nn:  sbatch scripts/slurm/gpus.sh -- PROGRAM [ARGUMENT...]
+# Trains a network on GPUs, one rank each:  sbatch gpus.sh --input fields.nc --output run [OPTION...]
+# Another program of yours on graticule::nn:  sbatch gpus.sh -- PROGRAM [ARGUMENT...]
 #
 # The options are those of graticule-train. With neither --device among them nor `device:` in the file of --config (such as one
 # from --dump-config, which has `device: auto`), GRATICULE_DEVICE is its value, and a node without a GPU is an error, not a slow
@@ -11,7 +11,7 @@
 #
 # Change: --gpus-per-node and --ntasks-per-node (the same number), --cpus-per-task (cores of a node divided by its GPUs),
 # --nodes, --time; add --partition and --account where your site wants them. Environment: GRATICULE_BIN, the folder of
-# graticule-train (build/bin of the folder where sbatch is called); GRATICULE_DEVICE (cuda; hip on AMD GPUs);
+# graticule-train (otherwise that of `bin` below); GRATICULE_DEVICE (cuda; hip on AMD GPUs);
 # GRATICULE_SRUN_MPI, how srun starts your MPI: pmi2 for MPICH, pmix for Open MPI, cray_shasta on Cray systems; settings
 # that your MPI needs for GPUs (MPICH_GPU_SUPPORT_ENABLED=1 on Cray systems). Where MPI does not transfer device memory,
 # Graticule detects this at start and sends messages through pinned host memory.
@@ -26,6 +26,9 @@
 set -euo pipefail
 
 bin=${GRATICULE_BIN:-${SLURM_SUBMIT_DIR:-.}/build/bin}
+
+# srun of SLURM 22.05 and newer ignores the --cpus-per-task of the job, and would bind each rank to one core.
+if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then export SRUN_CPUS_PER_TASK=${SRUN_CPUS_PER_TASK:-$SLURM_CPUS_PER_TASK}; fi
 
 [ $# -gt 0 ] || { echo "gpus.sh: options of graticule-train, or -- PROGRAM [ARGUMENT...]" >&2; exit 2; }
 if [ "$1" = -- ]; then

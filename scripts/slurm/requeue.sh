@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Trains for longer than a job may last:  sbatch scripts/slurm/requeue.sh --input FIELDS.nc --output DIR [OPTION...]
+# Trains for longer than a job may last:  sbatch requeue.sh --input FIELDS.nc --output DIR [OPTION...]
 #
 # Two minutes before the time limit SLURM sends USR1 to the ranks. They finish their step, write a checkpoint to
 # DIR/checkpoints and the file DIR/stopped, and end with exit code 85. The job is then requeued under the same number and
@@ -11,8 +11,8 @@
 #
 # Change: --time, --nodes and --ntasks-per-node, and --signal where a step and a checkpoint take longer than a minute (SLURM
 # may send it up to a minute early); add --partition and --account where your site wants them. Environment: GRATICULE_BIN,
-# the folder of graticule-train (build/bin of the folder where sbatch is called); GRATICULE_SRUN_MPI, how srun starts your
-# MPI: pmi2 for MPICH, pmix for Open MPI.
+# the folder of graticule-train (otherwise that of `bin` below); GRATICULE_SRUN_MPI, how srun starts your MPI:
+# pmi2 for MPICH, pmix for Open MPI.
 #SBATCH --job-name=graticule-train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=8
@@ -25,6 +25,9 @@
 set -uo pipefail
 
 bin=${GRATICULE_BIN:-${SLURM_SUBMIT_DIR:-.}/build/bin}
+
+# srun of SLURM 22.05 and newer ignores the --cpus-per-task of the job, and would bind each rank to one core.
+if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then export SRUN_CPUS_PER_TASK=${SRUN_CPUS_PER_TASK:-$SLURM_CPUS_PER_TASK}; fi
 
 # Older versions of SLURM do not tell jobs when they end.
 if [ -z "${SLURM_JOB_END_TIME:-}" ]; then

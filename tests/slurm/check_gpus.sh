@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What scripts/slurm/gpus.sh gives to srun, which is pretended here: check_gpus.sh GPUS.SH
+# What scripts/slurm/gpus.sh gives to srun, which is pretended here, and the cores per rank that each script beside it gives:
+# check_gpus.sh GPUS.SH
 set -uo pipefail
 
 script=$1
@@ -19,7 +20,7 @@ run() {
     shift
     PATH=$folder:$PATH "$script" "$@" >"$folder/out" 2>"$folder/err"
     code=$?
-    [ $code -eq "$status" ] || fail "exit $code, expected $status: gpus.sh $*"
+    [ $code -eq "$status" ] || fail "exit $code, expected $status: ${script##*/} $*"
 }
 
 # starts COMMAND ARGUMENT...
@@ -70,3 +71,16 @@ run 2
 says "options of graticule-train, or -- PROGRAM"
 run 2 --
 says "no program after --"
+
+# srun of SLURM 22.05 takes them from SRUN_CPUS_PER_TASK alone, and refuses an empty one.
+printf '#!/bin/bash\nprintf "[%%s]" "${SRUN_CPUS_PER_TASK-unset}"\n' >"$folder/srun"
+export SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=1 SLURM_JOB_END_TIME=2000000000
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK
+for script in "$(dirname "$script")"/*.sh; do
+    run 0 --output "$folder/none"
+    starts unset
+    SLURM_CPUS_PER_TASK=4 run 0 --output "$folder/none"
+    starts 4
+    SLURM_CPUS_PER_TASK=4 SRUN_CPUS_PER_TASK=2 run 0 --output "$folder/none"
+    starts 2
+done
