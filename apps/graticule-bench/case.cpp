@@ -23,18 +23,6 @@ std::vector<Width> widths_of(Options const& options) {
 
 }  // namespace
 
-std::string misplaced_option(Options const& options) {
-  auto const is = [&](auto const&... kinds) { return ((options.kind == kinds) || ...); };
-  if (!options.dtype.empty() && !is("halo", "repartition", "allreduce", "io")) return "--dtype";
-  if (options.partition != "auto" && !is("halo", "repartition", "io")) return "--partition";
-  if (options.transport != "auto" && !is("halo", "repartition", "allreduce")) return "--transport";
-  if (!options.widths.empty() && !is("halo")) return "--widths";
-  if (options.output != "." && !is("io")) return "--output";
-  if (!options.grid.empty() && is("replay", "program")) return "--grid";
-  if (!options.share.empty() && !is("program")) return "--share";
-  return "";
-}
-
 void set_grid(Options& options) {
   auto const grid = app::two_counts_from(options.grid);
   if (!grid || (*grid)[0] < 2 || (*grid)[1] < 2)

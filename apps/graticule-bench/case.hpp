@@ -12,9 +12,6 @@
 
 namespace graticule::bench {
 
-/// The name of an option that was given but does not apply to the kind; empty: none.
-[[nodiscard]] std::string misplaced_option(Options const& options);
-
 /// Sets rows and columns from `--grid`. @throws `BadOption` (usage)
 void set_grid(Options& options);
 

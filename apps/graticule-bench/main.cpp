@@ -4,6 +4,7 @@
 
 #include "case.hpp"
 #include "device.hpp"
+#include "kinds.hpp"
 #include "options.hpp"
 
 #ifdef GRATICULE_BENCH_LAYER
@@ -46,13 +47,12 @@ void declare_case(CLI::App& app, Options& options) {
                  "(pooling and resizing), repartition-layer, spherical (a transform), unet, data-parallel, "
                  "program (an exported network); or replay, which times a plan")
       ->required()
-      ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "pull-layer",
-                             "repartition-layer", "spherical", "unet", "data-parallel", "program", "replay"}));
+      ->check(CLI::IsMember(all_kinds()));
   app.add_option("FILE,--plan", options.plan,
                  "Plan file written by GRATICULE_DUMP (replay), or network exported by torch.export (program)");
   app.add_option("--share", options.share,
                  "The same network exported for the rows of one rank, to compare with; default: FILE, which then "
-                 "takes any number of rows (program)");
+                 "takes any number of rows");
   auto* const rows =
       app.add_option("--nlat", options.num_rows, "Latitudes; default: 721, for repartition 512, for data-parallel 32")
           ->check(CLI::Range(Index(2), Index(1) << 20))
@@ -66,35 +66,30 @@ void declare_case(CLI::App& app, Options& options) {
       ->excludes(rows)
       ->excludes(columns);
   app.add_option("--dtype", options.dtype,
-                 "Data type, f32 or f64; default: f64 for repartition and allreduce, otherwise f32 (halo, "
-                 "repartition, allreduce, io)")
+                 "Data type, f32 or f64; default: f64 for repartition and allreduce, otherwise f32")
       ->check(CLI::IsMember({"f32", "f64"}));
-  app.add_option(
-      "--partition", options.partition,
-      "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only (halo, repartition, io)");
+  app.add_option("--partition", options.partition,
+                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
 }
 
 void declare_measurement(CLI::App& app, Options& options) {
-  app.add_option("--transport", options.transport,
-                 "Transport between ranks of a node: auto, p2p or node (halo, repartition, allreduce)")
+  app.add_option("--transport", options.transport, "Transport between ranks of a node: auto, p2p or node")
       ->check(CLI::IsMember({"auto", "p2p", "node"}));
   app.add_option("--widths", options.widths,
-                 "Halo width on each side, ROWSxCOLUMNS or one number for both; default: --width (halo)");
-  app.add_option("--output", options.output, "Folder for temporary files (io)")->check(CLI::ExistingDirectory);
-  app.add_option("--levels", options.num_levels, "Extent of the third axis (repartition)")
+                 "Halo width on each side, ROWSxCOLUMNS or one number for both; default: --width");
+  app.add_option("--output", options.output, "Folder for temporary files")->check(CLI::ExistingDirectory);
+  app.add_option("--levels", options.num_levels, "Extent of the third axis")
       ->check(CLI::Range(Index(1), Index(1) << 16));
   app.add_option("--channels", options.num_channels,
                  "Channels; 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet and io, "
                  "16 for spherical, otherwise 64")
       ->check(CLI::Range(Index(0), Index(1) << 16));
-  app.add_option("--batch", options.batch, "Images per rank (data-parallel)")
-      ->check(CLI::Range(Index(1), Index(1) << 16));
-  app.add_option("--width", options.width, "Halo rows on each side (halo, halo-layer)")
-      ->check(CLI::Range(Index(1), Index(64)));
+  app.add_option("--batch", options.batch, "Images per rank")->check(CLI::Range(Index(1), Index(1) << 16));
+  app.add_option("--width", options.width, "Halo rows on each side")->check(CLI::Range(Index(1), Index(64)));
   app.add_option("--repetitions", options.timing.num_repetitions,
                  "Timed repetitions per candidate, at least 3; with program and unet, 0: only memory and traffic")
       ->check(CLI::Range(0, 100000));
-  options.device.declare(app, "halo, repartition, unet");
+  options.device.declare(app);
   app.add_option("--caches", options.timing.caches,
                  "Cache contents before each call: cold (other data) or warm (the same call immediately before)")
       ->check(CLI::IsMember({"cold", "warm"}));
@@ -105,8 +100,8 @@ void check_options(Options& options) {
   if ((options.kind == "replay" || options.kind == "program") == options.plan.empty())
     throw Error(Fault::usage, "BadOption",
                 options.plan.empty() ? options.kind + " requires a file" : options.kind + " accepts no file");
-  if (auto const wrong = misplaced_option(options); !wrong.empty())
-    throw Error(Fault::usage, "BadOption", wrong + " does not apply to the kind " + options.kind);
+  if (!options.misplaced.empty())
+    throw Error(Fault::usage, "BadOption", options.misplaced + " does not apply to the kind " + options.kind);
   bool const weighs = options.kind == "program" || options.kind == "unet";
   if (options.timing.num_repetitions < 3 && (!weighs || options.timing.num_repetitions > 0))
     throw Error(Fault::usage, "BadOption",
@@ -173,6 +168,7 @@ int main(int argc, char** argv) {
   auto const declare = [&](CLI::App& app) {
     bench::declare_case(app, options);
     bench::declare_measurement(app, options);
+    bench::describe_kinds(app);
   };
   auto const run = [&](app::Context& context) -> int {
     bench::check_options(options);
@@ -183,6 +179,7 @@ int main(int argc, char** argv) {
                   {.name = "graticule-bench",
                    .description = "Measures data movements and layers, as ratios within one run.",
                    .declare = declare,
+                   .settle_defaults = [&](CLI::App& app) { options.misplaced = bench::settle_kind(app, options.kind); },
                    .run = run,
                    .before_start = [&](Comm const& comm) { bench::choose_device(options, comm); }});
 }

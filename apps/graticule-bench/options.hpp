@@ -13,6 +13,7 @@ namespace graticule::bench {
 
 struct Options {
   std::string kind;
+  std::string misplaced;  ///< option that was given but does not apply to the kind; empty: none
   std::string plan;       ///< file of a plan to replay, or of a network
   std::string share;      ///< file of the network for the rows of one rank; empty: `plan` takes any number of rows
   Index num_rows = 0;     ///< 0: 721, for repartition 512, for data-parallel 32

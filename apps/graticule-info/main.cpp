@@ -6,7 +6,10 @@
 #include "grid_study.hpp"
 #include "program_report.hpp"
 
+#include <algorithm>
 #include <iostream>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -56,16 +59,60 @@ void declare(CLI::App& app, info::Options& options) {
       ->check(CLI::IsMember({"cheapest", "divided"}));
 }
 
-int run(app::Context& context, info::Options const& options) {
+/// What is shown.
+enum class Subject { file, program, grid };
+
+Subject subject_of(info::Options const& options) {
+  if (info::is_program(options.file)) return Subject::program;
+  return options.grid.empty() ? Subject::file : Subject::grid;
+}
+
+struct LimitedOption {
+  std::string name;
+  std::vector<Subject> subjects;
+};
+
+/// Options that do not apply to every subject.
+std::vector<LimitedOption> const limited_options{{"--ranks-per-node", {Subject::grid}},
+                                                 {"--levels", {Subject::grid}},
+                                                 {"--dtype", {Subject::grid, Subject::program}},
+                                                 {"--halo", {Subject::grid}},
+                                                 {"--boundary", {Subject::grid}},
+                                                 {"--corners", {Subject::grid}},
+                                                 {"--min-extents", {Subject::grid}},
+                                                 {"--candidates", {Subject::grid}},
+                                                 {"--svg", {Subject::grid, Subject::program}},
+                                                 {"--check", {Subject::program}},
+                                                 {"--tolerance", {Subject::program}},
+                                                 {"--layout", {Subject::program}}};
+
+/// Takes their defaults from options that do not apply, so that `--dump-config` omits them.
+/// @return what is wrong with one of them that was given; empty: nothing
+std::string settle(CLI::App& app, info::Options const& options) {
+  auto const subject = subject_of(options);
+  std::string wrong;
+  for (auto const& [name, subjects] : limited_options) {
+    if (std::find(subjects.begin(), subjects.end(), subject) != subjects.end()) continue;
+    auto* const option = app.get_option(name);
+    option->default_str("");
+    if (option->count() == 0) continue;
+    if (subject == Subject::program)
+      wrong = name + " does not apply to an exported network";
+    else
+      wrong = name + (subjects.front() == Subject::grid ? " needs --grid" : " needs an exported network, NET.pt2");
+  }
+  return wrong;
+}
+
+int run(app::Context& context, info::Options const& options, std::string const& wrong) {
   bool const is_program = info::is_program(options.file);
   if (options.file.empty() == options.grid.empty() && !is_program)
     throw Error(Fault::usage, "BadOption",
                 options.file.empty() ? "FILE or --grid is required (--help lists the options)"
                                      : "FILE and --grid exclude each other");
-  if (!options.svg.empty() && (is_program ? options.num_ranks == 0 : options.grid.empty()))
-    throw Error(Fault::usage, "BadOption", is_program ? "--svg needs --ranks" : "--svg needs --grid");
-  if (!options.check.empty() && !is_program)
-    throw Error(Fault::usage, "BadOption", "--check needs an exported network, NET.pt2");
+  if (!wrong.empty()) throw Error(Fault::usage, "BadOption", wrong);
+  if (!options.svg.empty() && is_program && options.num_ranks == 0)
+    throw Error(Fault::usage, "BadOption", "--svg needs --ranks");
   if (context.comm.rank() != 0) std::cout.setstate(std::ios::failbit);
   if (is_program) return info::show_program(context, options);
   if (options.grid.empty())
@@ -81,6 +128,7 @@ int run(app::Context& context, info::Options const& options) {
 int main(int argc, char** argv) {
   info::start_program_reader(argc, argv);
   info::Options options;
+  std::string wrong;
   graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-info",
@@ -88,5 +136,6 @@ int main(int argc, char** argv) {
            "Shows how a grid, or the fields of a netCDF-4 file, would be cut among ranks, or what an exported network "
            "holds.",
        .declare = [&](CLI::App& app) { declare(app, options); },
-       .run = [&](graticule::app::Context& context) { return run(context, options); }});
+       .settle_defaults = [&](CLI::App& app) { wrong = settle(app, options); },
+       .run = [&](graticule::app::Context& context) { return run(context, options, wrong); }});
 }

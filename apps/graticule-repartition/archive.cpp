@@ -73,7 +73,8 @@ class Run {
     open_scratch(path);
     for (std::size_t i = 0; i < plan_.variables.size(); ++i)
       if (plan_.variables[i].packs && scans_[i]) find_range(plan_.variables[i], *scans_[i]);
-    FieldWriter output(setting_.comm, path, input_.contents().attributes, {.piece_bytes = piece_bytes});
+    FieldWriter output(setting_.comm, path, input_.contents().attributes,
+                       {.piece_bytes = piece_bytes, .conventions = Conventions::as_given});
     define(output, plan_);
     for (std::size_t i = 0; i < plan_.variables.size(); ++i) copy(plan_.variables[i], passes_[i], output);
     watch_(num_done_, num_rounds_, "");
@@ -81,6 +82,8 @@ class Run {
     result_.num_chunks = FieldFile::num_unpacked_chunks() - num_chunks;
     result_.ambiguous = plan_.ambiguous;
     result_.fixed = plan_.fixed;
+    result_.flags = plan_.flags;
+    result_.no_limits = plan_.no_limits;
     return std::move(result_);
   }
 

@@ -27,6 +27,8 @@ struct Result {
   std::string no_scratch;              ///< why there was no scratch file where one would have saved time
   std::vector<std::string> ambiguous;  ///< see `Plan`
   std::vector<std::string> fixed;      ///< see `Plan`
+  std::vector<std::string> flags;      ///< see `Plan`
+  std::vector<std::string> no_limits;  ///< see `Plan`
 };
 
 /// Called before each round and after the last one with the number of rounds and of completed rounds; throws on all

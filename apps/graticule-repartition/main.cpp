@@ -30,13 +30,14 @@ void declare(CLI::App& app, archive::Options& options) {
       ->delimiter(',');
   app.add_option(
          "--dtype", options.dtype,
-         "Data type in OUT: same (bitwise copy), f32, f64, or i16-packed (16-bit integers with scale and offset)")
+         "Data type in OUT: same (bitwise copy), f32, f64, or i16-packed (16-bit integers with scale and offset); "
+         "variables with flag_values or flag_masks keep theirs")
       ->check(CLI::IsMember({"same", "f32", "f64", "i16-packed"}));
   app.add_option("--deflate", options.deflate, "Compression level from 0 (none) to 9 (slow), or same (as in IN)");
   app.add_flag("--shuffle", options.shuffle,
                "Sort bytes by significance before compression; default if --deflate compresses");
   app.add_flag("--no-shuffle", options.no_shuffle, "Do not sort bytes before compression");
-  app.add_option("--memory", options.memory, "Memory per rank for buffers and messages, such as 2GiB or 500MB");
+  app.add_option("--memory", options.memory, "Memory per rank for buffers and messages, such as 2GiB, 500MB or 64k");
   app.add_option("--writers-per-node", options.writers_per_node, "Number of ranks per node that write; 0: all")
       ->check(CLI::Range(0, 1 << 20));
   app.add_flag("--in-place", options.in_place, "Allow OUT to be IN, which is replaced once OUT is complete");
@@ -75,6 +76,10 @@ void advise(archive::Result const& result) {
     spdlog::info("{} keeps its order: --order cannot tell its axes apart", name);
   for (auto const& name : result.fixed)
     spdlog::info("dimension {} is no longer unlimited: contiguous fields cannot grow", name);
+  for (auto const& name : result.flags)
+    spdlog::info("{} keeps its type: its flag_values or flag_masks have that type", name);
+  for (auto const& limit : result.no_limits)
+    spdlog::info("{} is left out: it limits stored values, which have changed", limit);
   if (!result.no_scratch.empty())
     spdlog::info("no scratch file beside the output, which would have saved reading chunks again: {}",
                  result.no_scratch);

@@ -32,12 +32,15 @@ ChunkWish parse_chunk(std::vector<std::string> const& parts) {
   }
   wish.kind = ChunkWish::Kind::given;
   for (auto const& part : parts) {
+    if (part == "none" || part == "same")
+      throw Error(Fault::usage, "BadOption", "--chunk " + part + " stands alone, without chunks of dimensions");
     auto const sign = part.find('=');
     auto const name = part.substr(0, sign);
     auto const value = sign == std::string::npos ? std::string() : part.substr(sign + 1);
     auto const number = value == "all" ? std::optional<Index>(ChunkWish::whole) : app::count_from(value);
     if (name.empty() || !number || (value != "all" && *number < 1))
-      refuse("--chunk", part, "DIMENSION=CELLS or DIMENSION=all, such as latitude=32,month=all; nor none or same");
+      refuse("--chunk", part,
+             "DIMENSION=CELLS or DIMENSION=all, such as latitude=32,month=all; none or same stands alone");
     if (!wish.extents.emplace(name, *number).second) refuse("--chunk", part, "the only chunk of " + name);
   }
   return wish;

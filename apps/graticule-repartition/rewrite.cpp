@@ -150,6 +150,11 @@ std::optional<double> missing_value(Variable const& variable) {
   return {};
 }
 
+/// Cells are codes, of the type of these attributes.
+bool has_flags(Variable const& variable) {
+  return variable.attribute("flag_values") != nullptr || variable.attribute("flag_masks") != nullptr;
+}
+
 std::vector<Attribute> without(std::vector<Attribute> attributes, std::set<std::string> const& names) {
   std::erase_if(attributes, [&](auto const& attribute) { return names.contains(attribute.name); });
   return attributes;
@@ -159,33 +164,39 @@ void set_type(Rewrite& rewrite, TypeWish wish) {
   auto const& source = rewrite.source;
   auto const type = wish == TypeWish::f32 ? ValueType::f32 : ValueType::f64;
   bool const packed = is_packed(source) || !source.text("_Unsigned").empty();
-  if (wish == TypeWish::same || (wish != TypeWish::i16_packed && source.type == type && !packed)) return;
+  if (wish == TypeWish::same || has_flags(source) || (wish != TypeWish::i16_packed && source.type == type && !packed))
+    return;
   if (!is_number(source))
     throw Error(Fault::input, "UnreadableVariable",
                 "variable " + source.name +
                     " cannot be converted: " + (source.refusal.empty() ? "it holds text" : source.refusal));
   // Attributes that refer to stored values no longer hold.
   std::set<std::string> dropped{"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"};
-  if (packed || wish == TypeWish::i16_packed) dropped.insert({"valid_min", "valid_max", "valid_range"});
+  if (packed || wish == TypeWish::i16_packed)
+    for (auto const* limit : {"valid_min", "valid_max", "valid_range"})
+      if (source.attribute(limit) != nullptr) {
+        dropped.insert(limit);
+        rewrite.dropped_limits.emplace_back(limit);
+      }
   rewrite.target.attributes = without(std::move(rewrite.target.attributes), dropped);
-  auto const missing = missing_value(source);
   if (wish == TypeWish::i16_packed) {
     rewrite.packs = true;
     rewrite.target.type = ValueType::i16;
     rewrite.target.fill = packed_fill;
     rewrite.form =
         size_in_bytes(source.type) <= (source.type == ValueType::f32 ? 4 : 2) && !packed ? Form::f32 : Form::f64;
-    return;
+  } else {
+    rewrite.target.type = type;
+    rewrite.form = wish == TypeWish::f32 ? Form::f32 : Form::f64;
   }
-  rewrite.target.type = type;
-  rewrite.form = wish == TypeWish::f32 ? Form::f32 : Form::f64;
-  if (missing) {
+  if (auto const missing = missing_value(source); missing && !rewrite.packs) {
     bool const fits = !packed && (std::isnan(*missing) || std::abs(*missing) <= std::numeric_limits<float>::max());
     rewrite.target.fill = fits ? *missing : default_fill;
     if (wish == TypeWish::f32) rewrite.target.fill = double(float(*rewrite.target.fill));
   }
-  if (source.attribute("missing_value") != nullptr)
-    rewrite.target.attributes.push_back(Attribute::of_number("missing_value", *rewrite.target.fill, type));
+  if (rewrite.target.fill && source.attribute("missing_value") != nullptr)
+    rewrite.target.attributes.push_back(
+        Attribute::of_number("missing_value", *rewrite.target.fill, rewrite.target.type));
 }
 
 /// Whole fast axes, as many cells of the slower ones as fit.
@@ -309,7 +320,7 @@ Storage Rewrite::target_storage() const {
 Plan plan_rewrite(FileContents const& contents, Options const& options) {
   Wishes const wishes{parse_type(options.dtype), parse_chunk(options.chunk), parse_deflate(options.deflate)};
   if (options.shuffle && options.no_shuffle) refuse("BadOption", "--shuffle and --no-shuffle exclude each other");
-  Plan plan{contents.dimensions, {}, {}, {}};
+  Plan plan{contents.dimensions, {}, {}, {}, {}, {}};
   auto const variables = with_names(contents, plan.dimensions);
   std::vector<std::string> dimensions;
   for (auto const& dimension : plan.dimensions) dimensions.push_back(dimension.name);
@@ -328,6 +339,9 @@ Plan plan_rewrite(FileContents const& contents, Options const& options) {
       refuse("BadOption", "--variables: " + variable.name + " is a coordinate, which comes along as it is");
     plan.variables.push_back(is_rewritten ? rewrite_of(variable, options, wishes, plan.dimensions)
                                           : copy_of(variable, plan.fixed));
+    if (is_rewritten && wishes.type != TypeWish::same && has_flags(variable)) plan.flags.push_back(variable.name);
+    for (auto const& limit : plan.variables.back().dropped_limits)
+      plan.no_limits.push_back(limit + " of " + variable.name);
   }
   // Dimensions of groups; whoever used them was left out.
   std::erase_if(plan.dimensions, [](auto const& d) { return d.name.find('/') != std::string::npos; });

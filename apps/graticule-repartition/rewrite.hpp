@@ -27,6 +27,8 @@ struct Rewrite {
   VariableSpec target;
   Form form = Form::stored;
   bool packs = false;  ///< `target.packing` is to be found from the values
+  /// Of the source, but not of the target, whose stored values are others: `valid_range`, ...
+  std::vector<std::string> dropped_limits = {};
 
   [[nodiscard]] Index value_bytes() const noexcept {
     return form == Form::stored ? source.value_bytes : form == Form::f32 ? 4 : 8;
@@ -44,6 +46,10 @@ struct Plan {
   std::vector<std::string> ambiguous;
   /// Dimensions that are unlimited in the input but not in the output, because fields along them lie in one piece.
   std::vector<std::string> fixed;
+  /// Variables that keep their type in spite of `--dtype`, because `flag_values` or `flag_masks` are of that type.
+  std::vector<std::string> flags;
+  /// Attributes that are left out, because they limit stored values that are no more: `valid_range of t`.
+  std::vector<std::string> no_limits;
 };
 
 /// Decides what becomes of every variable. Variables that were not requested are copied unchanged.

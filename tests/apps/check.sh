@@ -216,6 +216,8 @@ PY
     fails_with 2 "sums to 25"
     run 1 "$BIN/graticule-info" "$net" --svg plan.svg
     fails_with 2 "--svg needs --ranks"
+    run 1 "$BIN/graticule-info" "$net" --ranks 2 --levels 3
+    fails_with 2 "--levels does not apply to an exported network"
     run 1 "$BIN/graticule-info" "$net" --ranks 2 --grid 30x60
     fails_with 3 "axis 2"
 }
@@ -298,6 +300,16 @@ case_info_grid_errors() {
     wrong "longitude axis" --grid 8x8 --ranks 2 --boundary pole,zero
     wrong "--dtype" --grid 8x8 --ranks 2 --dtype f16
     wrong "--svg needs --grid" x.nc --svg x.svg
+    # Given is given, even if it is the default.
+    local option
+    for option in '--halo 3x3' '--halo 1x1' '--levels 4' '--dtype f64' '--boundary zero,zero' '--corners skip' \
+        '--min-extents 2x2' '--candidates 3' '--ranks-per-node 2'; do
+        wrong "${option%% *} needs --grid" x.nc $option
+    done
+    for option in '--check x' '--tolerance 1' '--layout divided'; do
+        wrong "${option%% *} needs an exported network" x.nc $option
+        wrong "${option%% *} needs an exported network" --grid 8x8 --ranks 2 $option
+    done
     run 3 "$BIN/graticule-info" --grid 241x480 --cuts file:nowhere.txt
     fails_with 3 "nowhere.txt cannot be read"
     run 3 "$BIN/graticule-info" --grid 241x480 --cuts file:/dev/zero
@@ -500,7 +512,7 @@ case_options() {
     grep -qxF 'size 5 flag 1 threads 3 names u v' out || fail "a dumped file gives other options"
     # Defaults that mean a choice of the driver are no values.
     local command
-    for command in 'bench halo' 'bench halo --grid 20x40' 'info --grid 20x40 --ranks 2' 'make-fields x.nc' 'repartition x.nc y.nc --shuffle' swe; do
+    for command in 'bench halo' 'bench halo --grid 20x40' 'bench layer' 'info x.nc' 'info --grid 20x40 --ranks 2' 'make-fields x.nc' 'repartition x.nc y.nc --shuffle' swe; do
         # shellcheck disable=SC2086
         run 1 "$BIN"/graticule-$command --dump-config
         succeeds
@@ -781,6 +793,8 @@ case_bench_program() {
     fails_with 3 "no.pt2"
     run 2 "$BIN/graticule-bench" program "$net" --grid 8x8
     fails_with 2 "--grid does not apply to the kind program"
+    run 2 "$BIN/graticule-bench" program "$net"
+    fails_with 3 "without --share the network runs on each rank's rows alone: input 'x' has 12 along axis 2"
     run 2 "$BIN/graticule-bench" unet --share "$net"
     fails_with 2 "--share does not apply to the kind unet"
     local small="unet --nlat 16 --nlon 32 --channels 2 --repetitions 0 --threads 1 --report r.json"
@@ -816,6 +830,15 @@ case_bench_errors() {
     fails_with 2 "--transport does not apply to the kind io"
     bench 2 allreduce --grid 12x16 --partition 2x1
     fails_with 2 "--partition does not apply to the kind allreduce"
+    # Given is given, even if it is the default or what the kind would do.
+    local misplaced
+    for misplaced in 'layer --device cpu' 'layer --levels 3' 'layer --transport auto' 'halo --batch 2' \
+        'data-parallel --width 2' 'io --widths 1x1' 'halo --output .' 'replay x.json --channels 3' 'replay x.json --nlat 8'; do
+        # shellcheck disable=SC2086
+        bench 2 $misplaced
+        grep -oE -- '--[a-z]+' <<<"$misplaced" >option
+        fails_with 2 "$(cat option) does not apply to the kind ${misplaced%% *}"
+    done
     bench 2 io --grid 12x16 --output nowhere
     fails_with 2 "nowhere"
     run 2 "$BIN/graticule-bench" halo --grid 12x16 --repetitions 0

@@ -139,6 +139,25 @@ TEST(FieldWriter, writes_what_ncdump_reads) {
   EXPECT_EQ(header.find("level(level)"), std::string::npos) << header;
 }
 
+TEST(FieldWriter, adds_conventions_unless_they_stay_as_given) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const conventions_of = [&](std::vector<Attribute> const& attributes, Conventions conventions) {
+    FieldWriter(comm, folder / "x.nc", attributes, {.conventions = conventions}).commit();
+    std::vector<std::string> found;
+    FieldFile const file(comm, folder / "x.nc");
+    for (auto const& attribute : file.contents().attributes)
+      if (attribute.name == "Conventions") found.push_back(attribute.text());
+    return found;
+  };
+  std::vector<Attribute> const own{Attribute::of_text("Conventions", "COARDS")};
+
+  EXPECT_EQ(conventions_of({}, Conventions::cf_if_absent), std::vector<std::string>{"CF-1.8"});
+  EXPECT_EQ(conventions_of({}, Conventions::as_given), std::vector<std::string>{});
+  EXPECT_EQ(conventions_of(own, Conventions::cf_if_absent), std::vector<std::string>{"COARDS"});
+  EXPECT_EQ(conventions_of(own, Conventions::as_given), std::vector<std::string>{"COARDS"});
+}
+
 TEST(FieldWriter, gives_the_same_bytes_for_every_number_of_ranks_and_every_partition) {
   auto const comm = Comm::world();
   Folder const folder(comm);

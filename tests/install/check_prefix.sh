@@ -57,7 +57,7 @@ done
 run "$prefix/bin/graticule-make-fields" fields.nc --nlat 16 --nlon 32 --samples 4 --levels 1 --progress none
 run "$prefix/bin/graticule-info" fields.nc
 run "$prefix/bin/graticule-repartition" fields.nc other.nc --progress none
-run "$prefix/bin/graticule-bench" halo --nlat 16 --nlon 32 --levels 1 --channels 1 --repetitions 3 --caches warm --progress none
+run "$prefix/bin/graticule-bench" halo --nlat 16 --nlon 32 --channels 1 --repetitions 3 --caches warm --progress none
 if [ -x "$prefix/bin/graticule-train" ]; then
     run "$prefix/bin/graticule-train" --input fields.nc --inputs z --targets u,v --epochs 1 --channels 2 --blocks 1 --output trained --progress none
     [ -s trained/map.png ] || fail "no map of the training"

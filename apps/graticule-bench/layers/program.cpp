@@ -71,6 +71,19 @@ std::vector<program::Shape> own_shapes(std::vector<program::Shape> shapes, progr
   return shapes;
 }
 
+/// @throws `ShapeMismatch` (input), on all ranks, where the network cannot run on these rows by itself
+void require_any_rows(Comm const& comm, program::ExportedGraph const& graph, std::vector<program::Shape> const& own) {
+  run_agreed(comm, [&] {
+    try {
+      static_cast<void>(program::Sizes(graph, own));
+    } catch (Error const& error) {
+      throw Error(error.fault(), error.rule(),
+                  "without --share the network runs on each rank's rows alone: " + error.text() +
+                      "; --share names the same network exported for the rows of one rank");
+    }
+  });
+}
+
 void show_memory(app::Context& context, double alone, double sharded) {
   auto& data = context.report.data()["memory"];
   data["alone_bytes"] = alone;
@@ -105,6 +118,7 @@ void run_program(app::Context& context, Options const& options) {
 
   auto const whole = input_shapes(network);
   auto const own = own_shapes(whole, network->graph(), comm);
+  if (options.share.empty()) require_any_rows(comm, network->graph(), own);
   auto const local_shapes = options.share.empty() ? own : input_shapes(share);
   auto sharded =
       std::make_shared<ProgramStep<program::ShardedProgram>>(program::ShardedProgram(network, globe), globe, own);

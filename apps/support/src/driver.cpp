@@ -253,6 +253,8 @@ bool is_in_new_folder(CLI::App const& app, std::filesystem::path const& report) 
   std::error_code ignored;
   if (option == nullptr || folder.empty() || std::filesystem::exists(folder, ignored)) return false;
   auto const output = option->count() > 0 ? option->as<std::string>() : option->get_default_str();
+  // A default that has no effect is left out.
+  if (output.empty()) return false;
   auto const whole = [](std::filesystem::path const& path) {
     return std::filesystem::absolute(path / "").lexically_normal();
   };

@@ -18,6 +18,8 @@ TEST(Options, read_bytes_with_units) {
   EXPECT_EQ(app::parse_bytes("--memory", "500MB"), 500000000);
   EXPECT_EQ(app::parse_bytes("--memory", "3MiB"), 3 << 20);
   EXPECT_EQ(app::parse_bytes("--memory", "1TiB"), Index(1) << 40);
+  EXPECT_EQ(app::parse_bytes("--memory", "1KB"), 1000);
+  for (auto const* text : {"2k", "2K", "2KiB"}) EXPECT_EQ(app::parse_bytes("--memory", text), 2048) << text;
   for (auto const* text : {"", "GiB", "-1GiB", "0", "0.1", "2 GiB", "2GiBB", "nan", "inf", "1e30GiB"})
     EXPECT_EQ(rule_of([&] { return app::parse_bytes("--memory", text); }), "BadOption") << text;
 }
@@ -34,7 +36,11 @@ TEST(Options, read_chunks_by_dimension) {
 
   for (auto const* text : {"latitude", "latitude=", "latitude=0", "latitude=-3", "latitude=3x", "=3", "latitude=1.5"})
     EXPECT_EQ(rule_of([&] { return parse_chunk({text}); }), "BadOption") << text;
-  EXPECT_EQ(rule_of([] { return parse_chunk({"none", "latitude=3"}); }), "BadOption");
+  for (std::string const word : {"none", "same"})
+    EXPECT_EQ(test::thrown_by([&] {
+                return parse_chunk({"latitude=3", word});
+              }).text,
+              "--chunk " + word + " stands alone, without chunks of dimensions");
   EXPECT_EQ(rule_of([] { return parse_chunk({"latitude=2", "latitude=3"}); }), "BadOption");
 }
 

@@ -243,6 +243,20 @@ TEST(Rewrite, every_kind_of_variable_comes_along_in_any_storage_and_budget) {
   }
 }
 
+TEST(Rewrite, attributes_of_the_file_are_those_of_the_input) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const in = folder.make("in.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf plain { dimensions: x = 2; y = 2; variables: int v(y, x); :title = "no conventions";
+      data: v = 1, 2, 3, 4; })");
+  });
+
+  static_cast<void>(rewrite(comm, {.input = in, .output = folder / "out.nc"}));
+
+  expect_same_contents(comm, in, folder / "out.nc");
+}
+
 TEST(Rewrite, records_without_a_coordinate_come_along) {
   auto const comm = Comm::world();
   if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
@@ -415,6 +429,43 @@ TEST(Rewrite, numbers_become_f64_f32_and_packed_integers) {
       EXPECT_LE(std::abs(values[i] - expected[i]), scale / 2 * (1 + 1e-9)) << i;
     }
   }
+}
+
+TEST(Rewrite, flags_keep_their_type_and_limits_of_stored_values_are_left_out) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const in = folder.make("in.nc", [](auto const& p) {
+    test::write_cdl(
+        p, R"(netcdf flags { dimensions: a = 2; b = 2; variables: byte mask(a, b); short bits(a, b); float t(a, b);
+      mask:flag_values = 0b, 1b, 2b; bits:flag_masks = 1s, 2s; t:valid_range = -80.f, 60.f; t:missing_value = -999.f;
+      data: mask = 0, 1, 2, 1; bits = 1, 2, 3, 0; t = 1, 2, -999, 4; })");
+  });
+  FieldFile const before(comm, in);
+  for (std::string const type : {"f64", "i16-packed"}) {
+    SCOPED_TRACE(type);
+    auto const out = folder / (type + ".nc");
+    auto const result = rewrite(comm, {.input = in, .output = out, .order = {"b", "a"}, .dtype = type});
+
+    bool const packs = type == "i16-packed";
+    FieldFile const after(comm, out);
+    for (auto const* name : {"mask", "bits"}) {
+      EXPECT_EQ(after.variable(name).type, before.variable(name).type) << name;
+      EXPECT_EQ(described(after.variable(name).attributes), described(before.variable(name).attributes)) << name;
+      EXPECT_EQ(numbers(after, name), permuted(numbers(before, name), {2, 2}, {1, 0})) << name;
+    }
+    EXPECT_EQ(result.flags, (std::vector<std::string>{"mask", "bits"}));
+    auto const& t = after.variable("t");
+    ASSERT_TRUE(t.attribute("missing_value") && t.attribute("_FillValue"));
+    EXPECT_EQ(t.attribute("missing_value")->type, t.type);
+    EXPECT_EQ(t.attribute("missing_value")->numbers(), t.attribute("_FillValue")->numbers());
+    EXPECT_TRUE(std::isnan(numbers(after, "t")[1]));
+    EXPECT_EQ(t.attribute("valid_range") == nullptr, packs);
+    EXPECT_EQ(result.no_limits, packs ? std::vector<std::string>{"valid_range of t"} : std::vector<std::string>{});
+  }
+  auto const same = rewrite(comm, {.input = in, .output = folder / "same.nc"});
+  EXPECT_EQ(same.flags, std::vector<std::string>{});
+  EXPECT_EQ(same.no_limits, std::vector<std::string>{});
 }
 
 TEST(Rewrite, packed_files_unpack_to_what_they_mean) {

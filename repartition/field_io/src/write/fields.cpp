@@ -66,7 +66,8 @@ void FieldWriter::State::write_attributes(std::vector<Attribute> const& attribut
     h5::Group const root(h5::check(H5Gopen2(file->id(), "/", H5P_DEFAULT), "H5Gopen2"));
     bool const has_conventions =
         std::any_of(attributes.begin(), attributes.end(), [](auto const& a) { return a.name == "Conventions"; });
-    if (!has_conventions) h5::write_attribute(root.get(), Attribute::of_text("Conventions", "CF-1.8"));
+    if (!has_conventions && options.conventions == Conventions::cf_if_absent)
+      h5::write_attribute(root.get(), Attribute::of_text("Conventions", "CF-1.8"));
     for (auto const& attribute : attributes) h5::write_attribute(root.get(), attribute);
   });
 }
@@ -116,7 +117,12 @@ void FieldWriter::State::commit() {
 FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, std::vector<Attribute> const& attributes,
                          FieldWriterOptions const& options) {
   require_same(comm, "ArgumentDisagreement",
-               Hash().add(path.string()).add(fingerprint(attributes)).add(options.writers_per_node).value(),
+               Hash()
+                   .add(path.string())
+                   .add(fingerprint(attributes))
+                   .add(options.writers_per_node)
+                   .add(int(options.conventions))
+                   .value(),
                path.string());
   if (options.writers_per_node < 0)
     throw Error("BadOption", std::to_string(options.writers_per_node) + " writers per node");

@@ -48,6 +48,9 @@ struct VariableSpec {
   [[nodiscard]] static VariableSpec of(Variable const& variable);
 };
 
+/// `Conventions` of a file that is given none: CF's, or none, as for the copy of a file that has none.
+enum class Conventions : std::uint8_t { cf_if_absent, as_given };
+
 /// Options of `FieldWriter`.
 struct FieldWriterOptions {
   /// Maximum bytes that one rank passes to one MPI call: larger boxes are written in several rounds.
@@ -56,6 +59,7 @@ struct FieldWriterOptions {
   /// `piece_bytes` of them. 0: all ranks write. Few writers are better on file systems where many ranks of a node
   /// compete for one link; with deflation several writers are faster, because each deflates its own chunks.
   int writers_per_node = 0;
+  Conventions conventions = Conventions::cf_if_absent;  ///< of a new file
 };
 
 /// Target of appended records.
@@ -92,7 +96,7 @@ enum class AppendTo : std::uint8_t { copy, in_place };
 /// All calls are collective, with the same arguments on all ranks except the boxes and values of `write`.
 class FieldWriter {
  public:
-  /// `attributes` are those of the file; `Conventions` is added if absent.
+  /// `attributes` are those of the file; `Conventions` is added if absent, unless the options say otherwise.
   /// @throws `OutputError` when the folder is missing or not writable, `BadOption`
   FieldWriter(Comm const& comm, std::filesystem::path const& path, std::vector<Attribute> const& attributes = {},
               FieldWriterOptions const& options = {});
