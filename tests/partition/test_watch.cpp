@@ -32,7 +32,7 @@ void compute_for(double seconds) {
 /// The watch lives in a process of its own, which it ends.
 void be_watched(double seconds) {
   Ruled const ruled({.report_seconds = 0.2, .error_seconds = 0.5});
-  Watch watch("rank 3", "one place", [sleeps = Sleeps()] { return sleeps(); });
+  Watch watch("rank 3", "one place", [sleeps = Sleeps()]() mutable { return sleeps(); });
   watch.enter("HDF5 (writing u.nc)");
   compute_for(seconds);
 }
@@ -44,11 +44,12 @@ TEST(WatchDeathTest, names_what_lasts_and_ends_the_process) {
 }
 
 TEST(Watch, does_not_count_what_a_thread_sleeps) {
-  Ruled const ruled({.report_seconds = 0.2, .error_seconds = 0.5});
-  Watch const watch("rank 3", "HDF5 (writing u.nc)", [sleeps = Sleeps()] { return sleeps(); });
+  Ruled const ruled({.report_seconds = 1.5, .error_seconds = 2});
+  Watch const watch("rank 3", "HDF5 (writing u.nc)", [sleeps = Sleeps()]() mutable { return sleeps(); });
 
   testing::internal::CaptureStderr();
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  compute_for(0.5);
+  std::this_thread::sleep_for(std::chrono::seconds(3));
 
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }

@@ -41,7 +41,7 @@ h5::Properties access_list(Comm const& comm) {
 
 FileWatch::FileWatch(Comm const& comm, std::filesystem::path const& path, char const* doing)
     : watch_("rank " + std::to_string(comm.rank()), std::string("HDF5 (") + doing + " " + path.string() + ")",
-             [sleeps = Sleeps()] { return sleeps(); }) {}
+             [sleeps = Sleeps()]() mutable { return sleeps(); }) {}
 
 ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
     : path_(std::move(path)), meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {

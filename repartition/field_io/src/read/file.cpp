@@ -119,8 +119,11 @@ struct FieldFile::State {
     auto const rounds = detail::agreed_rounds(comm, prepare);
     h5::Quiet const quiet(options.plugins);
     if (rounds.count == 0) return;
-    detail::FileWatch const watch(comm, contents.path, "reading");
-    auto const id = dataset(variable);
+    auto const watch = [&] { return detail::FileWatch(comm, contents.path, "reading"); };
+    auto const id = [&] {
+      auto const watched = watch();
+      return dataset(variable);
+    }();
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
     // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
@@ -132,6 +135,8 @@ struct FieldFile::State {
     for (Index round = 0; round < rounds.count; ++round) {
       piece = rounds.piece(round, piece);
       try {
+        // Of a piece: all of a variable may take long.
+        auto const watched = watch();
         visit(id, transfer.get(), piece);
       } catch (Error const& error) {
         bool const of_library = error.rule() == "Hdf5Error";

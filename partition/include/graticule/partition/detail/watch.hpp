@@ -6,11 +6,8 @@
 
 #include <time.h>
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
 
 namespace graticule::detail {
 
@@ -18,7 +15,8 @@ namespace graticule::detail {
 /// the ends of libraries. By the rule for waits (`stall_rule`) it writes one line to stderr, and later another one and
 /// ends the process with status 1, because nobody can be told while the call lasts; the launcher then ends the others.
 ///
-/// Cost: a thread, about 50 us.
+/// Cost: less than a microsecond. One thread watches all, which the first of them starts and which lives as long as the
+/// process: to wait for the end of a thread costs milliseconds where ranks poll on all cores.
 class Watch {
  public:
   /// What has lasted is not counted where it returns true. Called in the other thread, ten times a second.
@@ -34,25 +32,24 @@ class Watch {
   void enter(std::string place) noexcept;
 
  private:
-  void run();
+  friend class Watches;
 
   StallRule rule_;
   std::string subject_;
-  Excuse excuse_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
   std::string place_;
-  bool ended_ = false;
-  std::thread thread_;  // last: it uses all others
+  Excuse excuse_;
+  double counted_from_ = 0;
+  bool reported_ = false;
+  bool is_watched_ = false;
 };
 
-/// True where the calling thread has hardly computed since the object was made: it sleeps in the system, as for a disk,
-/// and does not poll for messages of other ranks.
+/// Whether the thread that made it has hardly computed lately: it sleeps in the system, as for a disk, and does not
+/// poll for messages of other ranks.
 class Sleeps {
  public:
   Sleeps() noexcept;
-  /// Of the thread that made it; from any other one.
-  [[nodiscard]] bool operator()() const noexcept;
+  /// True where it has slept for the last 0.3 s or more; false until that much time has passed since the last answer.
+  [[nodiscard]] bool operator()() noexcept;
 
  private:
   clockid_t clock_{};
