@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/detail/watch.hpp>
 
 #include <gtest/gtest.h>
@@ -11,18 +12,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The rule of all waits, until the end of the scope.
-class Ruled {
- public:
-  explicit Ruled(StallRule const& rule) : before_(stall_rule()) { set_stall_rule(rule); }
-  Ruled(Ruled const&) = delete;
-  Ruled& operator=(Ruled const&) = delete;
-  ~Ruled() { set_stall_rule(before_); }
-
- private:
-  StallRule before_;
-};
-
 void compute_for(double seconds) {
   auto const end = Clock::now() + std::chrono::duration<double>(seconds);
   while (Clock::now() < end) {
@@ -31,7 +20,7 @@ void compute_for(double seconds) {
 
 /// The watch lives in a process of its own, which it ends.
 void be_watched(double seconds) {
-  Ruled const ruled({.report_seconds = 0.2, .error_seconds = 0.5});
+  StallScope const scope({.report_seconds = 0.2, .error_seconds = 0.5});
   Watch watch("rank 3", "one place", [sleeps = Sleeps()]() mutable { return sleeps(); });
   watch.enter("HDF5 (writing u.nc)");
   compute_for(seconds);
@@ -44,7 +33,7 @@ TEST(WatchDeathTest, names_what_lasts_and_ends_the_process) {
 }
 
 TEST(Watch, does_not_count_what_a_thread_sleeps) {
-  Ruled const ruled({.report_seconds = 1.5, .error_seconds = 2});
+  StallScope const scope({.report_seconds = 1.5, .error_seconds = 2});
   Watch const watch("rank 3", "HDF5 (writing u.nc)", [sleeps = Sleeps()]() mutable { return sleeps(); });
 
   testing::internal::CaptureStderr();
@@ -55,7 +44,7 @@ TEST(Watch, does_not_count_what_a_thread_sleeps) {
 }
 
 TEST(Watch, ends_with_its_scope) {
-  Ruled const ruled({.report_seconds = 0.05, .error_seconds = 0.3});
+  StallScope const scope({.report_seconds = 0.05, .error_seconds = 0.3});
   testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) Watch const watch("rank 3", "a place", {});
 

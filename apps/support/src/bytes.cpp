@@ -14,10 +14,10 @@ Index parse_bytes(std::string const& option, std::string const& text) {
     double bytes;
   };
   constexpr double tebi = 1024.0 * (1 << 30);
-  constexpr std::array units{Unit{"", 1},          Unit{"B", 1},    Unit{"kB", 1e3},      Unit{"KB", 1e3},
-                             Unit{"MB", 1e6},      Unit{"GB", 1e9}, Unit{"TB", 1e12},     Unit{"KiB", 1024},
-                             Unit{"MiB", 1 << 20}, Unit{"k", 1024}, Unit{"GiB", 1 << 30}, Unit{"TiB", tebi},
-                             Unit{"K", 1024},      Unit{"T", tebi}, Unit{"M", 1 << 20},   Unit{"G", 1 << 30}};
+  constexpr std::array units{Unit{"", 1},       Unit{"B", 1},         Unit{"kB", 1e3},      Unit{"KB", 1e3},
+                             Unit{"MB", 1e6},   Unit{"GB", 1e9},      Unit{"TB", 1e12},     Unit{"k", 1024},
+                             Unit{"K", 1024},   Unit{"M", 1 << 20},   Unit{"G", 1 << 30},   Unit{"T", tebi},
+                             Unit{"KiB", 1024}, Unit{"MiB", 1 << 20}, Unit{"GiB", 1 << 30}, Unit{"TiB", tebi}};
   double value = 0;
   auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string_view const rest(end, std::size_t(text.data() + text.size() - end));

@@ -89,13 +89,13 @@ void install_device(DeviceRuntime* runtime) noexcept;
 /// The device on which a call in `queue` has its fields: without an instance the one on which Kokkos was started.
 [[nodiscard]] int device_of(DeviceQueue const& queue);
 
-/// The device that memory lies on, where CUDA or HIP knows it. Takes less than a microsecond.
+/// The device that memory lies on, where CUDA or HIP knows it.
 [[nodiscard]] std::optional<int> device_of_memory(void const* memory);
 
 /// Makes `device` the current one of this thread for CUDA or HIP, until the end of the scope: the one before is current
 /// again then, whatever Kokkos has made current, because other libraries launch kernels on the one that they have set.
 /// A device that this process does not use is not returned to. Without effect for a negative number, on an installed
-/// device, and where Kokkos has neither back end. Takes less than a microsecond.
+/// device, and where Kokkos has neither back end.
 class OnDevice {
  public:
   explicit OnDevice(int device) noexcept;
