@@ -86,6 +86,27 @@ std::vector<LimitedOption> const limited_options{{"--ranks-per-node", {Subject::
                                                  {"--tolerance", {Subject::program}},
                                                  {"--layout", {Subject::program}}};
 
+/// @return which option says how an exported network would be cut or checked, where it is neither; empty: none
+std::string without_use(CLI::App const& app, info::Options const& options) {
+  bool const is_cut =
+      info::total_ranks(info::parse_partition(options.partition), options.num_ranks, options.partition) > 0;
+  bool const is_checked = !options.check.empty();
+  struct Need {
+    std::string name;
+    bool is_met;
+    std::string what;
+  };
+  for (auto const& [name, is_met, what] : {Need{"--grid", is_cut, "--ranks"},
+                                           {"--svg", is_cut, "--ranks"},
+                                           {"--layout", is_cut, "--ranks"},
+                                           {"--partition", is_cut || is_checked, "--ranks or --check"},
+                                           {"--cuts", is_cut || is_checked, "--ranks or --check"},
+                                           {"--dtype", is_checked, "--check"},
+                                           {"--tolerance", is_checked, "--check"}})
+    if (!is_met && app.get_option(name)->count() > 0) return name + " needs " + what;
+  return {};
+}
+
 /// Takes their defaults from options that do not apply, so that `--dump-config` omits them.
 /// @return what is wrong with one of them that was given; empty: nothing
 std::string settle(CLI::App& app, info::Options const& options) {
@@ -101,7 +122,7 @@ std::string settle(CLI::App& app, info::Options const& options) {
     else
       wrong = name + (subjects.front() == Subject::grid ? " needs --grid" : " needs an exported network, NET.pt2");
   }
-  return wrong;
+  return wrong.empty() && subject == Subject::program ? without_use(app, options) : wrong;
 }
 
 int run(app::Context& context, info::Options const& options, std::string const& wrong) {
@@ -111,8 +132,6 @@ int run(app::Context& context, info::Options const& options, std::string const& 
                 options.file.empty() ? "FILE or --grid is required (--help lists the options)"
                                      : "FILE and --grid exclude each other");
   if (!wrong.empty()) throw Error(Fault::usage, "BadOption", wrong);
-  if (!options.svg.empty() && is_program && options.num_ranks == 0)
-    throw Error(Fault::usage, "BadOption", "--svg needs --ranks");
   if (context.comm.rank() != 0) std::cout.setstate(std::ios::failbit);
   if (is_program) return info::show_program(context, options);
   if (options.grid.empty())

@@ -216,6 +216,17 @@ PY
     fails_with 2 "sums to 25"
     run 1 "$BIN/graticule-info" "$net" --svg plan.svg
     fails_with 2 "--svg needs --ranks"
+    run 1 "$BIN/graticule-info" "$net" --grid 24x48
+    fails_with 2 "--grid needs --ranks"
+    run 1 "$BIN/graticule-info" "$net" --layout divided
+    fails_with 2 "--layout needs --ranks"
+    run 1 "$BIN/graticule-info" "$net" --cuts 10,14
+    fails_with 2 "--cuts needs --ranks or --check"
+    run 1 "$BIN/graticule-info" "$net" --ranks 2 --dtype f64
+    fails_with 2 "--dtype needs --check"
+    run 1 "$BIN/graticule-info" "$net" --partition 2x1 --svg plan.svg
+    succeeds
+    [ -s plan.svg ] || fail "no picture of a partition that says the ranks"
     run 1 "$BIN/graticule-info" "$net" --ranks 2 --levels 3
     fails_with 2 "--levels does not apply to an exported network"
     run 1 "$BIN/graticule-info" "$net" --ranks 2 --grid 30x60
@@ -769,7 +780,7 @@ case_bench() {
     for option in --grid --channels --widths --dtype --partition --transport --report allreduce io; do
         grep -qF -- "$option" out || fail "--help lacks $option"
     done
-    grep -qF "its devices in turn (halo, repartition, unet)" out || fail "--help lacks the kinds of --device"
+    grep -qF "its devices in turn (halo, repartition, unet, data-parallel)" out || fail "--help lacks the kinds of --device"
 }
 
 case_bench_program() {
