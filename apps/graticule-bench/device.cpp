@@ -177,15 +177,24 @@ void repartition_of_case(app::Context& context, Options const& options, Case con
   plan.apply(from.view(), to.view());
   require(comm, to.equals(number), "cells on the device are not those of their owners");
 
+  std::string const copy_name = "copy of the same volume on the device";
   auto const title = std::to_string(options.num_levels) + " levels of " + c.text() + " on " + options.device.name() +
                      ", from " + to_string(*first.grid()) + " to " + to_string(*second.grid()) + ", transport " +
                      options.transport;
   show(context, title,
        interleave(context,
-                  {{"copy of the same volume on the device", [&] { copy_on_device(copy.memory(), from.memory()); }},
+                  {{copy_name, [&] { copy_on_device(copy.memory(), from.memory()); }},
                    {"RepartitionPlan", [&] { plan.apply(from.view(), to.view()); }},
                    {"RepartitionPlan, inverse", [&] { plan.apply_inverse(from.view(), to.view()); }}},
                   options.timing));
+  {
+    Kokkos::DefaultExecutionSpace const space;
+    DeviceQueueScope const scope(device_queue(space));
+    show_queued(context, title,
+                {{copy_name, [&] { Kokkos::deep_copy(space, copy.memory(), from.memory()); }},
+                 {"RepartitionPlan", [&] { plan.apply(from.view(), to.view()); }},
+                 {"RepartitionPlan, inverse", [&] { plan.apply_inverse(from.view(), to.view()); }}});
+  }
   show_phases(
       context, title, options.timing, [&] { return plan.stats(); }, [&] { plan.apply(from.view(), to.view()); });
   tell_path(context, title, plan.stats());

@@ -34,7 +34,7 @@ std::vector<LimitedOption> const limited_options{{"--share", {"program"}},
                                                  {"--channels", with_grid},
                                                  {"--batch", {"data-parallel"}},
                                                  {"--width", {"halo", "halo-layer"}},
-                                                 {"--device", {"halo", "repartition", "unet"}}};
+                                                 {"--device", {"halo", "repartition", "unet", "data-parallel"}}};
 
 bool holds(Kinds const& kinds, std::string const& kind) {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();

@@ -19,12 +19,12 @@ namespace {
 
 /// Kinds that measure a device; the others stay on the host, unless a device is asked for.
 void choose_device(Options& options, Comm const& comm) {
-  bool const is_of_library = options.kind == "unet";
+  bool const is_of_library = options.kind == "unet" || options.kind == "data-parallel";
   if (!is_of_library && options.kind != "halo" && options.kind != "repartition") {
     if (options.device.asked() != "auto" && options.device.asked() != "cpu")
       throw Error(Fault::usage, "BadOption",
                   "--device " + options.device.asked() + ": " + options.kind +
-                      " is measured on the host; halo, repartition and unet on devices, too");
+                      " is measured on the host; halo, repartition, unet and data-parallel on devices, too");
     return;
   }
   app::DeviceOption::Library library;

@@ -6,6 +6,7 @@
 #include "options.hpp"
 #include "timing.hpp"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -31,7 +32,7 @@ void add_convolutions(torch::nn::Sequential& model, Index num_inputs, Index num_
 
 /// Three pairs of 3x3 convolutions with ReLU, of `channels`, 2 and 4 times as many, with 2x2 maxima taken between them;
 /// then the mean over all cells and a linear layer. The same as in scripts/bench/data_parallel_peers.py.
-torch::nn::Sequential make_model(Index channels) {
+torch::nn::Sequential make_model(Index channels, torch::Device device) {
   torch::nn::Sequential model;
   add_convolutions(model, 3, channels);
   model->push_back(torch::nn::MaxPool2d(2));
@@ -41,6 +42,7 @@ torch::nn::Sequential make_model(Index channels) {
   model->push_back(torch::nn::AdaptiveAvgPool2d(1));
   model->push_back(torch::nn::Flatten());
   model->push_back(nn::Unit<torch::nn::Linear>(4 * channels, num_classes));
+  model->to(device);
   return model;
 }
 
@@ -48,10 +50,11 @@ torch::nn::Sequential make_model(Index channels) {
 struct Trainer {
   Trainer(Comm const& comm, Options const& options, Index channels,
           std::optional<training::DataParallelOptions> const& how)
-      : model(make_model(channels)),
+      : device(options.network_device),
+        model(make_model(channels, device)),
         optimizer(model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)),
-        images(torch::randn({options.batch, 3, options.num_rows, options.num_columns})),
-        labels(torch::randint(num_classes, {options.batch}, torch::kLong)) {
+        images(torch::randn({options.batch, 3, options.num_rows, options.num_columns}).to(device)),
+        labels(torch::randint(num_classes, {options.batch}, torch::kLong).to(device)) {
     if (how) parallel.emplace(*model, optimizer, std::vector<nn::TeamRule>{{comm, nn::Reduction::mean}}, *how);
   }
 
@@ -65,8 +68,10 @@ struct Trainer {
         optimizer.step();
     }
     if (parallel) parallel->finalize();
+    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
   }
 
+  torch::Device device;
   torch::nn::Sequential model;
   torch::optim::SGD optimizer;
   torch::Tensor images;
@@ -102,7 +107,8 @@ void run_data_parallel(app::Context& context, Options const& options) {
   show(context,
        std::to_string(num_steps) + " steps of a CNN of " + std::to_string(num_parameters) + " parameters, " +
            std::to_string(options.batch) + " images of " + std::to_string(options.num_rows) + " x " +
-           std::to_string(options.num_columns) + " f32 a rank, " + std::to_string(comm.num_ranks()) + " ranks",
+           std::to_string(options.num_columns) + " f32 a rank, " + std::to_string(comm.num_ranks()) + " ranks" +
+           (options.device.is_host() ? "" : ", " + options.device.name()),
        samples);
 }
 
