@@ -60,6 +60,36 @@ void detail::CommState::look_around(Comm const& comm) {
   channel = &made;
 }
 
+void detail::CommState::agree_on_environment(Comm const& comm, MPI_Comm parent) {
+  using Words = std::array<int, 4>;
+  auto largest = std::make_unique<std::array<Words, 2>>();
+  auto& [own, all] = *largest;
+  auto const& wrong = wrong_environment();
+  own = {wrong ? num_ranks - rank : 0, wrong ? 0 : 1, kind_of_check(), -kind_of_check()};
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(own.data(), all.data(), int(own.size()), MPI_INT, MPI_MAX, parent, &request),
+            "MPI_Iallreduce");
+  try {
+    comm.wait(request, "for the other ranks to make a communicator");
+  } catch (...) {
+    static_cast<void>(largest.release());  // MPI may still use it
+    throw;
+  }
+  auto const [first_wrong, some_right, most_checked, least_checked] = all;
+  if (first_wrong > 0) {
+    int const first = num_ranks - first_wrong;
+    std::array<char, 512> text{};
+    if (rank == first) wrong->text().copy(text.data(), text.size() - 1);
+    check_mpi(MPI_Bcast(text.data(), int(text.size()), MPI_CHAR, first, parent), "MPI_Bcast");
+    throw Error(Fault::usage, "BadOption",
+                (some_right > 0 ? "rank " + std::to_string(first) + ": " : std::string()) + text.data());
+  }
+  if (most_checked != -least_checked)
+    throw Error(Fault::usage, "BadOption",
+                "GRATICULE_CHECK is '" + std::string(name_of_check(-least_checked)) + "' on some ranks and '" +
+                    std::string(name_of_check(most_checked)) + "' on others; all compare the same");
+}
+
 bool detail::CommState::describe(Comm const& comm, std::optional<NodeMembers> const& members, std::int64_t own_id) {
   if (members) {
     node_ranks = members->ranks;
@@ -96,13 +126,9 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   MPI_Finalized(&finalized);
   if (!started || finalized) throw Error("WrongState", "a communicator outside MPI_Init and MPI_Finalize");
   if (parent == MPI_COMM_NULL) throw Error("WrongState", "MPI_COMM_NULL: this rank is in no communicator");
-  // Here, and not in the middle of a wait.
-  static_cast<void>(stall_rule());
   auto& s = *state_;
   s.meet_ranks(parent);
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ibarrier(parent, &request), "MPI_Ibarrier");
-  wait(request, "for the other ranks to make a communicator");
+  s.agree_on_environment(*this, parent);
   check_mpi(MPI_Comm_dup(parent, &s.handle), "MPI_Comm_dup");
   s.look_around(*this);
 }

@@ -72,6 +72,9 @@ struct CommState {
   [[nodiscard]] static CommState& of(Comm const& comm) noexcept { return *comm.state_; }
   /// Sets what follows from the group of `ranks`. No communication.
   void meet_ranks(MPI_Comm ranks);
+  /// Compares the environment variables of waits and checks, of which a wrong one on one rank would leave the others
+  /// waiting. Collective on `parent`. @throws `BadOption` (usage) on all ranks, with the text of the first
+  void agree_on_environment(Comm const& comm, MPI_Comm parent);
   /// Sets what follows from a fresh `handle`, of `comm`. Collective.
   void look_around(Comm const& comm);
 

@@ -18,13 +18,16 @@ namespace graticule {
 namespace {
 
 struct Settings {
-  bool calls = false;
-  bool cells = false;
+  std::size_t check = 0;  ///< of `checks`
   std::optional<double> report_seconds;
   std::optional<double> error_seconds;
   StallRule stall;  ///< what holds
   detail::Wait wait = detail::Wait::automatic;
+  std::optional<Error> wrong;  ///< what makes no sense; the rest is then as if no variable was set
 };
+
+constexpr std::array<std::string_view, 4> checks{"none", "comm", "cells", "all"};
+bool compares_calls(Settings const& settings) { return settings.check == 1 || settings.check == 3; }
 
 std::optional<double> seconds_of(char const* variable) {
   char const* const text = std::getenv(variable);
@@ -39,14 +42,12 @@ std::optional<double> seconds_of(char const* variable) {
 
 Settings read_settings() {
   Settings settings;
-  auto const check = detail::choice_of_environment("GRATICULE_CHECK", {"none", "comm", "cells", "all"});
-  settings.calls = check == 1 || check == 3;
-  settings.cells = check >= 2;
+  settings.check = detail::choice_of_environment("GRATICULE_CHECK", {checks[0], checks[1], checks[2], checks[3]});
   auto& stall = settings.stall;
   settings.report_seconds = seconds_of("GRATICULE_STALL_SECONDS");
   stall.report_seconds = settings.report_seconds.value_or(stall.report_seconds);
   settings.error_seconds = seconds_of("GRATICULE_STALL_LIMIT");
-  if (!settings.error_seconds && settings.calls) settings.error_seconds = stall.report_seconds;
+  if (!settings.error_seconds && compares_calls(settings)) settings.error_seconds = stall.report_seconds;
   stall.error_seconds = settings.error_seconds.value_or(stall.error_seconds);
   std::array const waits{detail::Wait::automatic, detail::Wait::poll, detail::Wait::sleep};
   settings.wait = waits[detail::choice_of_environment("GRATICULE_WAIT", {"auto", "poll", "sleep"})];
@@ -54,7 +55,15 @@ Settings read_settings() {
 }
 
 Settings& settings() {
-  static Settings once = read_settings();
+  static Settings once = [] {
+    try {
+      return read_settings();
+    } catch (Error const& error) {
+      Settings none;
+      none.wrong = error;
+      return none;
+    }
+  }();
   return once;
 }
 
@@ -80,6 +89,7 @@ StallRule stall_rule() { return innermost ? *innermost : settings().stall; }
 
 StallRule StallRule::of_environment(StallRule const& otherwise) {
   auto const& known = settings();
+  if (known.wrong) throw Error(*known.wrong);
   return {known.report_seconds.value_or(otherwise.report_seconds),
           known.error_seconds.value_or(otherwise.error_seconds)};
 }
@@ -95,8 +105,11 @@ void set_stall_rule(StallRule const& rule) {
 
 namespace detail {
 
-bool checks_calls() { return settings().calls; }
-bool checks_cells() { return settings().cells; }
+std::optional<Error> const& wrong_environment() { return settings().wrong; }
+int kind_of_check() { return int(settings().check); }
+std::string_view name_of_check(int kind) { return checks[std::size_t(kind)]; }
+bool checks_calls() { return compares_calls(settings()); }
+bool checks_cells() { return settings().check >= 2; }
 Wait kind_of_wait() { return settings().wait; }
 
 double seconds_to_end() {

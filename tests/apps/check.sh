@@ -505,6 +505,18 @@ case_stalls() {
     fails_with 2 "GRATICULE_CHECK is 'yes'"
     GRATICULE_WAIT=never run 1 "$FAILING_DRIVER" --mode good
     fails_with 2 "GRATICULE_WAIT is 'never'; valid are auto, poll and sleep"
+    GRATICULE_CHECK=yes run 3 "$FAILING_DRIVER" --mode good
+    fails_with 2 "GRATICULE_CHECK is 'yes'"
+    [ "$(grep -c "GRATICULE_CHECK is" err)" = 1 ] || fail "every rank says it"
+    # Of one rank alone: the others do not wait for it.
+    local check
+    for check in yes comm; do
+        printf '#!/bin/sh\n[ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" != 1 ] || export GRATICULE_CHECK=%s\nexec "%s" "$@"\n' $check "$FAILING_DRIVER" >of_one
+        chmod +x of_one
+        run 3 ./of_one --mode good
+        [ $check = comm ] || fails_with 2 "rank 1: GRATICULE_CHECK is 'yes'; valid are none, comm, cells and all"
+        [ $check = yes ] || fails_with 2 "GRATICULE_CHECK is 'none' on some ranks and 'comm' on others"
+    done
 }
 
 case_options() {

@@ -327,8 +327,10 @@ int run_to_the_end(int argc, char** argv, Driver const& driver) {
   end_all_ranks_on_terminate(driver.name);
   // A file that grows beyond a limit is an error of the call that writes it.
   std::signal(SIGXFSZ, SIG_IGN);
+  int rank = 0;
   try {
     MpiSession const session(argc, argv);
+    check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
     auto const comm = Comm::world();
     auto const ending = Comm::world();
     std::exception_ptr failure;
@@ -351,9 +353,10 @@ int run_to_the_end(int argc, char** argv, Driver const& driver) {
     }
     return end_together(ending, driver.name, code, failure);
   } catch (std::exception const& error) {
-    // MPI itself failed to start or to end, or the environment makes no sense: there is nobody to agree with.
+    // MPI itself failed to start or to end, and there is nobody to agree with; or the environment makes no sense, which
+    // all ranks know.
     auto const verdict = verdict_of(std::current_exception());
-    std::cerr << driver.name << ": " << verdict.message << std::endl;
+    if (verdict.code != wrong_usage || rank == 0) std::cerr << driver.name << ": " << verdict.message << std::endl;
     return verdict.code;
   }
 }

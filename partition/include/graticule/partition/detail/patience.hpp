@@ -10,14 +10,21 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace graticule::detail {
 
+/// What makes no sense in the environment variables of waits and checks, which are then as if they were not set. Ranks
+/// compare it when they make a communicator.
+[[nodiscard]] std::optional<Error> const& wrong_environment();
+/// Number and name of the value of `GRATICULE_CHECK`, which is the same on all ranks of a communicator.
+[[nodiscard]] int kind_of_check();
+[[nodiscard]] std::string_view name_of_check(int kind);
 /// `GRATICULE_CHECK=comm` (or `all`): every call is compared between ranks, and a stalled call ends with an error.
-/// @throws `BadOption` (usage), as for all of these, for an invalid value of the environment variable
 [[nodiscard]] bool checks_calls();
 /// `GRATICULE_CHECK=cells` (or `all`): cells are poisoned before a call, and each cell of a plan is verified.
 [[nodiscard]] bool checks_cells();
