@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "node_place.hpp"
-
+#include <graticule/messages/detail/node_place.hpp>
 #include <graticule/messages/transport.hpp>
 
 #include <array>
@@ -86,9 +85,7 @@ void NodePlace::tell_added() {
     if (int(rank) != rank_) head(int(rank)).num_added.fetch_add(1, std::memory_order_release);
 }
 
-bool NodePlace::all_added() const noexcept {
-  return head(rank_).num_added.load(std::memory_order_acquire) + 1 == places_.size();
-}
+bool NodePlace::all_added() { return head(rank_).num_added.load(std::memory_order_acquire) + 1 == places_.size(); }
 
 std::unique_ptr<NodePlace> NodePlace::allocate(int rank, std::size_t bytes) {
   auto const block = allocate_node_block(sizeof(Head) + bytes);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/messages/detail/node_place.hpp>
 #include <graticule/messages/detail/ordered_sum.hpp>
-
-#include "node_place.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -38,6 +37,8 @@ void OrderedSum::share_on_node(Comm const& comm, std::vector<std::pair<OrderedSu
   auto places = NodePlace::make(comm, bytes);
   for (std::size_t i = 0; i < places.size(); ++i) sums[i].first->place_ = std::move(places[i]);
 }
+
+void OrderedSum::share(std::unique_ptr<SumPlace> place) { place_ = std::move(place); }
 
 void OrderedSum::start(std::byte* values, Index count, AddPart add) {
   sent_ = {};

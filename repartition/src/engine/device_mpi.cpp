@@ -129,7 +129,7 @@ constexpr std::size_t probe_bytes = probe_count * sizeof(int);
 
 /// Reads what each peer on the node has written, from its memory and after its event; peers use `own` and `written`
 /// until all ranks have ended.
-bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer const& own,
+bool reads_peers(Comm const& comm, std::function<bool(int)> const& reads, Buffer const& own,
                  std::optional<SharedEvent>& written) {
   constexpr int count = probe_count;
   constexpr std::size_t bytes = probe_bytes;
@@ -151,7 +151,7 @@ bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer cons
   bool right = offer.offered != 0;
   for (int peer = 0; peer < comm.num_ranks() && right; ++peer) {
     auto const& theirs = offers[std::size_t(peer)];
-    if (!links.find(peer)) continue;
+    if (!reads(peer)) continue;
     auto const* const memory = theirs.offered != 0 ? map_device_memory(theirs.address, device_of(queue)) : nullptr;
     if (!memory || !wait_for_event(queue, theirs.written)) return false;
     auto const* const from = reinterpret_cast<int const*>(memory);
@@ -173,7 +173,7 @@ GpuMpi gpu_mpi_choice() {
   return choices[choice_of_environment("GRATICULE_GPU_MPI", {"auto", "0", "1"})];
 }
 
-bool peers_read_device_memory(Comm const& comm, messages::NodeLinks const& links) {
+bool peers_read_device_memory(Comm const& comm, std::function<bool(int)> const& reads) {
   if (!has_device()) return false;
   // Programs sum gradients before they start Kokkos, too.
   std::array<Index, 1> without{0};
@@ -186,7 +186,7 @@ bool peers_read_device_memory(Comm const& comm, messages::NodeLinks const& links
   int const device = device_of({});
   Buffer const own(probe_bytes, Buffer::Kind::device, device);
   auto written = SharedEvent::make(device);
-  without[0] = reads_peers(comm, links, own, written) ? 0 : 1;
+  without[0] = reads_peers(comm, reads, own, written) ? 0 : 1;
   comm.max(without);
   return without[0] == 0;
 }

@@ -199,7 +199,7 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       chosen_by_(asked_.chosen_by),
       links_(std::make_unique<messages::NodeLinks>(comm, peers_of(table_), transport_)),
       mpi_reads_device_(mpi_moves_device_memory(comm)),
-      peers_read_device_(peers_read_device_memory(comm, *links_)) {
+      peers_read_device_(peers_read_device_memory(comm, [this](int rank) { return links_->find(rank) != nullptr; })) {
   struct Keyed {
     Addition addition;
     Transfer const* transfer;

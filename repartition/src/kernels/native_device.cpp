@@ -56,10 +56,19 @@ bool is_in_use([[maybe_unused]] int device) {
 #endif
 }
 
+/// The only one is always the current one, and 20 questions about it in a call take as long as a launch.
+bool is_the_only_device() {
+  static bool const is_only = [] {
+    int count = 0;
+    return succeeds(GRATICULE_GPU(GetDeviceCount)(&count)) && count == 1;
+  }();
+  return is_only;
+}
+
 }  // namespace
 
 OnDevice::OnDevice(int device) noexcept {
-  if (device < 0 || !succeeds(GRATICULE_GPU(GetDevice)(&before_))) {
+  if (device < 0 || is_the_only_device() || !succeeds(GRATICULE_GPU(GetDevice)(&before_))) {
     before_ = -1;
     return;
   }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "team_sum.hpp"
 
+#include <graticule/nn_bridge/detail/call_queue.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
+#include <graticule/repartition/detail/device_place.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
+
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 
@@ -61,19 +65,23 @@ struct Adder {
   }
 };
 
+torch::Tensor on_device(std::byte* memory, Index count, torch::ScalarType type, torch::Device const& device) {
+  return at::for_blob(memory, {count})
+      .options(torch::TensorOptions(type).device(device))
+      .target_device(device)
+      .make_tensor();
+}
+
 /// The same by kernels of a device, in its stream for messages.
 struct DeviceAdder {
   Adder adder;
   torch::Device device;
   nn::detail::MessageStream const* stream;
   bool terms_on_device;  ///< else they lie on the host, as what MPI reads
+  bool is_sent;          ///< the result, by MPI
 
   [[nodiscard]] torch::Tensor values(std::byte* memory, Index count) const {
-    if (!terms_on_device) return adder.block(memory, 0, count);
-    return at::for_blob(memory, {count})
-        .options(torch::TensorOptions(adder.type).device(device))
-        .target_device(device)
-        .make_tensor();
+    return terms_on_device ? on_device(memory, count, adder.type, device) : adder.block(memory, 0, count);
   }
 
   void operator()(messages::SumPart const& part) const {
@@ -83,9 +91,9 @@ struct DeviceAdder {
     for (auto* const term : part.terms) terms.push_back(nn::detail::from_message(values(term, part.count), device));
     auto const sum = nn::detail::sum_in_order(terms);
     adder.divide(sum, part.begin);
-    // One: they do not travel through memory of the node.
-    values(part.results.front(), part.count).copy_(sum.to(adder.type), /*non_blocking=*/true);
-    stream->synchronize();
+    auto const rounded = sum.to(adder.type);
+    for (auto* const result : part.results) values(result, part.count).copy_(rounded, /*non_blocking=*/true);
+    if (is_sent) stream->synchronize();
   }
 };
 
@@ -130,11 +138,35 @@ TeamSum::TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order, t
 }
 
 void TeamSum::share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums) {
-  std::vector<std::pair<messages::OrderedSum*, Index>> ordered;
-  // Memory of the node is not pinned: a copy from a device would wait there until the values are computed.
-  for (auto const& [sum, numel] : sums)
-    if (sum->sum_ && sum->device_.is_cpu()) ordered.emplace_back(&*sum->sum_, numel);
-  messages::OrderedSum::share_on_node(team, ordered);
+  std::vector<std::pair<messages::OrderedSum*, Index>> on_host;
+  std::vector<TeamSum*> on_devices;
+  std::vector<graticule::detail::DevicePlace::Wanted> wanted;
+  for (auto const& [sum, numel] : sums) {
+    if (!sum->sum_) continue;
+    if (sum->device_.is_cpu()) {
+      on_host.emplace_back(&*sum->sum_, numel);
+      continue;
+    }
+    auto const current = sum->stream_->use();
+    on_devices.push_back(sum);
+    wanted.push_back({std::size_t(numel) * c10::elementSize(sum->wire_),
+                      nn::detail::queue_of(torch::empty({0}, torch::TensorOptions(sum->type_).device(sum->device_)))});
+  }
+  messages::OrderedSum::share_on_node(team, on_host);
+  auto places = graticule::detail::DevicePlace::make(team, wanted);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    on_devices[i]->sum_->share(std::move(places[i]));
+    on_devices[i]->is_shared_on_device_ = true;
+  }
+}
+
+TeamSum::~TeamSum() {
+  if (!is_shared_on_device_ || !sum_) return;
+  try {
+    // Whoever has used the shared memory as a tensor may have done so in any stream.
+    c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the device has failed, and says so in the next call.
+  }
 }
 
 void TeamSum::start(torch::Tensor const& flat, Index num_data, double divisor) {
@@ -151,6 +183,7 @@ void TeamSum::start(torch::Tensor const& flat, Index num_data, double divisor) {
     auto const current = stream_->use();
     sent_ = as_sent();
   }
+  if (travels_on_device()) return start_sum();
   stream_->mark();
   is_staging_ = true;
   start_staged();
@@ -164,8 +197,11 @@ torch::Tensor TeamSum::as_sent() const {
     values = flat_.clone();
     values.narrow(0, 0, num_data_).div_(before_);
   }
-  if (flat_.numel() <= sum_->room())
-    return torch::from_blob(sum_->shared_memory(), {flat_.numel()}, wire_).copy_(values);
+  if (flat_.numel() <= sum_->room()) {
+    auto const shared = shared_values(flat_.numel());
+    if (shared.const_data_ptr() != values.const_data_ptr()) shared.copy_(values, /*non_blocking=*/true);
+    return shared;
+  }
   values = values.to(wire_);
   return on_host || mpi_reads_device_ ? values : nn::detail::as_message(values);
 }
@@ -173,10 +209,14 @@ torch::Tensor TeamSum::as_sent() const {
 void TeamSum::start_staged() {
   if (!is_staging_ || !stream_->has_passed()) return;
   is_staging_ = false;
+  start_sum();
+}
+
+void TeamSum::start_sum() {
   Adder const adder{wire_, num_data_, before_, divisor_};
   auto* const values = static_cast<std::byte*>(sent_.mutable_data_ptr());
   if (device_.is_cpu()) return sum_->start(values, sent_.numel(), adder);
-  sum_->start(values, sent_.numel(), DeviceAdder{adder, device_, stream_.get(), !sent_.is_cpu()});
+  sum_->start(values, sent_.numel(), DeviceAdder{adder, device_, stream_.get(), !sent_.is_cpu(), !travels_on_device()});
 }
 
 void TeamSum::start_all_reduce() {
@@ -210,7 +250,7 @@ bool TeamSum::advance() {
   if (sum_) {
     traffic_.messages = sum_->sent().messages;
     traffic_.bytes = sum_->sent().bytes;
-    if (!sent_.is_same(flat_)) {
+    if (sent_.const_data_ptr() != flat_.const_data_ptr()) {
       auto const current = stream_->use();
       flat_.copy_(sent_, /*non_blocking=*/true);
     }
@@ -224,7 +264,16 @@ bool TeamSum::advance() {
 
 torch::Tensor TeamSum::shared_memory() const {
   if (!sum_ || !sum_->shared_memory() || wire_ != type_) return {};
-  return torch::from_blob(sum_->shared_memory(), {sum_->room()}, wire_);
+  return shared_values(sum_->room());
+}
+
+torch::Tensor TeamSum::shared_values(Index numel) const {
+  if (!device_.is_cpu()) return on_device(sum_->shared_memory(), numel, wire_, device_);
+  return torch::from_blob(sum_->shared_memory(), {numel}, wire_);
+}
+
+bool TeamSum::travels_on_device() const {
+  return is_shared_on_device_ && sent_.defined() && sent_.numel() <= sum_->room();
 }
 
 }  // namespace graticule::training::detail

@@ -36,13 +36,18 @@ struct SumTraffic {
 /// Where MPI can add the type and nothing else is asked for, by `MPI_Iallreduce`; else by `messages::OrderedSum` in the
 /// type of the wire (16-bit types are added in f32), through memory of the node after `share_on_node`, with the same
 /// bits.
-/// Tensors of a device are added there, in order of ranks. They travel from its memory where MPI reads it, else from
-/// pinned memory, on one node too. Their copies and sums run in a stream of their own, and no call waits for other work
-/// of the device.
+/// Tensors of a device are added there, in order of ranks. After `share_on_node`, ranks of a node whose kernels reach
+/// each other's memory read and write it there, and no host waits for a device; else values travel from the device's
+/// memory where MPI reads it, or from pinned memory. Their copies and sums run in a stream of their own, and no call
+/// waits for other work of the device.
 class TeamSum {
  public:
   /// Same calls on all ranks. @param type of the tensors, real
   TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order, torch::Device const& device = torch::kCPU);
+  TeamSum(TeamSum&&) = default;
+  TeamSum& operator=(TeamSum&&) = delete;
+  /// Waits for the device, where its memory was shared with other ranks.
+  ~TeamSum();
 
   /// Posts the first messages. Calls on one team come in the same order on all its ranks.
   /// @param flat contiguous, on the device of the sum; not to be touched before the end
@@ -52,17 +57,18 @@ class TeamSum {
   /// into the current stream afterwards, and into others after `stream().precede_current()`.
   bool advance();
 
-  /// `OrderedSum::share_on_node` for up to as many elements as given; sums by MPI's all-reduce and those of devices
-  /// stay as they are.
+  /// `OrderedSum::share_on_node` for up to as many elements as given, or `DevicePlace` on devices; sums by MPI's
+  /// all-reduce stay as they are.
   static void share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums);
 
-  /// The memory of the node that this rank's elements pass through, as many as were given to `share_on_node`; undefined
-  /// where there is none, or where they travel in another type. A `flat` that is this very memory is not copied.
+  /// The memory of the node, or of this rank's device, that this rank's elements pass through, as many as were given to
+  /// `share_on_node`; undefined where there is none, or where they travel in another type. A `flat` that is this very
+  /// memory is not copied.
   [[nodiscard]] torch::Tensor shared_memory() const;
 
   /// Ranks that this one waits for, where it knows them: MPI's all-reduce does not say.
   [[nodiscard]] std::vector<int> missing() const { return sum_ ? sum_->missing() : std::vector<int>(); }
-  /// MPI uses the memory of the sum that is under way.
+  /// MPI, or the device of another rank, uses the memory of the sum that is under way.
   [[nodiscard]] bool in_messages() const noexcept { return sum_ ? sum_->in_messages() : flat_.defined(); }
   /// Of its device, for what is computed with sums between messages.
   [[nodiscard]] nn::detail::MessageStream const& stream() const noexcept { return *stream_; }
@@ -75,6 +81,11 @@ class TeamSum {
   [[nodiscard]] bool is_reduced();
   [[nodiscard]] torch::Tensor as_sent() const;
   void start_staged();
+  void start_sum();
+  /// As many of the values that other ranks see.
+  [[nodiscard]] torch::Tensor shared_values(Index numel) const;
+  /// `sent_` does.
+  [[nodiscard]] bool travels_on_device() const;
 
   Comm team_;
   torch::ScalarType type_;
@@ -86,7 +97,8 @@ class TeamSum {
   torch::Tensor flat_;                       ///< undefined: none is under way
   Index num_data_ = 0;
   double divisor_ = 1;
-  torch::Tensor sent_;       ///< `flat_` as it travels
+  torch::Tensor sent_;  ///< `flat_` as it travels
+  bool is_shared_on_device_ = false;
   bool is_staging_ = false;  ///< it is still copied, and the sum has not begun
   std::vector<MPI_Request> requests_;
   SumTraffic traffic_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/messages/detail/node_link.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <cstdint>
+#include <functional>
 
 namespace graticule::detail {
 
@@ -24,9 +24,9 @@ enum class GpuMpi : std::uint8_t { automatic, never, tried };
 /// receives.
 [[nodiscard]] bool mpi_moves_device_memory(Comm const& comm);
 
-/// True when each rank was seen to read device memory of all peers that `links` has, by kernels; collective.
+/// True when each rank was seen to read device memory of all others that it `reads`, by kernels; collective.
 ///
 /// `GRATICULE_GPU_IPC=0` says no; by default it is tried where there is a device.
-[[nodiscard]] bool peers_read_device_memory(Comm const& comm, messages::NodeLinks const& links);
+[[nodiscard]] bool peers_read_device_memory(Comm const& comm, std::function<bool(int rank)> const& reads);
 
 }  // namespace graticule::detail

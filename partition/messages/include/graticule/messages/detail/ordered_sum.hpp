@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/messages/detail/lanes.hpp>
+#include <graticule/messages/detail/sum_place.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <cstddef>
@@ -13,8 +14,6 @@
 #include <vector>
 
 namespace graticule::messages {
-
-class NodePlace;
 
 /// The part of a sum that one rank forms.
 struct SumPart {
@@ -56,6 +55,10 @@ class OrderedSum {
   /// Cost: that of `NodePlace::make`; memory for the values, as long as the sums live
   static void share_on_node(Comm const& comm, std::vector<std::pair<OrderedSum*, Index>> const& sums);
 
+  /// The same through `place`, which all ranks have. @pre none is under way; where its memory is none of the host,
+  /// values lie there already
+  void share(std::unique_ptr<SumPlace> place);
+
   /// Messages of values of other ranks arrive there from now on: where values need not be in ordinary memory, such as
   /// that of a device that MPI reads. `AddPart` returns when its result can be sent.
   void receive_in(AllocateTerms allocate) { allocate_ = std::move(allocate); }
@@ -74,8 +77,11 @@ class OrderedSum {
 
   /// Ranks that this one waits for.
   [[nodiscard]] std::vector<int> missing() const;
-  /// MPI uses the values of the sum that is under way.
-  [[nodiscard]] bool in_messages() const noexcept { return stage_ == Stage::scattering || stage_ == Stage::gathering; }
+  /// MPI or devices of other ranks use the values of the sum that is under way.
+  [[nodiscard]] bool in_messages() const noexcept {
+    return stage_ == Stage::scattering || stage_ == Stage::gathering ||
+           (stage_ != Stage::idle && !place_->is_free_after_failures());
+  }
   /// Traffic of the latest sum; of one on the node, what lanes would have sent.
   [[nodiscard]] MessageCounts const& sent() const noexcept { return sent_; }
   [[nodiscard]] Comm const& comm() const noexcept { return comm_; }
@@ -106,7 +112,7 @@ class OrderedSum {
   AllocateTerms allocate_;
   std::unique_ptr<Lanes> lanes_;
   std::vector<std::byte*> received_;  ///< by rank: its values of this rank's part
-  std::unique_ptr<NodePlace> place_;
+  std::unique_ptr<SumPlace> place_;
   MessageCounts sent_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/messages/detail/node_arena.hpp>
+#include <graticule/messages/detail/sum_place.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <cstddef>
@@ -11,35 +12,18 @@
 
 namespace graticule::messages {
 
-/// One rank's values on their way into a sum, in memory that all ranks of its team map, and the places of the others.
-///
-/// Each rank writes its values and gives them. When all have, the owner of a part reads it in all places, writes the
-/// sum over it in all places, and says so. When all owners have, each rank reads its own place. Nothing of that waits.
-/// From then on nobody looks at the place until it is given again, so it can be freed or written at once. Example:
-/// ranks 0 and 1 give {1, 2} and {3, 4}. Rank 0 owns the first number: both places hold {4, .}. Rank 1 owns the second:
-/// both hold {4, 6}.
-class NodePlace {
+/// Places in memory that all ranks of a node map.
+class NodePlace final : public SumPlace {
  public:
-  NodePlace(NodePlace const&) = delete;
-  NodePlace& operator=(NodePlace const&) = delete;
-  /// @pre no sum is under way
-  ~NodePlace();
+  ~NodePlace() override;
 
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  /// Aligned to a cache line.
-  [[nodiscard]] std::byte* values(int rank) const noexcept;
-
-  /// @param num_values the same on all ranks
-  void give(Index num_values);
-  /// True when all ranks have given theirs. @throws `StructureDisagreement` where a rank has given another number of
-  /// values
-  [[nodiscard]] bool all_given();
-  /// Ranks that have not given theirs yet.
-  [[nodiscard]] std::vector<int> missing() const;
-  /// This rank has written its part of the sum in all places.
-  void tell_added();
-  /// True when all others have.
-  [[nodiscard]] bool all_added() const noexcept;
+  [[nodiscard]] std::size_t bytes() const noexcept override { return bytes_; }
+  [[nodiscard]] std::byte* values(int rank) const noexcept override;
+  void give(Index num_values) override;
+  [[nodiscard]] bool all_given() override;
+  [[nodiscard]] std::vector<int> missing() const override;
+  void tell_added() override;
+  [[nodiscard]] bool all_added() override;
 
   /// A place for each size, on each rank; none where the ranks of `team` cannot all share memory, or were told not to
   /// (`GRATICULE_TRANSPORT=p2p`). Collective. @param bytes the same on all ranks @throws `BadOption` on all ranks
