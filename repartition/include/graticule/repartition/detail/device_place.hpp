@@ -37,9 +37,9 @@ class DevicePlace final : public messages::SumPlace {
     DeviceQueue queue;
   };
   /// A place for each of some sums, on each rank; none where some rank cannot use device memory of all others: another
-  /// node, back ends without handles for it, `GRATICULE_GPU_IPC=0`, `GRATICULE_TRANSPORT=p2p`, queues that LibTorch does
-  /// not hand out. Collective. @throws `BadOption` on all ranks
-  /// Cost: that of `NodePlace::make` and `peers_read_device_memory`, and a gather of 256 bytes a place.
+  /// node, back ends without handles for it, `GRATICULE_GPU_IPC=0`, `GRATICULE_TRANSPORT=p2p`, queues that LibTorch
+  /// does not hand out. Collective. @throws `BadOption` on all ranks Cost: that of `NodePlace::make` and
+  /// `peers_read_device_memory`, and a gather of 256 bytes a place.
   [[nodiscard]] static std::vector<std::unique_ptr<DevicePlace>> make(Comm const& team,
                                                                       std::vector<Wanted> const& wanted);
 
