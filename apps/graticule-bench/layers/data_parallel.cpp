@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/call/unit.hpp>
 #include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
+#include <graticule/training/sharded/parameters.hpp>
 
 #include "options.hpp"
 #include "timing.hpp"
@@ -79,6 +80,33 @@ struct Trainer {
   std::optional<training::DataParallel> parallel;
 };
 
+/// The same with parameters, gradients and optimizer state that ranks cut among themselves.
+struct ShardedTrainer {
+  ShardedTrainer(Comm const& comm, Options const& options, Index channels)
+      : device(options.network_device),
+        model(make_model(channels, device)),
+        sharded(model.ptr(), {comm, nn::Reduction::mean}),
+        optimizer(sharded.parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)),
+        images(torch::randn({options.batch, 3, options.num_rows, options.num_columns}).to(device)),
+        labels(torch::randint(num_classes, {options.batch}, torch::kLong).to(device)) {}
+
+  void operator()() {
+    for (int step = 0; step < num_steps; ++step) {
+      optimizer.zero_grad();
+      torch::cross_entropy_loss(sharded.forward([&] { return model->forward(images); }), labels).backward();
+      optimizer.step();
+    }
+    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  }
+
+  torch::Device device;
+  torch::nn::Sequential model;
+  training::ShardedParameters sharded;
+  torch::optim::SGD optimizer;
+  torch::Tensor images;
+  torch::Tensor labels;
+};
+
 }  // namespace
 
 void run_data_parallel(app::Context& context, Options const& options) {
@@ -98,6 +126,9 @@ void run_data_parallel(app::Context& context, Options const& options) {
   add("DataParallel, late", training::DataParallelOptions{.wait = training::GradientWait::late});
   add("DataParallel, MPI's all-reduce", training::DataParallelOptions{.order = training::SumOrder::any});
   add("DataParallel, bf16 on the wire", training::DataParallelOptions{.wire = training::Wire::bf16});
+
+  auto const sharded = std::make_shared<ShardedTrainer>(comm, options, channels);
+  candidates.push_back({"ShardedParameters", [sharded] { (*sharded)(); }});
 
   Index num_parameters = 0;
   for (auto const& parameter : trainers.front()->model->parameters()) num_parameters += parameter.numel();

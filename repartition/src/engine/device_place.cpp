@@ -75,7 +75,9 @@ bool DevicePlace::all_added() {
 
 std::vector<std::unique_ptr<DevicePlace>> DevicePlace::make(Comm const& team, std::vector<Wanted> const& wanted) {
   int const num_ranks = team.num_ranks();
-  auto posts = messages::NodePlace::make(team, std::vector<std::size_t>(wanted.size(), 0));
+  std::vector<std::size_t> host_bytes;
+  for (auto const& one : wanted) host_bytes.push_back(one.host_bytes);
+  auto posts = messages::NodePlace::make(team, host_bytes);
   if (posts.empty() || !peers_read_device_memory(team, [&](int peer) { return peer != team.rank(); })) return {};
   std::vector<std::unique_ptr<DevicePlace>> places(wanted.size());
   std::vector<Offer> mine(wanted.size());

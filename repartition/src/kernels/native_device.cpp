@@ -56,7 +56,7 @@ bool is_in_use([[maybe_unused]] int device) {
 #endif
 }
 
-/// The only one is always the current one, and 20 questions about it in a call take as long as a launch.
+/// The only one is always the current one. Asking takes 0.04 us (H200), 16 times in a halo exchange.
 bool is_the_only_device() {
   static bool const is_only = [] {
     int count = 0;

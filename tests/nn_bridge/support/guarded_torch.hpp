@@ -8,7 +8,9 @@
 
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <optional>
+#include <string_view>
 
 namespace graticule::test {
 
@@ -33,6 +35,11 @@ namespace graticule::test {
 void expect_no_host_access();
 /// Why a test that counts or plants something is skipped where `gpu_is_wanted`.
 inline constexpr char const* needs_guarded_device = "this is about the guarded device";
+/// Ranks of a node read device memory of each other; else values pass through the host (`GRATICULE_GPU_IPC=0`).
+[[nodiscard]] inline bool peers_read_device() {
+  char const* const choice = std::getenv("GRATICULE_GPU_IPC");
+  return choice == nullptr || std::string_view(choice) != "0";
+}
 
 /// Makes `stream` claim that it is captured into a graph.
 void set_captured(c10::Stream const& stream, bool captured);

@@ -5,12 +5,14 @@
 #include <graticule/partition/teams.hpp>
 #include <graticule/training/sharded/checkpoint_state.hpp>
 
+#include "expect_error.hpp"
 #include "guarded_torch.hpp"
 #include "sharded_net.hpp"
 #include "shared_folder.hpp"
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@ using test::Folder;
 using test::gpu_is_wanted;
 using test::needs_guarded_device;
 using test::new_test_stream;
+using test::peers_read_device;
 using test::StreamScope;
 using test::test_torch_device;
 
@@ -84,7 +87,7 @@ TEST(DeviceSharded, steps_of_cut_parameters_are_those_of_the_host) {
   expect_as_on_host({.root_between_passes = training::BetweenPasses::released, .num_prefetched = 3}, 1e-12);
 }
 
-TEST(DeviceSharded, parameters_and_gradients_pass_through_pinned_memory) {
+TEST(DeviceSharded, parameters_and_gradients_pass_no_pageable_memory_and_none_within_a_node) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   auto const comm = Comm::world();
   StreamScope const scope(new_test_stream());
@@ -104,7 +107,70 @@ TEST(DeviceSharded, parameters_and_gradients_pass_through_pinned_memory) {
 
   auto const copies = test::take_tensor_copies();
   EXPECT_EQ(copies.bytes_pageable, 0);
-  EXPECT_GT(copies.bytes_to_host, 0);
+  EXPECT_EQ(copies.bytes_to_host > 0, !peers_read_device() || comm.num_ranks() == 1);
+}
+
+/// Gradients of a forward and backward after a backward that has failed on all ranks, not at the same time.
+void expect_gradients_after_a_failure(training::ShardedParametersOptions const& options) {
+  auto const comm = Comm::world();
+  auto serial = test::make_net();
+  auto const x = torch::arange(3);
+  serial->forward(x).sum().backward();
+  auto const expected = test::rows_of(test::gradients_of(nn::parameters_of(*serial)), comm);
+  StreamScope const scope(new_test_stream());
+  auto const device = test_torch_device();
+  auto net = net_on(device);
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, options);
+  auto const on_device = x.to(device);
+  for (int time = 0; time < 2; ++time) {
+    auto const y = sharded.forward([&] { return net->forward(on_device); });
+    y.register_hook([](torch::Tensor const& gradient) -> torch::Tensor {
+      if (gradient.defined()) throw std::runtime_error("in the backward");
+      return gradient;
+    });
+    // The first rank has given up when the others gather ahead.
+    if (comm.rank() > 0) comm.barrier();
+    EXPECT_EQ(test::thrown_by([&] { y.sum().backward(); }).text.substr(0, 15), "in the backward");
+    sharded.reset();
+    if (comm.rank() == 0) comm.barrier();
+
+    sharded.forward([&] { return net->forward(on_device); }).sum().backward();
+
+    EXPECT_LT(test::difference(on_host(test::gradients_of(sharded.named_parameters())), expected), 1e-12);
+    for (auto& parameter : sharded.parameters()) parameter.mutable_grad() = torch::Tensor();
+  }
+}
+
+TEST(DeviceSharded, go_on_after_a_backward_that_has_failed) {
+  expect_gradients_after_a_failure({.num_prefetched = 3});
+  expect_gradients_after_a_failure({.between_passes = training::BetweenPasses::in_groups,
+                                    .ranks_per_group = Comm::world().num_ranks(),
+                                    .num_prefetched = 3});
+}
+
+TEST(DeviceSharded, refuse_gradients_that_some_ranks_lack) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank uses the same parameters as all ranks";
+  StreamScope const scope(new_test_stream());
+  auto net = net_on(test_torch_device());
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum}, {.unused = training::Unused::refused});
+  auto const x = torch::arange(3).to(test_torch_device());
+  auto const run = [&](bool uses_gain) {
+    sharded
+        .forward([&] {
+          auto const y = net->head(net->first(net->words(x))).sum();
+          return uses_gain ? y * net->gain.sum() : y;
+        })
+        .backward();
+  };
+
+  auto const error = test::thrown_by([&] { run(comm.rank() == 0); });
+
+  EXPECT_EQ(error.rule, "UnusedParameter");
+  EXPECT_EQ(error.text, "rank " + std::to_string(comm.num_ranks() - 1) + " has no gradient of gain, rank 0 has");
+  sharded.reset();
+  for (auto& parameter : sharded.parameters()) parameter.mutable_grad() = torch::Tensor();
+  EXPECT_NO_THROW(run(true));
 }
 
 TEST(DeviceSharded, clipping_copies_the_sizes_of_all_gradients_together) {

@@ -77,6 +77,8 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   void enter_task(int task);
   void make_whole(std::size_t u);
   void start_gather(std::size_t u);
+  /// Once, and again after `reset`. Collective, before the first gather of all ranks: in a forward.
+  void make_shelves();
   void gather_ahead(std::optional<std::vector<std::size_t>> const& listed, std::optional<std::size_t> next);
   void read_ahead_lists();
   [[nodiscard]] BetweenPasses between_passes(std::size_t u) const noexcept {
@@ -102,6 +104,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   std::optional<ShardTeam> group_;  ///< ranks of the team that keep parameters between passes
   UnitSearch found_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
+  bool has_shelves_ = false;                                               ///< or cannot have them
   std::vector<std::pair<torch::Tensor, torch::ScalarType>> buffer_types_;  ///< of buffers in another dtype: the model's
   std::vector<Calls> calls_;
   std::vector<std::shared_ptr<nn::ForwardHooks>> hooks_;

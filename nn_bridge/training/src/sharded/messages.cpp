@@ -33,8 +33,8 @@ std::vector<int> peers_of(Comm const& team) {
 
 }  // namespace
 
-Gather::Gather(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters,
-               std::vector<torch::Tensor> flat)
+GatherByMessages::GatherByMessages(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters,
+                                   std::vector<torch::Tensor> flat)
     : flat_(std::move(flat)), lanes_(team.comm, tag) {
   auto const& comm = team.comm;
   auto const num_ranks = std::size_t(comm.num_ranks());
@@ -61,10 +61,10 @@ Gather::Gather(ShardTeam& team, int tag, std::vector<ShardedParameter> const& pa
     lanes_.post(r, packed_[me].data(), packed_[me].size());
     for (auto const& part : large[me]) lanes_.post(r, data_of(part), Index(part.nbytes()));
   }
-  team.count(lanes_);
+  team.count(lanes_.sent());
 }
 
-void Gather::finish(ShardTeam& team, std::string const& unit) {
+void GatherByMessages::finish(ShardTeam& team, std::string const& unit) {
   lanes_.wait("for the other ranks' parameters of " + unit, team.stall);
   if (small_.empty()) return;
   for (int const r : peers_of(team.comm)) {
@@ -74,26 +74,52 @@ void Gather::finish(ShardTeam& team, std::string const& unit) {
   }
 }
 
-GradientScatter::GradientScatter(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters,
-                                 ReductionRule const& rule)
+torch::ScalarType wire_type(ShardedParameter const& parameter, ReductionRule const& rule) {
+  auto const own = parameter.full.scalar_type();
+  return at::isFloatingType(own) ? rule.dtype.value_or(own) : own;
+}
+
+torch::Tensor whole_gradient(ShardedParameter const& parameter) {
+  auto const gradient = parameter.full.grad();
+  if (gradient.defined() && gradient.layout() != torch::kStrided)
+    throw Error("UnsupportedTensor",
+                "the gradient of " + parameter.name + " is sparse; sharded parameters take dense ones");
+  return gradient.defined() ? gradient.detach() : gradient;
+}
+
+bool is_given(ShardedParameter const& parameter, std::vector<char> const& has, ReductionRule const& rule) {
+  int with = -1;
+  int without = -1;
+  for (std::size_t r = 0; r < has.size(); ++r) (has[r] ? with : without) = int(r);
+  if (with >= 0 && without >= 0 && rule.unused == Unused::refused)
+    throw Error("UnusedParameter", "rank " + std::to_string(without) + " has no gradient of " + parameter.name +
+                                       ", rank " + std::to_string(with) + " has");
+  return with >= 0;
+}
+
+void add_reduced(ShardedParameter& parameter, torch::Tensor total, ReductionRule const& rule) {
+  if (rule.factor != 1) total.mul_(rule.factor);
+  // No view, which an optimizer could not detach.
+  total = total.to(parameter.shard.options().requires_grad(false)).resize_(parameter.shard.sizes());
+  parameter.reduced = parameter.reduced.defined() ? parameter.reduced + total : total;
+}
+
+ScatterByMessages::ScatterByMessages(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters,
+                                     ReductionRule const& rule)
     : rule_(rule), lanes_(team.comm, tag) {
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].full.requires_grad()) add_part(team.comm, i, parameters[i]);
   for (auto const& part : parts_) nn::detail::await_messages(parameters[part.parameter].full.device());
   pack(team.comm, parameters);
   post(team.comm, parameters);
-  team.count(lanes_);
+  team.count(lanes_.sent());
 }
 
-void GradientScatter::add_part(Comm const& team, std::size_t index, ShardedParameter& parameter) {
-  auto const own = parameter.full.scalar_type();
-  auto const type = at::isFloatingType(own) ? rule_.dtype.value_or(own) : own;
-  auto const gradient = parameter.full.grad();
+void ScatterByMessages::add_part(Comm const& team, std::size_t index, ShardedParameter& parameter) {
+  auto const type = wire_type(parameter, rule_);
+  auto const gradient = whole_gradient(parameter);
   Part part{index, false, gradient.defined(), {}, {}};
-  if (part.present && gradient.layout() != torch::kStrided)
-    throw Error("UnsupportedTensor",
-                "the gradient of " + parameter.name + " is sparse; sharded parameters take dense ones");
-  auto const whole = part.present ? gradient.detach().to(type)
+  auto const whole = part.present ? gradient.to(type)
                                   : torch::zeros({parameter.num_rows * parameter.row_numel},
                                                  torch::TensorOptions(type).device(parameter.full.device()));
   part.wire = nn::detail::as_message(whole).view({-1});
@@ -106,7 +132,7 @@ void GradientScatter::add_part(Comm const& team, std::size_t index, ShardedParam
   parts_.push_back(std::move(part));
 }
 
-void GradientScatter::pack(Comm const& team, std::vector<ShardedParameter> const& parameters) {
+void ScatterByMessages::pack(Comm const& team, std::vector<ShardedParameter> const& parameters) {
   auto const num_ranks = std::size_t(team.num_ranks());
   sent_.resize(num_ranks);
   received_.resize(num_ranks);
@@ -127,7 +153,7 @@ void GradientScatter::pack(Comm const& team, std::vector<ShardedParameter> const
   }
 }
 
-void GradientScatter::post(Comm const& comm, std::vector<ShardedParameter> const& parameters) {
+void ScatterByMessages::post(Comm const& comm, std::vector<ShardedParameter> const& parameters) {
   for (int const r : peers_of(comm)) {
     auto& packed = received_[std::size_t(r)];
     lanes_.take(r, packed.data(), packed.size());
@@ -148,11 +174,11 @@ void GradientScatter::post(Comm const& comm, std::vector<ShardedParameter> const
   }
 }
 
-bool GradientScatter::present_on(std::size_t part, int rank) {
+bool ScatterByMessages::present_on(std::size_t part, int rank) {
   return received_[std::size_t(rank)].part(0)[part] != std::byte(0);
 }
 
-void GradientScatter::finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) {
+void ScatterByMessages::finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) {
   auto const& comm = team.comm;
   lanes_.wait("for the other ranks' gradients of " + unit, team.stall);
   auto const me = std::size_t(comm.rank());
@@ -169,20 +195,12 @@ void GradientScatter::finish(ShardTeam& team, std::vector<ShardedParameter>& par
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     auto const& part = parts_[i];
     auto& parameter = parameters[part.parameter];
-    int with = -1;
-    int without = -1;
-    for (int r = 0; r < comm.num_ranks(); ++r) (present_on(i, r) ? with : without) = r;
-    if (with < 0) continue;
-    if (without >= 0 && rule_.unused == Unused::refused)
-      throw Error("UnusedParameter", "rank " + std::to_string(without) + " has no gradient of " + parameter.name +
-                                         ", rank " + std::to_string(with) + " has");
+    std::vector<char> has;
+    for (int r = 0; r < comm.num_ranks(); ++r) has.push_back(present_on(i, r) ? 1 : 0);
+    if (!is_given(parameter, has, rule_)) continue;
     std::vector<torch::Tensor> terms;
     for (auto const& term : part.by_rank) terms.push_back(nn::detail::from_message(term, parameter.shard.device()));
-    auto total = nn::detail::sum_in_order(terms);
-    if (rule_.factor != 1) total.mul_(rule_.factor);
-    // No view, which an optimizer could not detach.
-    total = total.to(parameter.shard.options().requires_grad(false)).resize_(parameter.shard.sizes());
-    parameter.reduced = parameter.reduced.defined() ? parameter.reduced + total : total;
+    add_reduced(parameter, nn::detail::sum_in_order(terms), rule_);
   }
 }
 

@@ -6,6 +6,8 @@
 #include <graticule/training/data_parallel/checks.hpp>
 #include <graticule/training/detail/shard_rule.hpp>
 
+#include "shelf.hpp"
+
 #include <torch/torch.h>
 
 #include <cstddef>
@@ -46,10 +48,11 @@ struct ShardTeam {
   Comm comm;
   messages::Stall stall = messages::Stall::by_rule;
   messages::MessageCounts counts = {};
+  std::shared_ptr<Shelf> gradients = {};  ///< of the unit whose gradients are being added
 
-  void count(messages::Lanes const& lanes) {
-    counts.messages += lanes.sent().messages;
-    counts.bytes += lanes.sent().bytes;
+  void count(messages::MessageCounts const& sent) {
+    counts.messages += sent.messages;
+    counts.bytes += sent.bytes;
   }
 };
 
@@ -69,17 +72,35 @@ class Packed {
   std::vector<std::byte> bytes_;
 };
 
-/// Whole parameters on their way from all ranks of the team. Large parts go from and to their places, the small ones of
-/// a rank go as one message.
+/// Whole parameters on their way from all ranks of the team.
 class Gather {
+ public:
+  Gather() = default;
+  Gather(Gather const&) = delete;
+  Gather& operator=(Gather const&) = delete;
+  virtual ~Gather() = default;
+  /// Proceeds without blocking; true when nothing is left to wait for.
+  [[nodiscard]] virtual bool test() = 0;
+  /// Waits until all are there, on a device for what is put into the current stream.
+  virtual void finish(ShardTeam& team, std::string const& unit) = 0;
+  /// The wait has failed.
+  [[nodiscard]] virtual bool abandoned() const noexcept = 0;
+  /// MPI uses memory of the parameters.
+  [[nodiscard]] virtual bool in_messages() = 0;
+};
+
+/// Large parts go from and to their places, the small ones of a rank go as one message.
+class GatherByMessages final : public Gather {
  public:
   /// Posts the messages. @param flat by parameter: all its elements in one dimension, on the host, of which this rank's
   /// are there
-  Gather(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters, std::vector<torch::Tensor> flat);
-  [[nodiscard]] bool test() { return lanes_.test(); }
-  /// Waits, and puts the small parts in their places.
-  void finish(ShardTeam& team, std::string const& unit);
-  [[nodiscard]] bool abandoned() const noexcept { return lanes_.abandoned(); }
+  GatherByMessages(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters,
+                   std::vector<torch::Tensor> flat);
+  [[nodiscard]] bool test() override { return lanes_.test(); }
+  /// Also puts the small parts in their places.
+  void finish(ShardTeam& team, std::string const& unit) override;
+  [[nodiscard]] bool abandoned() const noexcept override { return lanes_.abandoned(); }
+  [[nodiscard]] bool in_messages() override { return !lanes_.test(); }
 
  private:
   std::vector<std::vector<torch::Tensor>> small_;  ///< by rank, then part
@@ -95,18 +116,40 @@ struct ReductionRule {
   Unused unused = Unused::allowed;
 };
 
+/// In which the gradient of a parameter travels.
+[[nodiscard]] torch::ScalarType wire_type(ShardedParameter const& parameter, ReductionRule const& rule);
+/// The gradient of the whole parameter; undefined where there is none. @throws `UnsupportedTensor` for a sparse one
+[[nodiscard]] torch::Tensor whole_gradient(ShardedParameter const& parameter);
+/// Whether any rank has a gradient. @param has by rank @throws `UnusedParameter` on all ranks alike
+[[nodiscard]] bool is_given(ShardedParameter const& parameter, std::vector<char> const& has, ReductionRule const& rule);
+/// Adds the sum over ranks of this rank's rows, times the factor, to `reduced`. @param total no longer used by others
+void add_reduced(ShardedParameter& parameter, torch::Tensor total, ReductionRule const& rule);
+
 /// Gradients of whole parameters on their way to the ranks that keep the rows.
 ///
 /// These sum them in order of ranks, on the device of the parameters: in the dtype of the wire, 16-bit ones in f32.
 class GradientScatter {
  public:
-  /// Takes the gradients from the parameters and posts the messages. @throws `UnsupportedTensor`
-  GradientScatter(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
-  [[nodiscard]] bool test() { return lanes_.test(); }
+  GradientScatter() = default;
+  GradientScatter(GradientScatter const&) = delete;
+  GradientScatter& operator=(GradientScatter const&) = delete;
+  virtual ~GradientScatter() = default;
+  [[nodiscard]] virtual bool test() = 0;
   /// Waits and adds the sums, times the factor, to `reduced`. A gradient that no rank has stays undefined.
   /// @throws `UnusedParameter` on all ranks alike
-  void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit);
-  [[nodiscard]] bool abandoned() const noexcept { return lanes_.abandoned(); }
+  virtual void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) = 0;
+  [[nodiscard]] virtual bool abandoned() const noexcept = 0;
+  [[nodiscard]] virtual bool in_messages() = 0;
+};
+
+class ScatterByMessages final : public GradientScatter {
+ public:
+  /// Takes the gradients from the parameters and posts the messages. @throws `UnsupportedTensor`
+  ScatterByMessages(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
+  [[nodiscard]] bool test() override { return lanes_.test(); }
+  void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) override;
+  [[nodiscard]] bool abandoned() const noexcept override { return lanes_.abandoned(); }
+  [[nodiscard]] bool in_messages() override { return !lanes_.test(); }
 
  private:
   struct Part {

@@ -6,6 +6,7 @@
 #include <graticule/training/detail/managed.hpp>
 
 #include "engine.hpp"
+#include "from_shelves.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -117,6 +118,35 @@ std::vector<ShardedParameter*> ShardEngine::parameters() const {
   return result;
 }
 
+void ShardEngine::make_shelves() {
+  if (has_shelves_) return;
+  has_shelves_ = true;
+  std::optional<torch::Device> device;
+  std::vector<Shelf::Size> of_team;
+  std::vector<Shelf::Size> of_group;
+  Shelf::Size gradients{0};
+  for (auto const& unit : units_) {
+    auto const& parameters = unit->parameters();
+    for (auto const& parameter : parameters) {
+      if (!device) device = parameter.shard.device();
+      if (*device != parameter.shard.device()) device = torch::kCPU;
+    }
+    of_team.push_back({GatherFromShelves::plan(team_.comm, parameters).bytes});
+    if (group_) of_group.push_back({GatherFromShelves::plan(group_->comm, parameters).bytes});
+    gradients.bytes = std::max(gradients.bytes, ScatterFromShelves::plan(parameters, reduction_).bytes);
+    gradients.host_bytes = std::max(gradients.host_bytes, parameters.size());
+  }
+  of_team.push_back(gradients);
+  auto const shelves = Shelf::make(team_.comm, device.value_or(torch::kCPU), of_team);
+  for (std::size_t u = 0; u < units_.size() && !shelves.empty(); ++u)
+    units_[u]->set_shelf(ShardUnit::Source::team, shelves[u]);
+  if (!shelves.empty()) team_.gradients = shelves.back();
+  if (!group_) return;
+  auto const in_group = Shelf::make(group_->comm, device.value_or(torch::kCPU), of_group);
+  for (std::size_t u = 0; u < units_.size() && !in_group.empty(); ++u)
+    units_[u]->set_shelf(ShardUnit::Source::group, in_group[u]);
+}
+
 void ShardEngine::hold_whole() {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     if (calls_[u].idle()) release(u);
@@ -135,6 +165,9 @@ void ShardEngine::let_go() noexcept {
 
 void ShardEngine::reset() {
   for (auto const& unit : units_) unit->reset();
+  if (team_.gradients) team_.gradients->give_up();
+  team_.gradients.reset();
+  has_shelves_ = false;
   for (auto& calls : calls_) {
     calls.open.clear();
     calls.backwards.clear();

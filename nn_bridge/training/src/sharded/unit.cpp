@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 
+#include "from_shelves.hpp"
 #include "released_storage.hpp"
 
 #include <algorithm>
@@ -56,11 +57,11 @@ ShardUnit::ShardUnit(ShardTeam& team, ShardTeam* group, std::string name,
 
 ShardUnit::~ShardUnit() {
   // MPI may still write to what is in flight: its memory is then left to it.
-  if (gather_ && !gather_->test()) {
+  if (gather_ && gather_->in_messages()) {
     for (auto const& parameter : parameters_) keep_for_good(parameter.values);
     keep_for_good(std::move(gather_));
   }
-  if (scatter_ && !scatter_->test()) keep_for_good(std::move(scatter_));
+  if (scatter_ && scatter_->in_messages()) keep_for_good(std::move(scatter_));
   std::erase_if(unwaited_, [](Unwaited const& left) { return left.test(); });
   if (!unwaited_.empty()) keep_for_good(std::move(unwaited_));
 }
@@ -91,9 +92,19 @@ void ShardUnit::start_gather(Source source) {
       throw Error("ParametersChanged", parameter.name + " of " + name_ +
                                            " has been given other memory: move or convert a model before its "
                                            "parameters are sharded, and load values by load_full_state");
-  std::vector<torch::Tensor> flat;
   staged_.clear();
   gathered_from_ = source == Source::group ? group_ : team_;
+  std::vector<torch::Tensor> own;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    own.push_back(source == Source::group ? group_parts_[i] : parameters_[i].shard.detach().view({-1}));
+  if (auto const& shelf = shelves_[std::size_t(source)]) {
+    for (auto const& parameter : parameters_) refill_storage(parameter.values);
+    gathered_version_ = version();
+    state_ = State::gathering;
+    gather_ = std::make_unique<GatherFromShelves>(shelf, *gathered_from_, name_, parameters_, own);
+    return;
+  }
+  std::vector<torch::Tensor> flat;
   auto const& comm = gathered_from_->comm;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     auto const& parameter = parameters_[i];
@@ -102,21 +113,20 @@ void ShardUnit::start_gather(Source source) {
     staged_.push_back(on_host ? torch::Tensor()
                               : nn::detail::message_memory(parameter.values.sizes(), parameter.values));
     flat.push_back((on_host ? parameter.values : staged_.back()).view({-1}));
-    elements(flat.back(), parameter.elements_of(comm, comm.rank()))
-        .copy_(source == Source::group ? group_parts_[i] : parameter.shard.detach().view({-1}), /*non_blocking=*/true);
+    elements(flat.back(), parameter.elements_of(comm, comm.rank())).copy_(own[i], /*non_blocking=*/true);
   }
   for (auto const& parameter : parameters_) nn::detail::await_messages(parameter.values.device());
   gathered_version_ = version();
   state_ = State::gathering;
   auto const tag = source == Source::group ? group_tag_ : gather_tag_;
-  gather_ = std::make_unique<Gather>(*gathered_from_, tag, parameters_, std::move(flat));
+  gather_ = std::make_unique<GatherByMessages>(*gathered_from_, tag, parameters_, std::move(flat));
 }
 
 void ShardUnit::finish_gather() {
   gather_->finish(*gathered_from_, name_);
   gather_.reset();
   torch::NoGradGuard const no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
+  for (std::size_t i = 0; i < staged_.size(); ++i)
     if (staged_[i].defined()) parameters_[i].values.copy_(staged_[i], /*non_blocking=*/true);
   staged_.clear();
   state_ = State::gathered;
@@ -146,7 +156,10 @@ Index ShardUnit::group_bytes() const noexcept {
 
 void ShardUnit::start_scatter(ReductionRule const& rule) {
   torch::NoGradGuard const no_grad;
-  scatter_ = std::make_unique<GradientScatter>(*team_, scatter_tag_, parameters_, rule);
+  if (team_->gradients)
+    scatter_ = std::make_unique<ScatterFromShelves>(team_->gradients, *team_, name_, parameters_, rule);
+  else
+    scatter_ = std::make_unique<ScatterByMessages>(*team_, scatter_tag_, parameters_, rule);
 }
 
 void ShardUnit::finish_scatter() {
@@ -168,15 +181,20 @@ void ShardUnit::progress() {
 
 void ShardUnit::reset() {
   Unwaited unwaited;
-  if (gather_ && !gather_->test()) {
+  if (gather_ && gather_->in_messages()) {
     for (auto const& parameter : parameters_) unwaited.memory.push_back(take_storage(parameter.values));
     unwaited.gather = std::move(gather_);
   }
   gather_.reset();
   staged_.clear();
-  if (scatter_ && !scatter_->test()) unwaited.scatter = std::move(scatter_);
+  if (scatter_ && scatter_->in_messages()) unwaited.scatter = std::move(scatter_);
   scatter_.reset();
   if (unwaited.gather || unwaited.scatter) unwaited_.push_back(std::move(unwaited));
+  // What others have shown may never be read: the next gather makes new ones.
+  for (auto& shelf : shelves_) {
+    if (shelf) shelf->give_up();
+    shelf.reset();
+  }
   // Messages of others that are under way meet no call of the next backward.
   gather_tag_ = team_->comm.next_tag();
   scatter_tag_ = team_->comm.next_tag();
@@ -214,7 +232,7 @@ torch::Tensor gather_whole(ShardTeam& team, ShardedParameter const& parameter, t
   for (int r = 0; r < comm.num_ranks(); ++r)
     if (r != comm.rank() && (receivers == Receivers::all || r == 0))
       lanes.post(r, mine.const_data_ptr(), Index(mine.nbytes()));
-  team.count(lanes);
+  team.count(lanes.sent());
   lanes.wait("for the other ranks' rows of " + parameter.name, team.stall);
   return whole.defined() ? whole.view(parameter.full.sizes()) : whole;
 }

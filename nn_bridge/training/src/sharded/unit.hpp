@@ -5,6 +5,7 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +47,8 @@ class ShardUnit {
   enum class Source { team, group };
   /// Takes memory and posts the messages. Same order of calls on all ranks. @throws `ParametersChanged`
   void start_gather(Source source);
+  /// Of what it is gathered from next; null: by messages of MPI.
+  void set_shelf(Source source, std::shared_ptr<Shelf> shelf) { shelves_[std::size_t(source)] = std::move(shelf); }
   void finish_gather();
   /// Gives the memory back; waits where it is still being filled.
   void release();
@@ -79,10 +82,12 @@ class ShardUnit {
   Index bytes_ = 0;
   State state_ = State::released;
   std::int64_t gathered_version_ = 0;
+  std::array<std::shared_ptr<Shelf>, 2> shelves_;  ///< by source; null: messages go by MPI
   std::unique_ptr<Gather> gather_;
   ShardTeam* gathered_from_ = nullptr;
   std::vector<torch::Tensor> group_parts_;  ///< by parameter, in one dimension; empty where the group keeps nothing
-  std::vector<torch::Tensor> staged_;       ///< on the host, of parameters on a device; else undefined
+  std::vector<torch::Tensor>
+      staged_;  ///< on the host, of parameters on a device whose messages go by MPI; else undefined
   std::unique_ptr<GradientScatter> scatter_;
 
   /// Messages that `reset` has given up, and what they are received in. They are received all the same: what nobody

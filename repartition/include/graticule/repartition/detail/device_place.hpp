@@ -24,6 +24,8 @@ class DevicePlace final : public messages::SumPlace {
   [[nodiscard]] std::size_t bytes() const noexcept override { return bytes_; }
   /// For kernels of this rank's device.
   [[nodiscard]] std::byte* values(int rank) const noexcept override { return places_[std::size_t(rank)]; }
+  /// Memory of hosts that is given with the values, for what hosts tell each other.
+  [[nodiscard]] std::byte* host_values(int rank) const noexcept { return posts_->values(rank); }
   void give(Index num_values) override;
   [[nodiscard]] bool all_given() override;
   [[nodiscard]] std::vector<int> missing() const override { return posts_->missing(); }
@@ -35,6 +37,7 @@ class DevicePlace final : public messages::SumPlace {
   struct Wanted {
     std::size_t bytes;  ///< the same on all ranks
     DeviceQueue queue;
+    std::size_t host_bytes = 0;  ///< the same on all ranks
   };
   /// A place for each of some sums, on each rank; none where some rank cannot use device memory of all others: another
   /// node, back ends without handles for it, `GRATICULE_GPU_IPC=0`, `GRATICULE_TRANSPORT=p2p`, queues that LibTorch

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "from_shelves.hpp"
+
+#include <graticule/nn_bridge/detail/types.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace graticule::training::detail {
+
+namespace {
+
+/// Of what lanes would send.
+void count_sent(ShardTeam& team, Index bytes) {
+  Index const num_peers = team.comm.num_ranks() - 1;
+  team.count({num_peers, bytes});
+}
+
+void wait_for(ShardTeam const& team, std::function<bool()> const& done, bool& abandoned, std::string const& what) {
+  try {
+    messages::wait_until(
+        team.comm, done, [&] { return "rank " + std::to_string(team.comm.rank()) + " waits " + what; }, team.stall);
+  } catch (...) {
+    abandoned = true;
+    throw;
+  }
+}
+
+}  // namespace
+
+ShelfPlan GatherFromShelves::plan(Comm const& team, std::vector<ShardedParameter> const& parameters) {
+  ShelfPlan result;
+  // The first rank has the largest parts.
+  for (auto const& parameter : parameters)
+    result.add(std::size_t(parameter.elements_of(team, 0).size()) * parameter.values.element_size());
+  return result;
+}
+
+GatherFromShelves::GatherFromShelves(std::shared_ptr<Shelf> shelf, ShardTeam& team, std::string const& unit,
+                                     std::vector<ShardedParameter> const& parameters,
+                                     std::vector<torch::Tensor> const& own)
+    : shelf_(std::move(shelf)) {
+  auto const& comm = team.comm;
+  auto const places = plan(comm, parameters).at;
+  shelf_->await_free("parameters of " + unit, team.stall);
+  Index bytes = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    auto const& values = parameters[i].values;
+    for (int r = 0; r < comm.num_ranks(); ++r)
+      parts_.push_back({r, places[i], elements(values.view({-1}), parameters[i].elements_of(comm, r))});
+    shelf_->values(comm.rank(), places[i], own[i].numel(), values.scalar_type()).copy_(own[i], /*non_blocking=*/true);
+    for (int r = 0; r < comm.num_ranks(); ++r)
+      if (r != comm.rank()) bytes += own[i].numel() * values.element_size();
+  }
+  shelf_->show();
+  count_sent(team, bytes);
+}
+
+bool GatherFromShelves::test() {
+  torch::NoGradGuard const no_grad;
+  return shelf_->read([this] {
+    for (auto const& [rank, at, to] : parts_)
+      if (to.numel() > 0) to.copy_(shelf_->values(rank, at, to.numel(), to.scalar_type()), /*non_blocking=*/true);
+  });
+}
+
+void GatherFromShelves::finish(ShardTeam& team, std::string const& unit) {
+  wait_for(
+      team, [this] { return test(); }, abandoned_, "for the other ranks' parameters of " + unit);
+  shelf_->precede_current();
+}
+
+ShelfPlan ScatterFromShelves::plan(std::vector<ShardedParameter> const& parameters, ReductionRule const& rule) {
+  ShelfPlan result;
+  for (auto const& parameter : parameters)
+    result.add(std::size_t(parameter.num_rows * parameter.row_numel) * c10::elementSize(wire_type(parameter, rule)));
+  return result;
+}
+
+ScatterFromShelves::ScatterFromShelves(std::shared_ptr<Shelf> shelf, ShardTeam& team, std::string const& unit,
+                                       std::vector<ShardedParameter>& parameters, ReductionRule const& rule)
+    : shelf_(std::move(shelf)), rule_(rule), num_ranks_(team.comm.num_ranks()) {
+  auto const& comm = team.comm;
+  auto const places = plan(parameters, rule).at;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].full.requires_grad())
+      parts_.push_back({i, places[i], wire_type(parameters[i], rule), parameters[i].elements_of(comm, comm.rank())});
+  std::vector<torch::Tensor> gradients;
+  for (auto const& part : parts_) gradients.push_back(whole_gradient(parameters[part.parameter]));
+  shelf_->await_free("gradients of " + unit, team.stall);
+  Index bytes = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    auto const& part = parts_[p];
+    auto& parameter = parameters[part.parameter];
+    auto const numel = parameter.num_rows * parameter.row_numel;
+    auto const place = shelf_->values(comm.rank(), part.at, numel, part.type);
+    if (gradients[p].defined())
+      place.copy_(gradients[p].reshape({-1}), /*non_blocking=*/true);
+    else
+      place.zero_();
+    shelf_->host_values(comm.rank())[p] = std::byte(gradients[p].defined() ? 1 : 0);
+    parameter.full.mutable_grad() = torch::Tensor();
+    bytes += (numel - part.rows.size()) * Index(c10::elementSize(part.type));
+  }
+  shelf_->show();
+  count_sent(team, bytes);
+}
+
+void ScatterFromShelves::add() {
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    auto& part = parts_[p];
+    for (int r = 0; r < num_ranks_; ++r) part.has.push_back(shelf_->host_values(r)[p] != std::byte(0) ? 1 : 0);
+    if (std::none_of(part.has.begin(), part.has.end(), [](char one) { return one != 0; })) continue;
+    auto const at = part.at + std::size_t(part.rows.lo) * c10::elementSize(part.type);
+    auto const term = [&](int r) { return shelf_->values(r, at, part.rows.size(), part.type); };
+    part.sum = term(0).to(nn::detail::type_of_sums(part.type), false, true);
+    for (int r = 1; r < num_ranks_; ++r) part.sum.add_(term(r));
+  }
+}
+
+bool ScatterFromShelves::test() {
+  torch::NoGradGuard const no_grad;
+  return shelf_->read([this] { add(); });
+}
+
+void ScatterFromShelves::finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) {
+  wait_for(
+      team, [this] { return test(); }, abandoned_, "for the other ranks' gradients of " + unit);
+  shelf_->precede_current();
+  for (auto const& part : parts_) {
+    auto& parameter = parameters[part.parameter];
+    // A copy for the current stream.
+    if (is_given(parameter, part.has, rule_)) add_reduced(parameter, part.sum.clone(), rule_);
+  }
+  shelf_->follow_current();
+}
+
+}  // namespace graticule::training::detail

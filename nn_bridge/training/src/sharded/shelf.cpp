@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "shelf.hpp"
+
+#include <graticule/nn_bridge/detail/call_queue.hpp>
+#include <graticule/partition/detail/patience.hpp>
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace graticule::training::detail {
+
+std::vector<std::shared_ptr<Shelf>> Shelf::make(Comm const& team, torch::Device const& device,
+                                                std::vector<Size> const& sizes) {
+  if (!graticule::detail::has_device() || team.num_ranks() == 1 || team.num_node_ranks() != team.num_ranks()) return {};
+  std::array<Index, 1> without{device.is_cpu() ? 1 : 0};
+  team.max(without);
+  if (without[0] != 0) return {};
+  std::vector<std::shared_ptr<Shelf>> shelves;
+  std::vector<graticule::detail::DevicePlace::Wanted> wanted;
+  for (auto const& [bytes, host_bytes] : sizes) {
+    shelves.emplace_back(new Shelf(team, device));
+    auto const current = shelves.back()->stream_.use();
+    auto const queue = nn::detail::queue_of(torch::empty({0}, torch::TensorOptions(torch::kByte).device(device)));
+    wanted.push_back({std::max<std::size_t>(bytes, 1), queue, host_bytes});
+  }
+  auto places = graticule::detail::DevicePlace::make(team, wanted);
+  if (places.empty()) return {};
+  for (std::size_t i = 0; i < shelves.size(); ++i) shelves[i]->place_ = std::move(places[i]);
+  return shelves;
+}
+
+Shelf::~Shelf() {
+  if (!place_) return;
+  using Clock = std::chrono::steady_clock;
+  auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
+  try {
+    while (!is_free() && is_read_ && !is_given_up_ && Clock::now() < end) std::this_thread::yield();
+    // Whoever has used the memory as a tensor may have done so in any stream.
+    c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
+  } catch (...) {
+    is_free_ = false;
+  }
+  if (!is_free_) graticule::detail::keep_for_good(std::move(place_));
+}
+
+void Shelf::await_free(std::string const& whose, messages::Stall stall) {
+  messages::wait_until(
+      team_, [this] { return is_free(); },
+      [&] {
+        return "rank " + std::to_string(team_.rank()) + " waits for the other ranks to read what it has given of " +
+               whose;
+      },
+      stall);
+  stream_.precede_current();
+}
+
+torch::Tensor Shelf::values(int rank, std::size_t at, Index numel, torch::ScalarType type) const {
+  return at::for_blob(place_->values(rank) + at, {numel})
+      .options(torch::TensorOptions(type).device(device_))
+      .target_device(device_)
+      .make_tensor();
+}
+
+void Shelf::show() {
+  stream_.follow_current();
+  is_free_ = is_read_ = false;
+  place_->give(Index(place_->bytes()));
+}
+
+}  // namespace graticule::training::detail
