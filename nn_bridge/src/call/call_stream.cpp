@@ -155,6 +155,8 @@ void MessageStream::precede_current() const {
   if (stream_) put_after(current_stream(stream_->device()), *stream_);
 }
 
+DeviceQueue MessageStream::queue() const { return stream_ ? queue_in(*stream_) : DeviceQueue(); }
+
 void MessageStream::mark() {
   if (!stream_) return;
   if (!mark_) mark_.emplace(stream_->device_type());

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -129,12 +130,11 @@ constexpr std::size_t probe_bytes = probe_count * sizeof(int);
 
 /// Reads what each peer on the node has written, from its memory and after its event; peers use `own` and `written`
 /// until all ranks have ended.
-bool reads_peers(Comm const& comm, std::function<bool(int)> const& reads, Buffer const& own,
+bool reads_peers(Comm const& comm, std::function<bool(int)> const& reads, Buffer const& own, Buffer const& read,
                  std::optional<SharedEvent>& written) {
   constexpr int count = probe_count;
   constexpr std::size_t bytes = probe_bytes;
   DeviceQueue const queue;
-  Buffer const read(bytes, Buffer::Kind::device, device_of(queue));
   std::vector<int> values(std::size_t(count), 0);
   auto const value = [](int rank, int i) { return i * 5 + rank + 3; };
   for (int i = 0; i < count; ++i) values[std::size_t(i)] = value(comm.rank(), i);
@@ -184,9 +184,19 @@ bool peers_read_device_memory(Comm const& comm, std::function<bool(int)> const& 
   comm.max(without);
   if (without[0] != 0) return false;
   int const device = device_of({});
-  Buffer const own(probe_bytes, Buffer::Kind::device, device);
-  auto written = SharedEvent::make(device);
-  without[0] = reads_peers(comm, reads, own, written) ? 0 : 1;
+  std::optional<SharedEvent> written;
+  Buffer own;
+  Buffer read;
+  try {
+    own = Buffer(probe_bytes, Buffer::Kind::device, device);
+    read = Buffer(probe_bytes, Buffer::Kind::device, device);
+    written = SharedEvent::make(device);
+  } catch (std::bad_alloc const&) {
+    without[0] = 1;
+  }
+  comm.max(without);
+  if (without[0] != 0) return false;
+  without[0] = reads_peers(comm, reads, own, read, written) ? 0 : 1;
   comm.max(without);
   return without[0] == 0;
 }

@@ -3,6 +3,7 @@
 #include <graticule/repartition/detail/device_place.hpp>
 
 #include <array>
+#include <exception>
 #include <utility>
 
 namespace graticule::detail {
@@ -15,8 +16,8 @@ struct DevicePlace::Offer {
   std::uint64_t bytes = 0;  ///< 0: it has none
 };
 
-DevicePlace::DevicePlace(std::unique_ptr<messages::NodePlace> posts, Wanted const& wanted)
-    : posts_(std::move(posts)), bytes_(wanted.bytes), queue_(wanted.queue), device_(device_of(wanted.queue)) {
+DevicePlace::DevicePlace(std::unique_ptr<messages::NodePlace> posts, std::size_t bytes, DeviceQueue queue)
+    : posts_(std::move(posts)), bytes_(bytes), queue_(std::move(queue)), device_(device_of(queue_)) {
   memory_ = Buffer(bytes_, Buffer::Kind::device, device_);
   has_given_ = SharedEvent::make(device_);
   has_added_ = SharedEvent::make(device_);
@@ -24,7 +25,14 @@ DevicePlace::DevicePlace(std::unique_ptr<messages::NodePlace> posts, Wanted cons
 
 DevicePlace::~DevicePlace() {
   OnDevice const scope(device_);
-  fence(queue_);
+  try {
+    fence(queue_);
+  } catch (...) {
+    // The device has failed, and says so in the next call.
+    return;
+  }
+  // Kernels of this queue alone have used it.
+  for (auto const& address : mapped_) unmap_device_memory(address, device_);
 }
 
 DevicePlace::Offer DevicePlace::offer() {
@@ -37,9 +45,12 @@ bool DevicePlace::add_rank(Offer const& offer, bool is_own) {
   if (offer.bytes == 0 || offer.bytes != bytes_) return false;
   places_.push_back(is_own ? memory_.data() : map_device_memory(offer.memory, device_));
   if (is_own) return true;
+  if (!places_.back()) return false;
+  mapped_.push_back(offer.memory);
   given_.push_back(offer.given);
   added_.push_back(offer.added);
-  return places_.back() != nullptr;
+  // Opens them. Nothing is waited for but what an earlier owner has recorded.
+  return wait_for_event(queue_, offer.given) && wait_for_event(queue_, offer.added);
 }
 
 void DevicePlace::wait_for(std::vector<EventAddress> const& events) const {
@@ -74,6 +85,7 @@ bool DevicePlace::all_added() {
 }
 
 std::vector<std::unique_ptr<DevicePlace>> DevicePlace::make(Comm const& team, std::vector<Wanted> const& wanted) {
+  if (!has_device()) return {};
   int const num_ranks = team.num_ranks();
   std::vector<std::size_t> host_bytes;
   for (auto const& one : wanted) host_bytes.push_back(one.host_bytes);
@@ -82,13 +94,14 @@ std::vector<std::unique_ptr<DevicePlace>> DevicePlace::make(Comm const& team, st
   std::vector<std::unique_ptr<DevicePlace>> places(wanted.size());
   std::vector<Offer> mine(wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (!wanted[i].queue.instance()) continue;
     try {
-      OnDevice const scope(device_of(wanted[i].queue));
-      places[i].reset(new DevicePlace(std::move(posts[i]), wanted[i]));
+      auto queue = wanted[i].queue();
+      if (!queue.instance()) continue;
+      OnDevice const scope(device_of(queue));
+      places[i].reset(new DevicePlace(std::move(posts[i]), wanted[i].bytes, std::move(queue)));
       mine[i] = places[i]->offer();
-    } catch (Error const&) {
-      // No memory is left: the other ranks find no offer.
+    } catch (std::exception const&) {
+      // No queue, or no memory is left: the other ranks find no offer.
       mine[i] = {};
     }
   }
@@ -96,10 +109,17 @@ std::vector<std::unique_ptr<DevicePlace>> DevicePlace::make(Comm const& team, st
   team.gather_to_all(mine.data(), Index(mine.size() * sizeof(Offer)), offers.data());
   std::array<Index, 1> num_refused{0};
   for (std::size_t i = 0; i < places.size(); ++i) {
-    OnDevice const scope(places[i] ? places[i]->device_ : -1);
-    for (int rank = 0; rank < num_ranks; ++rank)
-      if (!places[i] || !places[i]->add_rank(offers[std::size_t(rank) * places.size() + i], rank == team.rank()))
-        ++num_refused[0];
+    if (!places[i]) {
+      ++num_refused[0];
+      continue;
+    }
+    try {
+      OnDevice const scope(places[i]->device_);
+      for (int rank = 0; rank < num_ranks; ++rank)
+        if (!places[i]->add_rank(offers[std::size_t(rank) * places.size() + i], rank == team.rank())) ++num_refused[0];
+    } catch (std::exception const&) {
+      ++num_refused[0];
+    }
   }
   team.sum(num_refused);
   if (num_refused[0] > 0) return {};

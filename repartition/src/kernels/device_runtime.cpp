@@ -150,6 +150,11 @@ std::byte* map_device_memory(DeviceAddress const& address, int device) {
   return Kokkos::is_initialized() ? native::map(address, device) : nullptr;
 }
 
+void unmap_device_memory(DeviceAddress const& address, int device) noexcept {
+  if (auto* const installed = installed_device()) return installed->unmap(address, device);
+  if (Kokkos::is_initialized()) native::unmap(address, device);
+}
+
 namespace {
 
 /// Events that nobody has at present. They are never destroyed: peers may have them open.

@@ -172,11 +172,7 @@ class Mappings {
  public:
   std::byte* find(DeviceAddress const& address, int device) {
     std::lock_guard const lock(mutex_);
-    auto const at = std::find_if(known_.begin(), known_.end(), [&](Known const& known) {
-      auto const& of = known.address;
-      return of.handle == address.handle && of.process == address.process && of.serial == address.serial &&
-             known.device == device;
-    });
+    auto const at = find_known(address, device);
     if (at != known_.end()) return at->begin + address.offset;
     // While what lay in the same place is mapped, CUDA does not map what lies there now.
     auto const stale = std::stable_partition(known_.begin(), known_.end(), [&](Known const& known) {
@@ -195,6 +191,14 @@ class Mappings {
     known_.push_back({address, device, static_cast<std::byte*>(begin)});
     return known_.back().begin + address.offset;
   }
+  /// @pre no work uses it
+  void forget(DeviceAddress const& address, int device) {
+    std::lock_guard const lock(mutex_);
+    auto const at = find_known(address, device);
+    if (at == known_.end()) return;
+    close(*at);
+    known_.erase(at);
+  }
   void clear() {
     std::lock_guard const lock(mutex_);
     close_from(known_.begin());
@@ -207,16 +211,24 @@ class Mappings {
     std::byte* begin;
   };
 
+  std::vector<Known>::iterator find_known(DeviceAddress const& address, int device) {
+    return std::find_if(known_.begin(), known_.end(), [&](Known const& known) {
+      auto const& of = known.address;
+      return of.handle == address.handle && of.process == address.process && of.serial == address.serial &&
+             known.device == device;
+    });
+  }
+  static void close(Known const& known) {
+    OnDevice const scope(known.device);
+    (void)succeeds(GRATICULE_GPU(IpcCloseMemHandle)(known.begin));
+  }
   void close_from(std::vector<Known>::iterator first) {
     if (first == known_.end()) return;
     {
       OnDevice const scope(device_of_kokkos());
       Kokkos::fence();  // of all devices: kernels may still read there
     }
-    std::for_each(first, known_.end(), [](Known const& known) {
-      OnDevice const scope(known.device);
-      (void)succeeds(GRATICULE_GPU(IpcCloseMemHandle)(known.begin));
-    });
+    std::for_each(first, known_.end(), close);
     known_.erase(first, known_.end());
   }
 
@@ -298,6 +310,8 @@ std::optional<DeviceAddress> address_of(void const* memory) {
 }
 
 std::byte* map(DeviceAddress const& address, int device) { return mappings().find(address, device); }
+
+void unmap(DeviceAddress const& address, int device) noexcept { mappings().forget(address, device); }
 
 std::optional<OwnEvent> make_event(int device) {
   OnDevice const scope(device);
@@ -409,6 +423,7 @@ void release(std::byte* memory, int /*device*/) { Kokkos::kokkos_free<DeviceSpac
 std::optional<int> device_of_memory(void const* /*memory*/) { return std::nullopt; }
 std::optional<DeviceAddress> address_of(void const* /*memory*/) { return std::nullopt; }
 std::byte* map(DeviceAddress const& /*address*/, int /*device*/) { return nullptr; }
+void unmap(DeviceAddress const& /*address*/, int /*device*/) noexcept {}
 std::optional<OwnEvent> make_event(int /*device*/) { return std::nullopt; }
 bool record(DeviceQueue const& /*queue*/, OwnEvent const& /*event*/) { return false; }
 bool wait_for(DeviceQueue const& /*queue*/, EventAddress const& /*event*/) { return false; }

@@ -24,6 +24,7 @@ void release(std::byte* memory, int device);
 [[nodiscard]] std::optional<int> device_of_memory(void const* memory);
 [[nodiscard]] std::optional<DeviceAddress> address_of(void const* memory);
 [[nodiscard]] std::byte* map(DeviceAddress const& address, int device);
+void unmap(DeviceAddress const& address, int device) noexcept;
 [[nodiscard]] std::optional<OwnEvent> make_event(int device);
 /// False where it cannot be recorded.
 [[nodiscard]] bool record(DeviceQueue const& queue, OwnEvent const& event);

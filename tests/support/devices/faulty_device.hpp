@@ -21,6 +21,7 @@ enum class DeviceFault : std::uint8_t {
   sent_before_it_is_packed,  ///< nobody waits for the copy to host memory
   buffers_reused_too_early,  ///< a call does not wait for what the last one still copies
   peers_not_waited_for,      ///< a queue does not wait for the queue of a peer
+  no_memory_left,            ///< a small allocation succeeds, no other
 };
 
 /// Passes everything on to the guarded device, except for one fault. Installed as long as it lives.
@@ -44,7 +45,10 @@ class FaultyDevice : public detail::DeviceRuntime {
   /// A call begins: its first fence is the one that `buffers_reused_too_early` leaves out.
   void begin_call() { fences_ = 0; }
 
-  void* allocate(std::size_t bytes, int device) override { return device_.allocate(bytes, device); }
+  void* allocate(std::size_t bytes, int device) override {
+    constexpr std::size_t small = 1 << 16;
+    return is(DeviceFault::no_memory_left) && bytes > small ? nullptr : device_.allocate(bytes, device);
+  }
   void release(void* memory) noexcept override { device_.release(memory); }
   void* allocate_pinned(std::size_t bytes) override { return device_.allocate_pinned(bytes); }
   void release_pinned(void* memory) noexcept override { device_.release_pinned(memory); }
@@ -73,6 +77,7 @@ class FaultyDevice : public detail::DeviceRuntime {
     return staged ? std::nullopt : device_.address_of(memory);
   }
   std::byte* map(detail::DeviceAddress const& address, int device) override { return device_.map(address, device); }
+  void unmap(detail::DeviceAddress const& address, int device) noexcept override { device_.unmap(address, device); }
   std::optional<detail::OwnEvent> make_event(int device) override { return device_.make_event(device); }
   void record(DeviceQueue const& queue, detail::OwnEvent const& event) override { device_.record(queue, event); }
   bool wait_for(DeviceQueue const& queue, detail::EventAddress const& event) override {

@@ -6,6 +6,7 @@
 
 #include "devices/gpu_memory.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -83,6 +84,9 @@ class GuardedDevice : public detail::DeviceRuntime {
   /// Peers map the memory of this process, and their work may touch it; so may the work of this one with theirs.
   [[nodiscard]] std::optional<detail::DeviceAddress> address_of(void const* memory) override;
   [[nodiscard]] std::byte* map(detail::DeviceAddress const& address, int device) override;
+  /// Counts only: an arena stays mapped.
+  void unmap(detail::DeviceAddress const& /*address*/, int /*device*/) noexcept override { ++num_unmapped_; }
+  [[nodiscard]] int num_unmapped() const noexcept { return num_unmapped_; }
   /// A peer that waits for an event counts as somebody who waits for the work before it.
   [[nodiscard]] std::optional<detail::OwnEvent> make_event(int device) override;
   void record(DeviceQueue const& queue, detail::OwnEvent const& event) override;
@@ -100,6 +104,7 @@ class GuardedDevice : public detail::DeviceRuntime {
   GuardedDevice();
   struct State;
   std::unique_ptr<State> state_;
+  std::atomic<int> num_unmapped_{0};
 };
 
 /// Sets a schedule of the guarded device until the end of the scope. A GPU has its own.

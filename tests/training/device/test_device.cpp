@@ -375,6 +375,42 @@ TEST(DeviceSums, add_on_the_device_with_the_bits_of_the_host) {
       }
 }
 
+TEST(DeviceSums, pass_through_the_host_where_one_rank_has_no_memory_left) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const comm = test::world();
+  constexpr Index numel = 100000;
+  auto const device = test_torch_device();
+  training::detail::TeamSum sum(comm, torch::kFloat, training::Wire::own, training::SumOrder::by_rank, device);
+  {
+    test::FaultyDevice faulty(test::DeviceFault::no_memory_left);
+    if (comm.rank() + 1 == comm.num_ranks()) faulty.begin();
+    training::detail::TeamSum::share_on_node(comm, {{&sum, numel}});
+  }
+
+  EXPECT_FALSE(sum.shared_memory().defined());
+  auto const flat = torch::full({numel}, double(comm.rank() + 1), torch::kFloat).to(device);
+  sum.start(flat, numel, 1);
+  while (!sum.advance()) std::this_thread::yield();
+  sum.stream().synchronize();
+  auto const expected = double(comm.num_ranks() * (comm.num_ranks() + 1)) / 2;
+  EXPECT_TRUE(same_bits(flat.cpu(), torch::full({numel}, expected, torch::kFloat)));
+}
+
+TEST(DeviceSums, map_memory_of_peers_no_longer_than_they_live) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const comm = test::world();
+  auto const& device = GuardedDevice::instance();
+  auto const before = device.num_unmapped();
+  {
+    training::detail::TeamSum sum(comm, torch::kFloat, training::Wire::own, training::SumOrder::by_rank,
+                                  test_torch_device());
+    training::detail::TeamSum::share_on_node(comm, {{&sum, 100}});
+    EXPECT_EQ(device.num_unmapped(), before);
+    EXPECT_EQ(sum.shared_memory().defined(), peers_read_device() && comm.num_ranks() > 1);
+  }
+  EXPECT_EQ(device.num_unmapped() - before, peers_read_device() ? comm.num_ranks() - 1 : 0);
+}
+
 TEST(DeviceSums, are_found_to_be_read_too_early_in_a_stream_that_does_not_wait) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   auto const comm = test::world();

@@ -148,6 +148,36 @@ TEST(DeviceSharded, go_on_after_a_backward_that_has_failed) {
                                     .num_prefetched = 3});
 }
 
+TEST(DeviceSharded, name_the_unit_where_ranks_give_gradients_of_different_ones) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank gives gradients of one unit at a time";
+  if (!peers_read_device()) GTEST_SKIP() << "messages of different units stall: ShardedParameters of the host";
+  StreamScope const scope(new_test_stream());
+  auto const device = test_torch_device();
+  nn::Unit<torch::nn::Linear> first(3, 3);
+  nn::Unit<torch::nn::Linear> second(3, 3);
+  torch::nn::Sequential model(first, second);
+  test::move_to(*model, device);
+  training::ShardedParameters sharded(
+      model.ptr(), {comm, nn::Reduction::sum},
+      {.between_passes = training::BetweenPasses::kept, .root_between_passes = training::BetweenPasses::kept});
+  // Its gradient says when the backward of a unit has ended.
+  auto const x = torch::ones({2, 3}).to(device).requires_grad_() * 2;
+
+  auto const error = test::thrown_by([&] {
+    sharded
+        .forward([&] {
+          auto const of_first = first->forward(x).sum();
+          auto const of_second = second->forward(x).sum();
+          return comm.rank() == 0 ? of_first : of_second;
+        })
+        .backward();
+  });
+
+  EXPECT_EQ(error.rule, "StructureDisagreement");
+  EXPECT_NE(error.text.find("gives gradients of another unit than"), std::string::npos) << error.text;
+}
+
 TEST(DeviceSharded, refuse_gradients_that_some_ranks_lack) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank uses the same parameters as all ranks";

@@ -33,6 +33,8 @@ Reducer::~Reducer() {
   hooks_.reset();
   graticule::detail::forget_work(this);
   if (broken_) graticule::detail::keep_for_good(std::move(buckets_));
+  // Of an iteration that was given up.
+  if (!broken_ && phase_ == Phase::idle) keep_unended();
   if (broken_ || phase_ == Phase::idle) return;
   using Clock = std::chrono::steady_clock;
   // While an exception unwinds the stack, others may have ended, or wait for this rank in other calls.

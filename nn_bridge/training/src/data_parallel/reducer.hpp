@@ -64,6 +64,9 @@ struct Bucket {
   std::string name;       ///< in few words
   bool compared = false;  ///< its comparison among ranks is under way
   std::string described;  ///< for that, and for one who waits too long
+
+  /// Of `flat`.
+  [[nodiscard]] Index numel() const noexcept { return num_data + 2 * Index(members.size()) + 1; }
 };
 
 /// Reduces gradients over teams while the backward runs.
@@ -112,6 +115,8 @@ class Reducer {
   void abandon();
   /// After teams were renewed: makes all that belongs to their messages anew. Nothing where they were not. Collective.
   void renew();
+  /// Buckets whose sums have not ended stay until the process ends: MPI, or devices of other ranks, may still use them.
+  void keep_unended();
   /// A rank has failed in the last iteration, and this one got to know it by what was summed: all ranks have ended it.
   [[nodiscard]] bool has_failed_by_sums() const noexcept { return peer_failed_ && phase_ == Phase::idle; }
   /// The ranks do not agree about their calls any more.

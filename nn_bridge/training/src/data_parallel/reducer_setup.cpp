@@ -77,16 +77,19 @@ void Reducer::watch_calls() {
   }
 }
 
-void Reducer::renew() {
-  bool const same = std::equal(teams_.begin(), teams_.end(), generations_.begin(),
-                               [](Comm const& team, int generation) { return team.generation() == generation; });
-  if (same) return;
+void Reducer::keep_unended() {
   std::vector<Bucket> unended;
   for (auto& bucket : buckets_)
     if (bucket.num_started > bucket.num_ended && (options_.hook || bucket.sums[bucket.num_ended].sum().in_messages()))
       unended.push_back(std::move(bucket));
-  // MPI may still write to them.
   if (!unended.empty()) graticule::detail::keep_for_good(std::move(unended));
+}
+
+void Reducer::renew() {
+  bool const same = std::equal(teams_.begin(), teams_.end(), generations_.begin(),
+                               [](Comm const& team, int generation) { return team.generation() == generation; });
+  if (same) return;
+  keep_unended();
   broken_ = nullptr;
   watch_calls();
   make_buckets(order_);
@@ -133,7 +136,8 @@ void Reducer::add_bucket(std::vector<std::size_t> members, torch::TensorOptions 
     bucket.begins.push_back(bucket.num_data);
     bucket.num_data += c10::multiply_integers(parameters_[i].sizes);
   }
-  bucket.flat = torch::empty({bucket.num_data + 2 * Index(members.size()) + 1}, options);
+  // Its memory is taken when it is known whether ranks share it.
+  bucket.flat = torch::empty({0}, options);
   bucket.order = std::make_unique<nn::detail::MessageStream>(bucket.flat.device());
   bucket.members = std::move(members);
   bucket.rules = std::move(rules);
@@ -188,16 +192,19 @@ void Reducer::share_on_node() {
       auto& bucket = buckets_[b];
       for (std::size_t k = 0; k < bucket.rules.size(); ++k) {
         if (bucket.rules[k].team != t) continue;
-        sums.emplace_back(&bucket.sums[k].sum(), bucket.flat.numel());
+        sums.emplace_back(&bucket.sums[k].sum(), bucket.numel());
       }
     }
     TeamSum::share_on_node(teams_[t], sums);
   }
   // What travels as thin factors needs the bucket beside them, and what a hook reduces is its own.
-  if (options_.low_rank || options_.hook) return;
-  for (auto& bucket : buckets_)
+  bool const is_shared = !options_.low_rank && !options_.hook;
+  for (auto& bucket : buckets_) {
+    torch::Tensor shared;
     for (auto& sum : bucket.sums)
-      if (auto const memory = sum.sum().shared_memory(); memory.defined()) bucket.flat = memory;
+      if (auto const memory = sum.sum().shared_memory(); is_shared && memory.defined()) shared = memory;
+    bucket.flat = shared.defined() ? shared : torch::empty({bucket.numel()}, bucket.flat.options());
+  }
 }
 
 std::vector<LowRankMatrix> Reducer::matrices_of(Bucket const& bucket, std::size_t rule) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "team_sum.hpp"
 
-#include <graticule/nn_bridge/detail/call_queue.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/device_place.hpp>
@@ -147,10 +146,9 @@ void TeamSum::share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, In
       on_host.emplace_back(&*sum->sum_, numel);
       continue;
     }
-    auto const current = sum->stream_->use();
     on_devices.push_back(sum);
-    wanted.push_back({std::size_t(numel) * c10::elementSize(sum->wire_),
-                      nn::detail::queue_of(torch::empty({0}, torch::TensorOptions(sum->type_).device(sum->device_)))});
+    wanted.push_back(
+        {std::size_t(numel) * c10::elementSize(sum->wire_), [stream = sum->stream_.get()] { return stream->queue(); }});
   }
   messages::OrderedSum::share_on_node(team, on_host);
   auto places = graticule::detail::DevicePlace::make(team, wanted);

@@ -2,8 +2,13 @@
 #include "from_shelves.hpp"
 
 #include <graticule/nn_bridge/detail/types.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace graticule::training::detail {
@@ -16,14 +21,15 @@ void count_sent(ShardTeam& team, Index bytes) {
   team.count({num_peers, bytes});
 }
 
-void wait_for(ShardTeam const& team, std::function<bool()> const& done, bool& abandoned, std::string const& what) {
-  try {
-    messages::wait_until(
-        team.comm, done, [&] { return "rank " + std::to_string(team.comm.rank()) + " waits " + what; }, team.stall);
-  } catch (...) {
-    abandoned = true;
-    throw;
-  }
+void wait_for(ShardTeam const& team, std::function<bool()> const& done, std::string const& what) {
+  messages::wait_until(
+      team.comm, done, [&] { return "rank " + std::to_string(team.comm.rank()) + " waits " + what; }, team.stall);
+}
+
+/// Its memory, which is given back next, serves other streams only after what is in the current one now.
+void keep_for_current_stream(torch::Tensor const& tensor) {
+  c10::impl::VirtualGuardImpl const device(tensor.device().type());
+  device.recordDataPtrOnStream(tensor.storage().data_ptr(), device.getStream(tensor.device()));
 }
 
 }  // namespace
@@ -65,8 +71,10 @@ bool GatherFromShelves::test() {
 }
 
 void GatherFromShelves::finish(ShardTeam& team, std::string const& unit) {
+  abandoned_ = true;
   wait_for(
-      team, [this] { return test(); }, abandoned_, "for the other ranks' parameters of " + unit);
+      team, [this] { return test(); }, "for the other ranks' parameters of " + unit);
+  abandoned_ = false;
   shelf_->precede_current();
 }
 
@@ -79,7 +87,7 @@ ShelfPlan ScatterFromShelves::plan(std::vector<ShardedParameter> const& paramete
 
 ScatterFromShelves::ScatterFromShelves(std::shared_ptr<Shelf> shelf, ShardTeam& team, std::string const& unit,
                                        std::vector<ShardedParameter>& parameters, ReductionRule const& rule)
-    : shelf_(std::move(shelf)), rule_(rule), num_ranks_(team.comm.num_ranks()) {
+    : shelf_(std::move(shelf)), rule_(rule), num_ranks_(team.comm.num_ranks()), rank_(team.comm.rank()), unit_(unit) {
   auto const& comm = team.comm;
   auto const places = plan(parameters, rule).at;
   for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -98,18 +106,31 @@ ScatterFromShelves::ScatterFromShelves(std::shared_ptr<Shelf> shelf, ShardTeam& 
       place.copy_(gradients[p].reshape({-1}), /*non_blocking=*/true);
     else
       place.zero_();
-    shelf_->host_values(comm.rank())[p] = std::byte(gradients[p].defined() ? 1 : 0);
+    shelf_->host_values(comm.rank())[head_bytes + p] = std::byte(gradients[p].defined() ? 1 : 0);
+    if (gradients[p].defined()) keep_for_current_stream(gradients[p]);
     parameter.full.mutable_grad() = torch::Tensor();
     bytes += (numel - part.rows.size()) * Index(c10::elementSize(part.type));
   }
+  auto const of_unit = Hash().add(std::string_view(unit)).value();
+  std::memcpy(shelf_->host_values(comm.rank()), &of_unit, head_bytes);
   shelf_->show();
   count_sent(team, bytes);
 }
 
+void ScatterFromShelves::require_one_unit() const {
+  for (int r = 0; r < num_ranks_; ++r)
+    if (std::memcmp(shelf_->host_values(r), shelf_->host_values(rank_), head_bytes) != 0)
+      throw Error("StructureDisagreement", "rank " + std::to_string(r) + " gives gradients of another unit than " +
+                                               unit_ + ", which is the next one on rank " + std::to_string(rank_));
+}
+
 void ScatterFromShelves::add() {
+  require_one_unit();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     auto& part = parts_[p];
-    for (int r = 0; r < num_ranks_; ++r) part.has.push_back(shelf_->host_values(r)[p] != std::byte(0) ? 1 : 0);
+    part.has.clear();
+    for (int r = 0; r < num_ranks_; ++r)
+      part.has.push_back(shelf_->host_values(r)[head_bytes + p] != std::byte(0) ? 1 : 0);
     if (std::none_of(part.has.begin(), part.has.end(), [](char one) { return one != 0; })) continue;
     auto const at = part.at + std::size_t(part.rows.lo) * c10::elementSize(part.type);
     auto const term = [&](int r) { return shelf_->values(r, at, part.rows.size(), part.type); };
@@ -125,7 +146,7 @@ bool ScatterFromShelves::test() {
 
 void ScatterFromShelves::finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) {
   wait_for(
-      team, [this] { return test(); }, abandoned_, "for the other ranks' gradients of " + unit);
+      team, [this] { return test(); }, "for the other ranks' gradients of " + unit);
   shelf_->precede_current();
   for (auto const& part : parts_) {
     auto& parameter = parameters[part.parameter];

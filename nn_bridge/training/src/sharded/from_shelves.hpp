@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ class GatherFromShelves final : public Gather {
 /// Each rank shows all of its gradients in memory of its device, and adds its rows of all ranks'.
 class ScatterFromShelves final : public GradientScatter {
  public:
+  /// Before the bytes that say which gradients a rank has: which unit they are of.
+  static constexpr std::size_t head_bytes = sizeof(std::uint64_t);
   /// Of whole gradients, the same on all ranks.
   [[nodiscard]] static ShelfPlan plan(std::vector<ShardedParameter> const& parameters, ReductionRule const& rule);
   /// Takes the gradients from the parameters and shows them. @throws `UnsupportedTensor`
@@ -57,7 +60,8 @@ class ScatterFromShelves final : public GradientScatter {
                      std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
   [[nodiscard]] bool test() override;
   void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) override;
-  [[nodiscard]] bool abandoned() const noexcept override { return abandoned_; }
+  /// The shelf keeps what others may read.
+  [[nodiscard]] bool abandoned() const noexcept override { return false; }
   [[nodiscard]] bool in_messages() override { return false; }
 
  private:
@@ -70,12 +74,15 @@ class ScatterFromShelves final : public GradientScatter {
     torch::Tensor sum = {};      ///< of this rank's elements; undefined where no rank has a gradient
   };
   void add();
+  /// @throws `StructureDisagreement` on all ranks where they have shown gradients of several units
+  void require_one_unit() const;
 
   std::shared_ptr<Shelf> shelf_;
   ReductionRule rule_;
   int num_ranks_;
+  int rank_;
+  std::string unit_;
   std::vector<Part> parts_;
-  bool abandoned_ = false;
 };
 
 }  // namespace graticule::training::detail

@@ -120,11 +120,10 @@ std::vector<ShardedParameter*> ShardEngine::parameters() const {
 
 void ShardEngine::make_shelves() {
   if (has_shelves_) return;
-  has_shelves_ = true;
   std::optional<torch::Device> device;
   std::vector<Shelf::Size> of_team;
   std::vector<Shelf::Size> of_group;
-  Shelf::Size gradients{0};
+  Shelf::Size gradients{0, ScatterFromShelves::head_bytes};
   for (auto const& unit : units_) {
     auto const& parameters = unit->parameters();
     for (auto const& parameter : parameters) {
@@ -134,13 +133,14 @@ void ShardEngine::make_shelves() {
     of_team.push_back({GatherFromShelves::plan(team_.comm, parameters).bytes});
     if (group_) of_group.push_back({GatherFromShelves::plan(group_->comm, parameters).bytes});
     gradients.bytes = std::max(gradients.bytes, ScatterFromShelves::plan(parameters, reduction_).bytes);
-    gradients.host_bytes = std::max(gradients.host_bytes, parameters.size());
+    gradients.host_bytes = std::max(gradients.host_bytes, ScatterFromShelves::head_bytes + parameters.size());
   }
   of_team.push_back(gradients);
   auto const shelves = Shelf::make(team_.comm, device.value_or(torch::kCPU), of_team);
   for (std::size_t u = 0; u < units_.size() && !shelves.empty(); ++u)
     units_[u]->set_shelf(ShardUnit::Source::team, shelves[u]);
   if (!shelves.empty()) team_.gradients = shelves.back();
+  has_shelves_ = true;
   if (!group_) return;
   auto const in_group = Shelf::make(group_->comm, device.value_or(torch::kCPU), of_group);
   for (std::size_t u = 0; u < units_.size() && !in_group.empty(); ++u)

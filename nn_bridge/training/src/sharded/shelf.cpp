@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "shelf.hpp"
 
-#include <graticule/nn_bridge/detail/call_queue.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -24,9 +23,8 @@ std::vector<std::shared_ptr<Shelf>> Shelf::make(Comm const& team, torch::Device 
   std::vector<graticule::detail::DevicePlace::Wanted> wanted;
   for (auto const& [bytes, host_bytes] : sizes) {
     shelves.emplace_back(new Shelf(team, device));
-    auto const current = shelves.back()->stream_.use();
-    auto const queue = nn::detail::queue_of(torch::empty({0}, torch::TensorOptions(torch::kByte).device(device)));
-    wanted.push_back({std::max<std::size_t>(bytes, 1), queue, host_bytes});
+    wanted.push_back(
+        {std::max<std::size_t>(bytes, 1), [stream = &shelves.back()->stream_] { return stream->queue(); }, host_bytes});
   }
   auto places = graticule::detail::DevicePlace::make(team, wanted);
   if (places.empty()) return {};
@@ -37,9 +35,12 @@ std::vector<std::shared_ptr<Shelf>> Shelf::make(Comm const& team, torch::Device 
 Shelf::~Shelf() {
   if (!place_) return;
   using Clock = std::chrono::steady_clock;
-  auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
+  // One of several, which end one after the other.
+  constexpr double longest_wait = 1;
+  auto const end = Clock::now() + std::chrono::duration<double>(longest_wait);
   try {
-    while (!is_free() && is_read_ && !is_given_up_ && Clock::now() < end) std::this_thread::yield();
+    while (!is_free() && is_read_ && !is_given_up_ && Clock::now() < end && !team_.failed_peer())
+      std::this_thread::yield();
     // Whoever has used the memory as a tensor may have done so in any stream.
     c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
   } catch (...) {

@@ -99,9 +99,14 @@ void ShardUnit::start_gather(Source source) {
     own.push_back(source == Source::group ? group_parts_[i] : parameters_[i].shard.detach().view({-1}));
   if (auto const& shelf = shelves_[std::size_t(source)]) {
     for (auto const& parameter : parameters_) refill_storage(parameter.values);
+    try {
+      gather_ = std::make_unique<GatherFromShelves>(shelf, *gathered_from_, name_, parameters_, own);
+    } catch (...) {
+      for (auto const& parameter : parameters_) release_storage(parameter.values, released_text(parameter));
+      throw;
+    }
     gathered_version_ = version();
     state_ = State::gathering;
-    gather_ = std::make_unique<GatherFromShelves>(shelf, *gathered_from_, name_, parameters_, own);
     return;
   }
   std::vector<torch::Tensor> flat;

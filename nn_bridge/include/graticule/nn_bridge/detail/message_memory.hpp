@@ -2,6 +2,8 @@
 // Tensors of a device on their way to other ranks through host memory.
 #pragma once
 
+#include <graticule/repartition/device_queue.hpp>
+
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <torch/torch.h>
@@ -48,6 +50,9 @@ class MessageStream {
   void precede_current() const;
   /// Its work so far is what `has_passed` asks for.
   void mark();
+  /// For the engine; none where LibTorch does not hand out its streams. @throws `Unsupported` where Kokkos cannot use
+  /// it
+  [[nodiscard]] DeviceQueue queue() const;
   /// Does not block.
   [[nodiscard]] bool has_passed() const { return !mark_ || mark_->query(); }
   void synchronize() const;

@@ -5,6 +5,7 @@
 #include <graticule/messages/detail/sum_place.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -36,7 +37,8 @@ class DevicePlace final : public messages::SumPlace {
   /// Where a sum of some bytes is, and the queue of its kernels.
   struct Wanted {
     std::size_t bytes;  ///< the same on all ranks
-    DeviceQueue queue;
+    /// Called once devices are known to be there; what it throws counts as none.
+    std::function<DeviceQueue()> queue;
     std::size_t host_bytes = 0;  ///< the same on all ranks
   };
   /// A place for each of some sums, on each rank; none where some rank cannot use device memory of all others: another
@@ -49,9 +51,9 @@ class DevicePlace final : public messages::SumPlace {
  private:
   struct Offer;
 
-  DevicePlace(std::unique_ptr<messages::NodePlace> posts, Wanted const& wanted);
+  DevicePlace(std::unique_ptr<messages::NodePlace> posts, std::size_t bytes, DeviceQueue queue);
   [[nodiscard]] Offer offer();
-  /// False where the memory or the events of a rank cannot be opened.
+  /// False where the memory or the events of a rank cannot be opened, here and not when its values are wanted.
   [[nodiscard]] bool add_rank(Offer const& offer, bool is_own);
   void wait_for(std::vector<EventAddress> const& events) const;
 
@@ -62,7 +64,8 @@ class DevicePlace final : public messages::SumPlace {
   Buffer memory_;
   std::optional<SharedEvent> has_given_;
   std::optional<SharedEvent> has_added_;
-  std::vector<std::byte*> places_;   ///< by rank
+  std::vector<std::byte*> places_;  ///< by rank
+  std::vector<DeviceAddress> mapped_;
   std::vector<EventAddress> given_;  ///< of the other ranks
   std::vector<EventAddress> added_;
 };

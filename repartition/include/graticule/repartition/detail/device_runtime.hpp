@@ -67,6 +67,7 @@ class DeviceRuntime {
   [[nodiscard]] virtual bool mpi_reads_it() const noexcept { return false; }
   [[nodiscard]] virtual std::optional<DeviceAddress> address_of(void const* /*memory*/) { return std::nullopt; }
   [[nodiscard]] virtual std::byte* map(DeviceAddress const& /*address*/, int /*device*/) { return nullptr; }
+  virtual void unmap(DeviceAddress const& /*address*/, int /*device*/) noexcept {}
   /// See `SharedEvent`.
   [[nodiscard]] virtual std::optional<OwnEvent> make_event(int /*device*/) { return std::nullopt; }
   virtual void record(DeviceQueue const& /*queue*/, OwnEvent const& /*event*/) {}
@@ -141,6 +142,9 @@ void fence(DeviceQueue const& queue);
 /// until the owner has other memory in its place, or Kokkos ends; only then does memory that the owner has freed return
 /// to the device.
 [[nodiscard]] std::byte* map_device_memory(DeviceAddress const& address, int device);
+/// Ends a mapping, so that memory which its owner frees returns to the device. @pre no work uses it, and nobody else in
+/// this process has mapped memory of the same allocation
+void unmap_device_memory(DeviceAddress const& address, int device) noexcept;
 
 /// A point in a queue of this process that queues of others on the node wait for, whatever their device.
 ///
