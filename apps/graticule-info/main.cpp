@@ -96,9 +96,9 @@ std::string without_use(CLI::App const& app, info::Options const& options) {
     bool is_met;
     std::string what;
   };
-  for (auto const& [name, is_met, what] : {Need{"--grid", is_cut, "--ranks"},
+  for (auto const& [name, is_met, what] : {Need{"--grid", is_cut || is_checked, "--ranks or --check"},
                                            {"--svg", is_cut, "--ranks"},
-                                           {"--layout", is_cut, "--ranks"},
+                                           {"--layout", is_cut || is_checked, "--ranks or --check"},
                                            {"--partition", is_cut || is_checked, "--ranks or --check"},
                                            {"--cuts", is_cut || is_checked, "--ranks or --check"},
                                            {"--dtype", is_checked, "--check"},

@@ -217,9 +217,9 @@ PY
     run 1 "$BIN/graticule-info" "$net" --svg plan.svg
     fails_with 2 "--svg needs --ranks"
     run 1 "$BIN/graticule-info" "$net" --grid 24x48
-    fails_with 2 "--grid needs --ranks"
+    fails_with 2 "--grid needs --ranks or --check"
     run 1 "$BIN/graticule-info" "$net" --layout divided
-    fails_with 2 "--layout needs --ranks"
+    fails_with 2 "--layout needs --ranks or --check"
     run 1 "$BIN/graticule-info" "$net" --cuts 10,14
     fails_with 2 "--cuts needs --ranks or --check"
     run 1 "$BIN/graticule-info" "$net" --ranks 2 --dtype f64
