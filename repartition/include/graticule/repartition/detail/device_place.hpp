@@ -43,8 +43,8 @@ class DevicePlace final : public messages::SumPlace {
   };
   /// A place for each of some sums, on each rank; none where some rank cannot use device memory of all others: another
   /// node, back ends without handles for it, `GRATICULE_GPU_IPC=0`, `GRATICULE_TRANSPORT=p2p`, queues that LibTorch
-  /// does not hand out. Collective. @throws `BadOption` on all ranks Cost: that of `NodePlace::make` and
-  /// `peers_read_device_memory`, and a gather of 256 bytes a place.
+  /// does not hand out. Collective. @throws `BadOption` on all ranks
+  /// Cost: that of `NodePlace::make` and `peers_read_device_memory`, and a gather of 256 bytes a place.
   [[nodiscard]] static std::vector<std::unique_ptr<DevicePlace>> make(Comm const& team,
                                                                       std::vector<Wanted> const& wanted);
 
@@ -57,7 +57,7 @@ class DevicePlace final : public messages::SumPlace {
   [[nodiscard]] bool add_rank(Offer const& offer, bool is_own);
   void wait_for(std::vector<EventAddress> const& events) const;
 
-  std::unique_ptr<messages::NodePlace> posts_;  ///< of hosts, without values
+  std::unique_ptr<messages::NodePlace> posts_;  ///< of hosts, with what they tell each other
   std::size_t bytes_;
   DeviceQueue queue_;
   int device_;
