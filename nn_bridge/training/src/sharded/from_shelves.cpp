@@ -55,8 +55,7 @@ GatherFromShelves::GatherFromShelves(std::shared_ptr<Shelf> shelf, ShardTeam& te
     for (int r = 0; r < comm.num_ranks(); ++r)
       parts_.push_back({r, places[i], elements(values.view({-1}), parameters[i].elements_of(comm, r))});
     shelf_->values(comm.rank(), places[i], own[i].numel(), values.scalar_type()).copy_(own[i], /*non_blocking=*/true);
-    for (int r = 0; r < comm.num_ranks(); ++r)
-      if (r != comm.rank()) bytes += own[i].numel() * values.element_size();
+    bytes += (comm.num_ranks() - 1) * own[i].numel() * values.element_size();
   }
   shelf_->show();
   count_sent(team, bytes);
