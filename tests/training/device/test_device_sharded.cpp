@@ -151,7 +151,7 @@ TEST(DeviceSharded, go_on_after_a_backward_that_has_failed) {
 TEST(DeviceSharded, name_the_unit_where_ranks_give_gradients_of_different_ones) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank gives gradients of one unit at a time";
-  if (!peers_read_device()) GTEST_SKIP() << "messages of different units stall: ShardedParameters of the host";
+  if (!peers_read_device()) GTEST_SKIP() << "no peer reads this device: messages of different units stall";
   StreamScope const scope(new_test_stream());
   auto const device = test_torch_device();
   nn::Unit<torch::nn::Linear> first(3, 3);
