@@ -105,6 +105,13 @@ void await_messages(torch::Device const& device) {
   implementation.synchronizeStream(implementation.getStream(device));
 }
 
+torch::Tensor tensor_over(void* memory, Index numel, torch::ScalarType type, torch::Device const& device) {
+  return at::for_blob(memory, {numel})
+      .options(torch::TensorOptions(type).device(device))
+      .target_device(device)
+      .make_tensor();
+}
+
 std::vector<double> values_on_host(std::vector<torch::Tensor> const& numbers) {
   torch::NoGradGuard const no_grad;
   struct Held {

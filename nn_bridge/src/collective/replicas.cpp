@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/hexadecimal.hpp>
@@ -84,14 +85,17 @@ void detail::require_replicas(Comm const& team, NamedTensors const& tensors) {
   });
 }
 
-void detail::broadcast_replicas(Comm const& team, NamedTensors const& tensors) {
+void detail::broadcast_replicas(Comm const& team, NamedTensors const& tensors, int root) {
   if (team.num_ranks() == 1) return;
   torch::NoGradGuard const no_grad;
+  bool const is_root = team.rank() == root;
   for (auto const& [name, tensor] : tensors) {
     if (tensor.numel() == 0) continue;
-    auto staged = tensor.detach().to(torch::kCPU).contiguous();
-    team.broadcast(staged.mutable_data_ptr(), Index(staged.nbytes()), 0);
-    if (!staged.is_alias_of(tensor)) tensor.detach().copy_(staged);
+    auto const values = tensor.detach();
+    auto staged = is_root || values.is_cpu() ? as_message(values) : message_memory(values.sizes(), values);
+    if (is_root) await_messages(values.device());
+    team.broadcast(staged.mutable_data_ptr(), Index(staged.nbytes()), root);
+    if (!is_root && !staged.is_alias_of(values)) values.copy_(staged, /*non_blocking=*/true);
   }
 }
 

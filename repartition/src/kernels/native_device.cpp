@@ -383,6 +383,10 @@ KeptQueues& kept_queues() {
 }  // namespace
 
 DeviceQueue queue_of_stream(void* stream, int device) {
+  if (!Kokkos::is_initialized())
+    throw Error("WrongState", "a field on device " + std::to_string(device) +
+                                  " while Kokkos has not started or has ended: it computes there from the making of a "
+                                  "graticule::Runtime to its end");
   if (!has_several_devices && device != device_of_kokkos())
     throw Error("Unsupported", "a field on device " + std::to_string(device) + ": Kokkos was started on device " +
                                    std::to_string(device_of_kokkos()) +

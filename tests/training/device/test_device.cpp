@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/loss/spectral_loss.hpp>
@@ -14,6 +15,7 @@
 #include <graticule/nn_bridge/spectral/spherical_harmonics.hpp>
 #include <graticule/nn_bridge/stencil/conv2d.hpp>
 #include <graticule/training/daso/averaging.hpp>
+#include <graticule/training/data_parallel/join.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 #include <graticule/training/state/training.hpp>
@@ -611,6 +613,55 @@ TEST(DeviceTraining, buffers_are_averaged_where_they_are) {
     EXPECT_EQ(waits.synchronized, sums ? 2 * 3 : 0);
     EXPECT_EQ(waits.copies, 0);
   }
+}
+
+TEST(DeviceTraining, values_of_a_replica_come_from_its_device_alone_and_by_pinned_memory) {
+  auto const comm = test::world();
+  int const root = comm.num_ranks() - 1;
+  auto const device = test_torch_device();
+  StreamScope const scope(new_test_stream());
+  Statistics module(comm.rank());
+  test::move_to(module, device);
+  auto tensors = nn::detail::buffers_of(module);
+  tensors.emplace_back("transposed", torch::full({3, 2}, comm.rank(), torch::kDouble).to(device).t());
+  Statistics const expected(root);
+  // What the stream has just made.
+  for (auto const& [name, tensor] : tensors) tensor.mul_(2).mul_(0.5);
+  (void)test::take_tensor_copies();
+
+  nn::detail::broadcast_replicas(comm, tensors, root);
+
+  auto const copies = test::take_tensor_copies();
+  auto const buffers = expected.buffers();
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    EXPECT_TRUE(same_bits(tensors[i].second.cpu(), buffers[i])) << tensors[i].first;
+  EXPECT_TRUE(torch::equal(tensors.back().second.cpu(), torch::full({2, 3}, root, torch::kDouble)));
+  expect_no_host_access();
+  if (gpu_is_wanted()) return;
+  EXPECT_EQ(copies.bytes_pageable, 0);
+  EXPECT_EQ(copies.bytes_to_host > 0, comm.rank() == root && comm.num_ranks() > 1);
+}
+
+TEST(DeviceTraining, replicas_that_end_at_different_times_have_the_values_of_the_last) {
+  auto const comm = test::world();
+  torch::manual_seed(7);
+  test::Net const first;
+  expect_as_on_host([&](torch::Device const& device) {
+    auto net = test::copy_of(first);
+    test::move_to(*net, device);
+    training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}});
+    training::Join join(parallel);
+    for (int step = 0; step < 2 + comm.rank(); ++step) {
+      auto batch = test::part_of(test::whole_batch(step, 4 * comm.num_ranks()), comm);
+      net->zero_grad();
+      test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
+      torch::NoGradGuard const no_grad;
+      for (auto const& parameter : net->parameters()) parameter.sub_(0.1 * parameter.grad());
+    }
+    join.finish();
+    nn::require_same_bits(comm, nn::parameters_of(*net));
+    return net->parameters();
+  });
 }
 
 TEST(DeviceTraining, gradients_by_rules_of_their_own_are_those_of_the_host) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/training/data_parallel/join.hpp>
 
 #include "wrapper_impl.hpp"
@@ -13,13 +14,7 @@ namespace {
 void take_from_last(Comm const& team, Index number, nn::NamedTensors const& tensors) {
   auto const numbers = team.gather_to_all(number);
   auto const last = std::max_element(numbers.rbegin(), numbers.rend());
-  int const root = int(numbers.rend() - last) - 1;
-  for (auto const& [name, tensor] : tensors) {
-    if (tensor.numel() == 0) continue;
-    auto staged = tensor.detach().to(torch::kCPU).contiguous();
-    team.broadcast(staged.mutable_data_ptr(), Index(staged.nbytes()), root);
-    if (!staged.is_alias_of(tensor)) tensor.detach().copy_(staged);
-  }
+  nn::detail::broadcast_replicas(team, tensors, int(numbers.rend() - last) - 1);
 }
 
 }  // namespace
@@ -53,7 +48,6 @@ void Join::finish() {
     throw;
   }
   reducer.end_join();
-  torch::NoGradGuard const no_grad;
   for (auto const& parameter : reducer.parameters())
     for (auto const& rule : parameter.rules)
       take_from_last(reducer.teams()[rule.team], num_own, {{parameter.name, parameter.tensor}});

@@ -64,13 +64,6 @@ struct Adder {
   }
 };
 
-torch::Tensor on_device(std::byte* memory, Index count, torch::ScalarType type, torch::Device const& device) {
-  return at::for_blob(memory, {count})
-      .options(torch::TensorOptions(type).device(device))
-      .target_device(device)
-      .make_tensor();
-}
-
 /// The same by kernels of a device, in its stream for messages.
 struct DeviceAdder {
   Adder adder;
@@ -80,7 +73,7 @@ struct DeviceAdder {
   bool is_sent;          ///< the result, by MPI
 
   [[nodiscard]] torch::Tensor values(std::byte* memory, Index count) const {
-    return terms_on_device ? on_device(memory, count, adder.type, device) : adder.block(memory, 0, count);
+    return nn::detail::tensor_over(memory, count, adder.type, terms_on_device ? device : torch::Device(torch::kCPU));
   }
 
   void operator()(messages::SumPart const& part) const {
@@ -266,8 +259,7 @@ torch::Tensor TeamSum::shared_memory() const {
 }
 
 torch::Tensor TeamSum::shared_values(Index numel) const {
-  if (!device_.is_cpu()) return on_device(sum_->shared_memory(), numel, wire_, device_);
-  return torch::from_blob(sum_->shared_memory(), {numel}, wire_);
+  return nn::detail::tensor_over(sum_->shared_memory(), numel, wire_, device_);
 }
 
 bool TeamSum::travels_on_device() const {

@@ -61,10 +61,7 @@ void Shelf::await_free(std::string const& whose, messages::Stall stall) {
 }
 
 torch::Tensor Shelf::values(int rank, std::size_t at, Index numel, torch::ScalarType type) const {
-  return at::for_blob(place_->values(rank) + at, {numel})
-      .options(torch::TensorOptions(type).device(device_))
-      .target_device(device_)
-      .make_tensor();
+  return nn::detail::tensor_over(place_->values(rank) + at, numel, type, device_);
 }
 
 void Shelf::show() {

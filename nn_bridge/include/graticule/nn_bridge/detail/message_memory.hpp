@@ -2,6 +2,7 @@
 // Tensors of a device on their way to other ranks through host memory.
 #pragma once
 
+#include <graticule/partition/indices.hpp>
 #include <graticule/repartition/device_queue.hpp>
 
 #include <c10/core/Event.h>
@@ -27,6 +28,9 @@ void await_messages(torch::Device const& device);
 [[nodiscard]] inline torch::Tensor from_message(torch::Tensor const& held, torch::Device const& device) {
   return held.to(device, /*non_blocking=*/true);
 }
+
+/// A flat tensor over memory of `device` that it does not own.
+[[nodiscard]] torch::Tensor tensor_over(void* memory, Index numel, torch::ScalarType type, torch::Device const& device);
 
 /// The values of tensors of one real number each, in order. Blocks once per device, for one copy of all of its numbers.
 [[nodiscard]] std::vector<double> values_on_host(std::vector<torch::Tensor> const& numbers);

@@ -14,7 +14,8 @@ namespace graticule::nn::detail {
 /// integers if equal
 void require_replicas(Comm const& team, NamedTensors const& tensors);
 
-/// Copies the values of the team's first rank to the others, bit for bit. Collective. Cost: one broadcast per tensor.
-void broadcast_replicas(Comm const& team, NamedTensors const& tensors);
+/// Copies the values of one of the team's ranks to the others, bit for bit. Collective. Cost: one broadcast per tensor,
+/// of host memory; of a device, through pinned memory, in order of its current stream.
+void broadcast_replicas(Comm const& team, NamedTensors const& tensors, int root = 0);
 
 }  // namespace graticule::nn::detail
