@@ -371,8 +371,12 @@ bool is_captured(NativeStream stream) {
 /// and plans may hold the instance longer than Kokkos allows. An instance serves all streams that have the same handle,
 /// one after the other.
 struct KeptQueues {
+  struct Kept {
+    NativeStream stream;
+    DeviceQueue queue;
+  };
   std::mutex mutex;
-  std::map<std::pair<int, NativeStream>, DeviceQueue> queues;
+  std::vector<Kept> all;
 };
 
 KeptQueues& kept_queues() {
@@ -401,13 +405,16 @@ DeviceQueue queue_of_stream(void* stream, int device) {
                 "capture before the call");
   auto& kept = kept_queues();
   std::lock_guard const lock(kept.mutex);
-  auto const at = kept.queues.find({device, native});
-  if (at != kept.queues.end()) return at->second;
+  auto const at = std::find_if(kept.all.begin(), kept.all.end(), [&](KeptQueues::Kept const& one) {
+    return one.stream == native && one.queue.device() == device;
+  });
+  if (at != kept.all.end()) return at->queue;
   auto const instance = std::make_shared<DeviceSpace const>(instance_of(native));
   if (int const of_stream = device_of_instance(*instance); of_stream != device)
     throw Error("Unsupported",
                 "a field on device " + std::to_string(device) + " in a stream of device " + std::to_string(of_stream));
-  return kept.queues.emplace(std::pair(device, native), DeviceQueue(instance, device)).first->second;
+  kept.all.push_back({native, DeviceQueue(instance, device)});
+  return kept.all.back().queue;
 }
 
 std::optional<MemoryOfDevice> memory_of(int device) {
