@@ -105,6 +105,12 @@ void await_messages(torch::Device const& device) {
   implementation.synchronizeStream(implementation.getStream(device));
 }
 
+void keep_for_current_stream(torch::Tensor const& x) {
+  if (x.is_cpu()) return;
+  c10::impl::VirtualGuardImpl const device(x.device().type());
+  device.recordDataPtrOnStream(x.storage().data_ptr(), device.getStream(x.device()));
+}
+
 torch::Tensor tensor_over(void* memory, Index numel, torch::ScalarType type, torch::Device const& device) {
   return at::for_blob(memory, {numel})
       .options(torch::TensorOptions(type).device(device))

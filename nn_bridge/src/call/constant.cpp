@@ -2,8 +2,6 @@
 #include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <utility>
 
 namespace graticule::nn::detail {
@@ -15,13 +13,6 @@ Constant::Constant(torch::Tensor host) : host_(std::move(host)), copies_(std::ma
 }
 
 namespace {
-
-/// The memory of `copy`, which belongs to the stream that made it, is not reused before the current one has read it.
-void keep_for_current_stream(torch::Tensor const& copy) {
-  if (copy.is_cpu()) return;
-  c10::impl::VirtualGuardImpl const device(copy.device().type());
-  device.recordDataPtrOnStream(copy.storage().data_ptr(), device.getStream(copy.device()));
-}
 
 /// There for all streams. CUDA has waited for a copy from ordinary memory anyway; not every device does.
 torch::Tensor uploaded(torch::Tensor const& host, torch::Device const& to) {

@@ -69,8 +69,8 @@ NamedTensors parameters_of(torch::nn::Module const& module) { return listed(modu
 
 NamedTensors detail::buffers_of(torch::nn::Module const& module) { return listed(module.named_buffers()); }
 
-void detail::require_replicas(Comm const& team, NamedTensors const& tensors) {
-  require_alike(team, "ReplicaMismatch", tensors, [](std::string const& name, torch::Tensor const& tensor) {
+void detail::require_replicas(Comm const& team, NamedTensors const& tensors, ReplicaNeeds needs) {
+  require_alike(team, "ReplicaMismatch", tensors, [needs](std::string const& name, torch::Tensor const& tensor) {
     Description result;
     Hash hash;
     hash.add(std::string_view(name)).add(int(tensor.scalar_type())).add(tensor.dim());
@@ -80,6 +80,10 @@ void detail::require_replicas(Comm const& team, NamedTensors const& tensors) {
       result.text.append(1, ' ').append(std::to_string(size));
     }
     result.text += " ]";
+    if (needs == ReplicaNeeds::gradients) {
+      hash.add(int(tensor.requires_grad()));
+      result.text += tensor.requires_grad() ? " with a gradient" : " without a gradient";
+    }
     result.hash = hash.value();
     return result;
   });

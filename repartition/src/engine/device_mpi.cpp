@@ -153,12 +153,16 @@ bool reads_peers(Comm const& comm, std::function<bool(int)> const& reads, Buffer
     auto const& theirs = offers[std::size_t(peer)];
     if (!reads(peer)) continue;
     auto const* const memory = theirs.offered != 0 ? map_device_memory(theirs.address, device_of(queue)) : nullptr;
-    if (!memory || !wait_for_event(queue, theirs.written)) return false;
-    auto const* const from = reinterpret_cast<int const*>(memory);
-    auto* const to = reinterpret_cast<int*>(read.data());
-    launch(queue, "graticule::probe", Index(count), CopyInts{from, to});
-    copy_to_host(queue, values.data(), read.data(), bytes);
-    fence(queue);
+    if (!memory) return false;
+    right = wait_for_event(queue, theirs.written);
+    if (right) {
+      auto const* const from = reinterpret_cast<int const*>(memory);
+      auto* const to = reinterpret_cast<int*>(read.data());
+      launch(queue, "graticule::probe", Index(count), CopyInts{from, to});
+      copy_to_host(queue, values.data(), read.data(), bytes);
+      fence(queue);
+    }
+    unmap_device_memory(theirs.address, device_of(queue));
     for (int i = 0; i < count; ++i) right = right && values[std::size_t(i)] == value(peer, i);
   }
   return right;

@@ -6,6 +6,8 @@
 #include "devices/gpu_memory.hpp"
 #include "devices/guarded_device.hpp"
 
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <cstdlib>
@@ -54,6 +56,22 @@ class StreamScope {
  private:
   c10::Stream before_;
 };
+
+/// Runs `action` in `stream`, after what is in the current one, which goes on after it.
+template <class Action>
+void run_in(c10::Stream const& stream, Action const& action) {
+  auto const current = c10::impl::VirtualGuardImpl(stream.device_type()).getStream(stream.device());
+  c10::Event before(stream.device_type());
+  before.record(current);
+  before.block(stream);
+  {
+    StreamScope const scope(stream);
+    action();
+  }
+  c10::Event after(stream.device_type());
+  after.record(stream);
+  after.block(current);
+}
 
 /// Moves a tensor, such as a parameter, with all that refer to it. `Module::to` does not do so to the guarded device:
 /// LibTorch moves parameters between its own devices only.

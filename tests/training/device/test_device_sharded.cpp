@@ -203,6 +203,79 @@ TEST(DeviceSharded, refuse_gradients_that_some_ranks_lack) {
   EXPECT_NO_THROW(run(true));
 }
 
+/// Losses of a few steps of two backwards each. @param forwards, backwards that run in streams of their own
+template <class Forward>
+std::vector<double> losses_in_streams(torch::optim::Optimizer& optimizer, torch::Device const& device, bool forwards,
+                                      bool backwards, Forward const& forward) {
+  std::vector<c10::Stream> streams;
+  if (!device.is_cpu()) streams = {new_test_stream(), new_test_stream()};
+  auto const in_stream = [&](std::size_t stream, bool is_wanted, auto const& action) {
+    if (is_wanted && !device.is_cpu())
+      test::run_in(streams[stream], action);
+    else
+      action();
+  };
+  std::vector<double> losses;
+  auto const x = torch::arange(4).to(device);
+  for (int step = 0; step < 4; ++step) {
+    // Gradients are given back to the streams in which they were made, after the step that has read them.
+    in_stream(0, forwards, [&] { in_stream(1, backwards, [&] { optimizer.zero_grad(); }); });
+    for (int part = 0; part < 2; ++part) {
+      torch::Tensor loss;
+      in_stream(0, forwards, [&] { loss = forward(x).square().mean(); });
+      in_stream(1, backwards, [&] { loss.backward(); });
+      losses.push_back(loss.item<double>());
+    }
+    optimizer.step();
+  }
+  return losses;
+}
+
+TEST(DeviceSharded, forwards_and_backwards_in_streams_of_their_own_are_those_of_the_host) {
+  auto const comm = Comm::world();
+  test::Scheduled const scheduled(test::Schedule::at_random);
+  StreamScope const scope(new_test_stream());
+  for (int const which : {0, 1, 2, 3}) {
+    SCOPED_TRACE(which);
+    auto const losses_on = [&](torch::Device const& device) {
+      auto net = net_on(device);
+      training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+      torch::optim::SGD optimizer(sharded.parameters(), torch::optim::SGDOptions(0.01));
+      return losses_in_streams(optimizer, device, which % 2 == 1, which > 1, [&](torch::Tensor const& x) {
+        return sharded.forward([&] { return net->forward(x); });
+      });
+    };
+    auto const expected = losses_on(torch::kCPU);
+
+    auto const found = losses_on(test_torch_device());
+
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+  }
+}
+
+TEST(DeviceSharded, a_parameter_that_one_rank_freezes_later_has_no_gradient_there) {
+  auto const comm = Comm::world();
+  bool const freezes = comm.num_ranks() > 1 && comm.rank() == 0;
+  StreamScope const scope(new_test_stream());
+  for (auto const& device : {torch::Device(torch::kCPU), test_torch_device()}) {
+    SCOPED_TRACE(device.str());
+    auto net = net_on(device);
+    training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
+    auto const x = torch::arange(3).to(device);
+    auto const gradients = [&] {
+      for (auto& parameter : sharded.parameters()) parameter.mutable_grad() = torch::Tensor();
+      sharded.forward([&] { return net->forward(x); }).sum().backward();
+      return on_host(test::gradients_of(sharded.named_parameters()));
+    };
+    auto expected = gradients();
+    for (auto& [name, gradient] : expected)
+      if (name == "head.weight") gradient.mul_(double(std::max(1, comm.num_ranks() - 1)) / comm.num_ranks());
+    if (freezes) net->head->weight.set_requires_grad(false);
+
+    EXPECT_LT(test::difference(gradients(), expected), 1e-12);
+  }
+}
+
 TEST(DeviceSharded, clipping_copies_the_sizes_of_all_gradients_together) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   auto const comm = Comm::world();

@@ -146,7 +146,24 @@ TEST(ShardedParameters, refuse_what_cannot_be_cut) {
   EXPECT_EQ(rule(torch::nn::Sequential(nn::Unit<Table>(table), nn::Unit<Table>(table)).ptr()), "WrongState");
   if (comm.num_ranks() > 1) {
     EXPECT_EQ(rule(torch::nn::Linear(2, 2 + comm.rank()).ptr()), "ReplicaMismatch");
+    torch::nn::Linear partly_frozen(2, 2);
+    partly_frozen->bias.set_requires_grad(comm.rank() == 0);
+    EXPECT_EQ(rule(partly_frozen.ptr()), "ReplicaMismatch");
   }
+}
+
+TEST(ShardedParameters, refuse_a_parameter_that_needs_a_gradient_only_later) {
+  auto const comm = Comm::world();
+  auto net = test::make_net();
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  for (auto& parameter : net->layers[2]->parameters()) parameter.set_requires_grad(true);
+
+  auto const error = test::thrown_by([&] { (void)sharded.forward([&] { return net->forward(torch::arange(3)); }); });
+
+  EXPECT_EQ(error.rule, "ParametersChanged");
+  EXPECT_EQ(error.text,
+            "layers.2.weight of layers.2 required no gradient when it was sharded, and does so now: unwrap() the model "
+            "and shard it again");
 }
 
 TEST(ShardedParameters, are_cut_once_and_marked) {

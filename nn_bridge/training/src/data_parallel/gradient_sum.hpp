@@ -22,10 +22,20 @@ struct LowRankPart {
 
   /// Takes the next ones, unless a rank has failed: then they may not be the same on all ranks.
   void end_iteration(bool complete) {
-    if (complete && next_factor.defined()) factor.copy_(next_factor);
-    if (complete && next_error.defined()) error.copy_(next_error);
+    if (complete) {
+      take(factor, next_factor);
+      take(error, next_error);
+    }
     next_factor.reset();
     next_error.reset();
+  }
+
+ private:
+  /// @param next of the stream of the sum
+  static void take(torch::Tensor& held, torch::Tensor const& next) {
+    if (!next.defined()) return;
+    held.copy_(next);
+    nn::detail::keep_for_current_stream(next);
   }
 };
 

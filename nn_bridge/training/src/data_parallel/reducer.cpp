@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "reducer.hpp"
 
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
 #include <torch/csrc/autograd/engine.h>
@@ -443,7 +444,10 @@ void Reducer::deliver_to(ReducedParameter& parameter, torch::Tensor const& value
     target = value.to(parameter.tensor.options().requires_grad(false), false, true);
   else
     target.detach().copy_(value);
-  if (before.defined()) target.detach().add_(before);
+  if (before.defined()) {
+    target.detach().add_(before);
+    nn::detail::keep_for_current_stream(before);
+  }
   parameter.reduced = true;
 }
 

@@ -60,6 +60,7 @@ void ShardEngine::begin_forward(std::size_t u, std::vector<torch::Tensor>& input
   if (!tasks_.empty() && !in_backward())
     throw Error("WrongState", "a backward has ended with an exception: call reset() on all ranks before " +
                                   units_[u]->name() + " is used");
+  units_[u]->require_needs_of_gradients();
   progress();
   compare("the forward", u);
   // What has been kept since another forward may have changed: by an optimizer, or a file.

@@ -4,8 +4,6 @@
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/hash.hpp>
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string_view>
@@ -24,12 +22,6 @@ void count_sent(ShardTeam& team, Index bytes) {
 void wait_for(ShardTeam const& team, std::function<bool()> const& done, std::string const& what) {
   messages::wait_until(
       team.comm, done, [&] { return "rank " + std::to_string(team.comm.rank()) + " waits " + what; }, team.stall);
-}
-
-/// Its memory, which is given back next, serves other streams only after what is in the current one now.
-void keep_for_current_stream(torch::Tensor const& tensor) {
-  c10::impl::VirtualGuardImpl const device(tensor.device().type());
-  device.recordDataPtrOnStream(tensor.storage().data_ptr(), device.getStream(tensor.device()));
 }
 
 }  // namespace
@@ -90,7 +82,7 @@ ScatterFromShelves::ScatterFromShelves(std::shared_ptr<Shelf> shelf, ShardTeam& 
   auto const& comm = team.comm;
   auto const places = plan(parameters, rule).at;
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (parameters[i].full.requires_grad())
+    if (parameters[i].needs_gradient)
       parts_.push_back({i, places[i], wire_type(parameters[i], rule), parameters[i].elements_of(comm, comm.rank())});
   std::vector<torch::Tensor> gradients;
   for (auto const& part : parts_) gradients.push_back(whole_gradient(parameters[part.parameter]));
@@ -106,7 +98,7 @@ ScatterFromShelves::ScatterFromShelves(std::shared_ptr<Shelf> shelf, ShardTeam& 
     else
       place.zero_();
     shelf_->host_values(comm.rank())[head_bytes + p] = std::byte(gradients[p].defined() ? 1 : 0);
-    if (gradients[p].defined()) keep_for_current_stream(gradients[p]);
+    if (gradients[p].defined()) nn::detail::keep_for_current_stream(gradients[p]);
     parameter.full.mutable_grad() = torch::Tensor();
     bytes += (numel - part.rows.size()) * Index(c10::elementSize(part.type));
   }
@@ -149,10 +141,11 @@ void ScatterFromShelves::finish(ShardTeam& team, std::vector<ShardedParameter>& 
   shelf_->precede_current();
   for (auto const& part : parts_) {
     auto& parameter = parameters[part.parameter];
+    if (!is_given(parameter, part.has, rule_)) continue;
     // A copy for the current stream.
-    if (is_given(parameter, part.has, rule_)) add_reduced(parameter, part.sum.clone(), rule_);
+    add_reduced(parameter, part.sum.clone(), rule_);
+    nn::detail::keep_for_current_stream(part.sum);
   }
-  shelf_->follow_current();
 }
 
 }  // namespace graticule::training::detail

@@ -97,18 +97,26 @@ bool is_given(ShardedParameter const& parameter, std::vector<char> const& has, R
   return with >= 0;
 }
 
+torch::Tensor sum_of(torch::Tensor const& a, torch::Tensor const& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  auto sum = a + b;
+  nn::detail::keep_for_current_stream(a);
+  nn::detail::keep_for_current_stream(b);
+  return sum;
+}
+
 void add_reduced(ShardedParameter& parameter, torch::Tensor total, ReductionRule const& rule) {
   if (rule.factor != 1) total.mul_(rule.factor);
   // No view, which an optimizer could not detach.
   total = total.to(parameter.shard.options().requires_grad(false)).resize_(parameter.shard.sizes());
-  parameter.reduced = parameter.reduced.defined() ? parameter.reduced + total : total;
+  parameter.reduced = sum_of(parameter.reduced, total);
 }
 
 ScatterByMessages::ScatterByMessages(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters,
                                      ReductionRule const& rule)
     : rule_(rule), lanes_(team.comm, tag) {
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (parameters[i].full.requires_grad()) add_part(team.comm, i, parameters[i]);
+    if (parameters[i].needs_gradient) add_part(team.comm, i, parameters[i]);
   for (auto const& part : parts_) nn::detail::await_messages(parameters[part.parameter].full.device());
   pack(team.comm, parameters);
   post(team.comm, parameters);
@@ -123,6 +131,7 @@ void ScatterByMessages::add_part(Comm const& team, std::size_t index, ShardedPar
                                   : torch::zeros({parameter.num_rows * parameter.row_numel},
                                                  torch::TensorOptions(type).device(parameter.full.device()));
   part.wire = nn::detail::as_message(whole).view({-1});
+  if (part.present) nn::detail::keep_for_current_stream(gradient);
   parameter.full.mutable_grad() = torch::Tensor();
   part.small = is_small(parameter, team, part.wire.element_size());
   auto const mine = parameter.elements_of(team, team.rank());

@@ -40,7 +40,7 @@ void agree_on_values(torch::nn::Module const& model, nn::TeamRule const& shards,
   teams.push_back(shards);
   auto tensors = nn::parameters_of(model);
   for (auto& buffer : nn::detail::buffers_of(model)) tensors.push_back(std::move(buffer));
-  for (auto const& rule : teams) nn::detail::require_replicas(rule.team, tensors);
+  for (auto const& rule : teams) nn::detail::require_replicas(rule.team, tensors, nn::detail::ReplicaNeeds::gradients);
   for (auto const& rule : teams) nn::detail::broadcast_replicas(rule.team, tensors);
 }
 

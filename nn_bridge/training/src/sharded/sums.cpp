@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 
 #include "engine.hpp"
@@ -9,11 +10,6 @@
 namespace graticule::training::detail {
 
 namespace {
-
-torch::Tensor sum_of(torch::Tensor const& a, torch::Tensor const& b) {
-  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
-  return a + b;
-}
 
 /// Sums gradients of shards over a team of ranks that have the same rows. One that no rank has stays undefined.
 void sum_over_replicas(nn::TeamRule const& rule, std::vector<ShardedParameter*> const& parameters) {
@@ -47,6 +43,7 @@ void sum_over_replicas(nn::TeamRule const& rule, std::vector<ShardedParameter*> 
     std::int64_t offset = 0;
     for (auto* parameter : group.members) {
       auto const count = parameter->shard.numel();
+      nn::detail::keep_for_current_stream(parameter->reduced);
       parameter->reduced = flat.narrow(0, offset, count).clone().resize_(parameter->shard.sizes());
       offset += count;
     }
@@ -72,6 +69,7 @@ void ShardEngine::settle() {
       gradient.add_(parameter->reduced);
     else
       gradient = parameter->reduced;
+    nn::detail::keep_for_current_stream(parameter->reduced);
     parameter->reduced = torch::Tensor();
   }
 }

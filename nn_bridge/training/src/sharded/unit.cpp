@@ -27,7 +27,8 @@ ShardedParameter cut(Comm const& team, std::string const& name, torch::Tensor co
   else if (rows.size() == 0)
     sizes.push_back(0);
   result.shard = elements(all_rows, result.elements_of(team, team.rank())).clone().view(sizes);
-  result.shard.set_requires_grad(whole.requires_grad());
+  result.needs_gradient = whole.requires_grad();
+  result.shard.set_requires_grad(result.needs_gradient);
   auto const type =
       at::isFloatingType(whole.scalar_type()) ? gathered_dtype.value_or(whole.scalar_type()) : whole.scalar_type();
   result.values = torch::empty(whole.sizes(), whole.options().dtype(type).requires_grad(false));
@@ -72,7 +73,15 @@ std::string ShardUnit::released_text(ShardedParameter const& parameter) const {
 }
 
 bool ShardUnit::is_trainable() const {
-  return std::any_of(parameters_.begin(), parameters_.end(), [](auto const& p) { return p.full.requires_grad(); });
+  return std::any_of(parameters_.begin(), parameters_.end(), [](auto const& p) { return p.needs_gradient; });
+}
+
+void ShardUnit::require_needs_of_gradients() const {
+  for (auto const& parameter : parameters_)
+    if (parameter.full.requires_grad() && !parameter.needs_gradient)
+      throw Error("ParametersChanged", parameter.name + " of " + name_ +
+                                           " required no gradient when it was sharded, and does so now: unwrap() the "
+                                           "model and shard it again");
 }
 
 bool ShardUnit::has_gradients() const {

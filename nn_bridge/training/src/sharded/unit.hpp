@@ -35,7 +35,10 @@ class ShardUnit {
   [[nodiscard]] State state() const noexcept { return state_; }
   /// Of the whole parameters, as they are gathered.
   [[nodiscard]] Index bytes() const noexcept { return bytes_; }
+  /// Whether one of its parameters needed a gradient when it was sharded.
   [[nodiscard]] bool is_trainable() const;
+  /// @throws `ParametersChanged` where one needs a gradient that needed none then
+  void require_needs_of_gradients() const;
   [[nodiscard]] bool has_gradients() const;
   /// Grows whenever values of the shards change.
   [[nodiscard]] std::int64_t version() const;

@@ -187,7 +187,8 @@ Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& r
   auto const groups = grouped(parameters, buffers, default_rules, own_rules);
   for (auto const& [list, tensors] : groups)
     for (auto const& [team, reduction] : list)
-      attempt(failure, [&] { nn::detail::require_replicas(wrapped.teams[team], tensors); });
+      attempt(failure,
+              [&] { nn::detail::require_replicas(wrapped.teams[team], tensors, nn::detail::ReplicaNeeds::gradients); });
   throw_agreed(wrapped.teams, failure);
   for (auto const& [list, tensors] : groups)
     for (auto const& [team, reduction] : list) nn::detail::broadcast_replicas(wrapped.teams[team], tensors);

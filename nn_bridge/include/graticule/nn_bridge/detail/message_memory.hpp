@@ -29,6 +29,10 @@ void await_messages(torch::Device const& device);
   return held.to(device, /*non_blocking=*/true);
 }
 
+/// The memory of a tensor that another stream may have made is not given to other tensors before the current stream of
+/// its device has read it. Nothing on the host.
+void keep_for_current_stream(torch::Tensor const& x);
+
 /// A flat tensor over memory of `device` that it does not own.
 [[nodiscard]] torch::Tensor tensor_over(void* memory, Index numel, torch::ScalarType type, torch::Device const& device);
 
