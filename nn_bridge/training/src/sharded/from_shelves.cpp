@@ -138,14 +138,13 @@ bool ScatterFromShelves::test() {
 void ScatterFromShelves::finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) {
   wait_for(
       team, [this] { return test(); }, "for the other ranks' gradients of " + unit);
+  std::vector<Part const*> given;
+  for (auto const& part : parts_)
+    if (is_given(parameters[part.parameter], part.has, rule_)) given.push_back(&part);
   shelf_->precede_current();
-  for (auto const& part : parts_) {
-    auto& parameter = parameters[part.parameter];
-    if (!is_given(parameter, part.has, rule_)) continue;
-    // A copy for the current stream.
-    add_reduced(parameter, part.sum.clone(), rule_);
-    nn::detail::keep_for_current_stream(part.sum);
-  }
+  // Copies for the current stream.
+  for (auto const* part : given) add_reduced(parameters[part->parameter], part->sum.clone(), rule_);
+  shelf_->follow_current();
 }
 
 }  // namespace graticule::training::detail

@@ -61,6 +61,8 @@ class Shelf {
   }
   /// What is put into the current stream from now on runs after what was read.
   void precede_current() const { stream_.precede_current(); }
+  /// Memory that was taken while reading is used again only after what is in the current stream now.
+  void follow_current() const { stream_.follow_current(); }
 
  private:
   Shelf(Comm team, torch::Device const& device) : team_(std::move(team)), device_(device), stream_(device) {}
