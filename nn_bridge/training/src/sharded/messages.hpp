@@ -26,7 +26,7 @@ struct ShardedParameter {
   torch::Tensor full;    ///< the leaf in the module
   torch::Tensor values;  ///< shares the memory of `full`, not its version: writes to it leave saved tensors valid
   torch::Tensor shard;   ///< leaf of this rank's rows, in the parameter's own dtype
-  bool needs_gradient = false;  ///< when it was sharded, alike on all ranks: a gradient of it travels then, later too
+  bool needs_gradient = false;  ///< did when it was sharded, on all ranks alike: what travels does not change later
   std::int64_t num_rows = 0;
   std::int64_t row_numel = 0;  ///< elements of a row
   torch::Tensor reduced;       ///< of this backward: gradient of the shard, over the shard team
@@ -123,7 +123,7 @@ struct ReductionRule {
 [[nodiscard]] torch::Tensor whole_gradient(ShardedParameter const& parameter);
 /// Whether any rank has a gradient. @param has by rank @throws `UnusedParameter` on all ranks alike
 [[nodiscard]] bool is_given(ShardedParameter const& parameter, std::vector<char> const& has, ReductionRule const& rule);
-/// Of two gradients, each of which may be undefined and of another stream, both used no more.
+/// Of two gradients, each of which may be undefined. @param a, b of any stream; their memory may be given back next
 [[nodiscard]] torch::Tensor sum_of(torch::Tensor const& a, torch::Tensor const& b);
 /// Adds the sum over ranks of this rank's rows, times the factor, to `reduced`. @param total no longer used by others
 void add_reduced(ShardedParameter& parameter, torch::Tensor total, ReductionRule const& rule);
