@@ -10,9 +10,6 @@ shift 4
 launch=("$@")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# Programs that are killed leave their files.
-mkdir "$folder/tmp"
-export TMPDIR=$folder/tmp
 
 fail() {
     printf 'FAILED: %s of %s on %s ranks: %s\n' "$accident" "$operation" "$ranks" "$*"
@@ -32,6 +29,9 @@ others_end_with() {
 # check ACCIDENT: runs it and judges how the ranks end
 check() {
     local accident=$1 limit=2 layer out=$folder/$1 begin=$SECONDS code
+    # Programs that are killed leave their files, and launches of Open MPI that share a folder make and remove one there.
+    local -x TMPDIR=$folder/tmp.$1
+    mkdir "$TMPDIR"
     # One that is late is waited for.
     case $accident in none | late) limit=0 ;; esac
     GRATICULE_STALL_SECONDS=1 GRATICULE_STALL_LIMIT=$limit timeout --kill-after=10 40 \
