@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Without MPI: a death test starts this program again as a child, and a launcher takes a rank once.
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/detail/watch.hpp>
 
@@ -55,3 +56,8 @@ TEST(Watch, ends_with_its_scope) {
 
 }  // namespace
 }  // namespace graticule::detail
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
