@@ -111,6 +111,16 @@ void keep_for_current_stream(torch::Tensor const& x) {
   device.recordDataPtrOnStream(x.storage().data_ptr(), device.getStream(x.device()));
 }
 
+void WritingStreams::add_current(torch::Device const& device) {
+  if (device.is_cpu()) return;
+  auto const stream = current_stream(device);
+  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
+}
+
+void WritingStreams::precede_current() const {
+  for (auto const& stream : streams_) put_after(current_stream(stream.device()), stream);
+}
+
 torch::Tensor tensor_over(void* memory, Index numel, torch::ScalarType type, torch::Device const& device) {
   return at::for_blob(memory, {numel})
       .options(torch::TensorOptions(type).device(device))

@@ -10,8 +10,11 @@
 #include "sharded_net.hpp"
 #include "shared_folder.hpp"
 
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -253,7 +256,88 @@ TEST(DeviceSharded, forwards_and_backwards_in_streams_of_their_own_are_those_of_
   }
 }
 
-TEST(DeviceSharded, a_parameter_that_one_rank_freezes_later_has_no_gradient_there) {
+/// Two branches of units, each in a stream of its own.
+struct BranchesImpl : torch::nn::Module {
+  /// @param is_shared the first unit is in both branches
+  BranchesImpl(torch::Device const& where, bool is_shared) : device(where), shares_first(is_shared) {
+    for (int i = 0; i < 2 && !device.is_cpu(); ++i) streams.push_back(new_test_stream());
+  }
+  /// Both streams go on after the current one.
+  void begin() const {
+    if (device.is_cpu()) return;
+    c10::Event begun(device.type());
+    begun.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+    for (auto const& stream : streams) begun.block(stream);
+  }
+  /// The current stream goes on after both.
+  void end() const {
+    for (auto const& stream : streams) test::run_in(stream, [] {});
+  }
+  template <class Action>
+  auto in_branch(std::size_t branch, Action const& action) const {
+    std::optional<StreamScope> scope;
+    if (!device.is_cpu()) scope.emplace(streams[branch]);
+    return action();
+  }
+  std::vector<torch::Tensor> forward(torch::Tensor const& x) {
+    auto const a = in_branch(0, [&] { return first(x).square().mean(); });
+    auto const b = in_branch(1, [&] { return second(torch::tanh(shares_first ? first(x) : x)).square().mean(); });
+    return {a, b};
+  }
+  torch::Device device;
+  bool shares_first;
+  std::vector<c10::Stream> streams;
+  nn::Unit<test::Block> first = register_module("first", nn::Unit<test::Block>(4));
+  nn::Unit<test::Block> second = register_module("second", nn::Unit<test::Block>(4));
+};
+TORCH_MODULE(Branches);
+
+/// Of some steps. @param together one backward of the sum; otherwise one of each branch, in its stream; whoever
+///        adds gradients of two streams to one parameter orders them
+std::vector<double> losses_of_branches(torch::Device const& device, training::BetweenPasses between, bool together) {
+  auto const comm = Comm::world();
+  torch::manual_seed(3);
+  Branches net(device, together);
+  net->to(torch::kDouble);
+  test::move_to(*net, device);
+  training::ShardedParameters sharded(
+      net.ptr(), {comm, nn::Reduction::mean},
+      {.between_passes = between, .ranks_per_group = comm.num_ranks() % 2 == 0 ? 2 : 1});
+  torch::optim::SGD optimizer(sharded.parameters(), torch::optim::SGDOptions(0.01));
+  auto const x = torch::linspace(-1, 1, 12, torch::kDouble).view({3, 4}).to(device);
+  std::vector<double> losses;
+  for (int step = 0; step < 6; ++step) {
+    // Gradients go back to the streams in which they were made, after the step that has read them.
+    net->begin();
+    optimizer.zero_grad();
+    auto const parts = sharded.forward([&] { return net->forward(x); });
+    if (!together)
+      for (auto const branch : {0U, 1U}) net->in_branch(branch, [&] { parts[branch].backward(); });
+    net->end();
+    auto const loss = parts[0] + parts[1];
+    if (together) loss.backward();
+    losses.push_back(loss.item<double>());
+    optimizer.step();
+  }
+  return losses;
+}
+
+TEST(DeviceSharded, units_that_run_beside_each_other_are_those_of_the_host) {
+  test::Scheduled const scheduled(test::Schedule::at_random);
+  StreamScope const scope(new_test_stream());
+  for (bool const together : {true, false})
+    for (auto const between :
+         {training::BetweenPasses::released, training::BetweenPasses::kept, training::BetweenPasses::in_groups}) {
+      SCOPED_TRACE(testing::Message() << int(between) << (together ? ", one backward" : ", two backwards"));
+      auto const expected = losses_of_branches(torch::kCPU, between, together);
+
+      auto const found = losses_of_branches(test_torch_device(), between, together);
+
+      for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+    }
+}
+
+TEST(DeviceSharded, a_parameter_that_one_rank_freezes_later_contributes_no_gradient_there) {
   auto const comm = Comm::world();
   bool const freezes = comm.num_ranks() > 1 && comm.rank() == 0;
   StreamScope const scope(new_test_stream());

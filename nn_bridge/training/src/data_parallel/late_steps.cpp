@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "late_steps.hpp"
 
+#include <graticule/nn_bridge/detail/message_memory.hpp>
+
 #include <algorithm>
 #include <set>
 
@@ -132,6 +134,7 @@ void LateSteps::update(std::vector<std::size_t> const& parameters) {
   for (std::size_t n = 0; n < now.size(); ++n) {
     auto& parameter = reducer_.parameters()[now[n]];
     parameter.tensor.mutable_grad() = grads[n];
+    if (parameter.held.defined()) nn::detail::keep_for_current_stream(parameter.held);
     parameter.held.reset();
     parameter.handed_over = parameter.reduced = false;
     reducer_.note(DataParallel::Event::Kind::updated, now[n]);

@@ -212,7 +212,10 @@ void ShardEngine::make_whole(std::size_t u) {
   auto& unit = *units_[u];
   if (unit.state() == ShardUnit::State::gathered && num_holds_ > 0 && unit.is_outdated())
     throw Error("ParametersChanged", "parameters of " + unit.name() + " have changed within gathered()");
-  if (unit.state() == ShardUnit::State::gathered) return;
+  if (unit.state() == ShardUnit::State::gathered) {
+    unit.use_in_current_stream();
+    return;
+  }
   if (unit.state() == ShardUnit::State::released) start_gather(u);
   unit.finish_gather();
   notify(Event::gather_waited, u);

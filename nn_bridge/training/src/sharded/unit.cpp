@@ -143,7 +143,17 @@ void ShardUnit::finish_gather() {
   for (std::size_t i = 0; i < staged_.size(); ++i)
     if (staged_[i].defined()) parameters_[i].values.copy_(staged_[i], /*non_blocking=*/true);
   staged_.clear();
+  whole_in_.clear();
+  for (auto const& parameter : parameters_) {
+    nn::detail::keep_for_current_stream(parameter.values);
+    whole_in_.add_current(parameter.values.device());
+  }
   state_ = State::gathered;
+}
+
+void ShardUnit::use_in_current_stream() const {
+  whole_in_.precede_current();
+  for (auto const& parameter : parameters_) nn::detail::keep_for_current_stream(parameter.values);
 }
 
 void ShardUnit::release() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/message_memory.hpp>
+
 #include "messages.hpp"
 
 #include <torch/torch.h>
@@ -53,6 +55,9 @@ class ShardUnit {
   /// Of what it is gathered from next; null: by messages of MPI.
   void set_shelf(Source source, std::shared_ptr<Shelf> shelf) { shelves_[std::size_t(source)] = std::move(shelf); }
   void finish_gather();
+  /// What is put into the current stream from now on finds the whole parameters, whose memory stays until it has run:
+  /// a unit may run in another stream than the one in which it was gathered. @pre gathered
+  void use_in_current_stream() const;
   /// Gives the memory back; waits where it is still being filled.
   void release();
   /// Keeps this rank's part of the whole parameters, cut over the group. @pre gathered
@@ -88,6 +93,7 @@ class ShardUnit {
   std::array<std::shared_ptr<Shelf>, 2> shelves_;  ///< by source; null: messages go by MPI
   std::unique_ptr<Gather> gather_;
   ShardTeam* gathered_from_ = nullptr;
+  nn::detail::WritingStreams whole_in_;     ///< where the whole parameters were written
   std::vector<torch::Tensor> group_parts_;  ///< by parameter, in one dimension; empty where the group keeps nothing
   std::vector<torch::Tensor>
       staged_;  ///< on the host, of parameters on a device whose messages go by MPI; else undefined

@@ -30,8 +30,22 @@ void await_messages(torch::Device const& device);
 }
 
 /// The memory of a tensor that another stream may have made is not given to other tensors before the current stream of
-/// its device has read it. Nothing on the host.
+/// its device has read it. Nothing on the host. @pre defined
 void keep_for_current_stream(torch::Tensor const& x);
+
+/// The streams in which values were written, one per device; none on the host.
+class WritingStreams {
+ public:
+  void clear() noexcept { streams_.clear(); }
+  /// The current stream of `device`.
+  void add_current(torch::Device const& device);
+  /// What is put into the current streams of their devices from now on runs after what is in them now. Nothing where
+  /// they are the current ones.
+  void precede_current() const;
+
+ private:
+  std::vector<c10::Stream> streams_;
+};
 
 /// A flat tensor over memory of `device` that it does not own.
 [[nodiscard]] torch::Tensor tensor_over(void* memory, Index numel, torch::ScalarType type, torch::Device const& device);
@@ -58,8 +72,8 @@ class MessageStream {
   void precede_current() const;
   /// Its work so far is what `has_passed` asks for.
   void mark();
-  /// For the engine; none where LibTorch does not hand out its streams. @throws `Unsupported` where Kokkos cannot use
-  /// it
+  /// For the engine; none where LibTorch does not hand out its streams. @throws see
+  /// `queue_of_stream`
   [[nodiscard]] DeviceQueue queue() const;
   /// Does not block.
   [[nodiscard]] bool has_passed() const { return !mark_ || mark_->query(); }
