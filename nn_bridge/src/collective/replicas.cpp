@@ -82,7 +82,7 @@ void detail::require_replicas(Comm const& team, NamedTensors const& tensors, Rep
     result.text += " ]";
     if (needs == ReplicaNeeds::gradients) {
       hash.add(int(tensor.requires_grad()));
-      result.text += tensor.requires_grad() ? " with a gradient" : " without a gradient";
+      result.text += tensor.requires_grad() ? ", trainable" : ", frozen";
     }
     result.hash = hash.value();
     return result;
@@ -99,7 +99,7 @@ void detail::broadcast_replicas(Comm const& team, NamedTensors const& tensors, i
     auto staged = is_root || values.is_cpu() ? as_message(values) : message_memory(values.sizes(), values);
     if (is_root) await_messages(values.device());
     team.broadcast(staged.mutable_data_ptr(), Index(staged.nbytes()), root);
-    if (!is_root && !staged.is_alias_of(values)) values.copy_(staged, /*non_blocking=*/true);
+    if (!is_root && !staged.is_alias_of(values)) values.copy_(staged, /*non_blocking=*/staged.is_pinned());
   }
 }
 

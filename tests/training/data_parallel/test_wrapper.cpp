@@ -229,6 +229,11 @@ TEST(DataParallel, refuses_what_is_wrong_on_any_rank_on_all) {
     EXPECT_EQ(thrown.rule, "ReplicaMismatch");
     EXPECT_NE(thrown.text.find("weight Float [ 2 3 ]"), std::string::npos) << thrown.text;
     EXPECT_NE(thrown.text.find("weight Float [ 3 3 ]"), std::string::npos) << thrown.text;
+    auto partly_frozen = small_layer(1);
+    partly_frozen->bias.set_requires_grad(!odd_one);
+    auto const frozen_there = thrown_by([&] { training::DataParallel const parallel(*partly_frozen, {}, mean); });
+    EXPECT_EQ(frozen_there.rule, "ReplicaMismatch");
+    EXPECT_NE(frozen_there.text.find("bias Double [ 2 ], frozen"), std::string::npos) << frozen_there.text;
   }
   auto frozen = small_layer(1);
   for (auto& parameter : frozen->parameters()) parameter.set_requires_grad(false);

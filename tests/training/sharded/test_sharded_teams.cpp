@@ -149,7 +149,30 @@ TEST(ShardedParameters, refuse_what_cannot_be_cut) {
     torch::nn::Linear partly_frozen(2, 2);
     partly_frozen->bias.set_requires_grad(comm.rank() == 0);
     EXPECT_EQ(rule(partly_frozen.ptr()), "ReplicaMismatch");
+    auto net = test::make_net();
+    net->head->bias.set_requires_grad(comm.rank() == 0);
+    EXPECT_EQ(rule(net.ptr(), {.ignored = {net->head.ptr()}}), "nothing was thrown");
   }
+}
+
+TEST(ShardedParameters, refuse_what_is_wrong_in_one_replica_in_all) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() % 2 != 0 || comm.num_ranks() < 4) GTEST_SKIP() << "two replicas of two ranks need 4 ranks";
+  Teams const teams(comm, {{"replica", 2}, {"shard", 0}});
+  bool const odd_one = comm.rank() + 1 == comm.num_ranks();
+  auto const rule = [&](std::shared_ptr<torch::nn::Module> const& model, int num_prefetched) {
+    return test::rule_of([&] {
+      training::ShardedParameters const sharded(
+          model, {teams.team("shard"), nn::Reduction::mean},
+          {.replicas = {{teams.team("replica"), nn::Reduction::mean}}, .num_prefetched = num_prefetched});
+    });
+  };
+
+  EXPECT_EQ(rule(test::make_net().ptr(), odd_one ? -1 : 1), "BadOption");
+  auto net = test::make_net();
+  net->head->bias.set_requires_grad(!odd_one);
+  EXPECT_EQ(rule(net.ptr(), 1), "ReplicaMismatch");
+  EXPECT_EQ(rule(test::make_net().ptr(), 1), "nothing was thrown");
 }
 
 TEST(ShardedParameters, refuse_a_parameter_that_needs_a_gradient_only_later) {
@@ -410,6 +433,23 @@ TEST(ShardedParameters, name_ranks_that_use_other_units_when_they_compare) {
   EXPECT_NE(error.text.find("the forward of layers.0"), std::string::npos) << error.text;
   sharded.forward([&] { return net->forward(x); }).sum().backward();
   EXPECT_TRUE(sharded.parameters().front().grad().defined());
+}
+
+TEST(ShardedParameters, name_ranks_without_the_backward_of_a_unit_when_they_compare) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  auto net = test::make_net();
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean},
+                                      {.num_prefetched = 0, .checks = training::CheckedCalls::on});
+  auto const run = [&] { sharded.forward([&] { return net->forward(torch::arange(3)); }).sum().backward(); };
+  // Its input needs no gradient: the first unit that has a backward is the next one.
+  net->words->weight.set_requires_grad(comm.rank() != 0);
+
+  EXPECT_EQ(test::thrown_by(run).rule, "CallDisagreement");
+
+  sharded.reset();
+  net->words->weight.set_requires_grad(true);
+  EXPECT_NO_THROW(run());
 }
 
 TEST(ShardedParameters, tell_all_ranks_of_an_exception_on_one_when_they_compare) {

@@ -7,9 +7,11 @@
 
 #include "engine.hpp"
 #include "from_shelves.hpp"
+#include "wrap.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <map>
 
 namespace graticule::training::detail {
@@ -33,15 +35,30 @@ void check_options(ShardedParametersOptions const& options, int num_ranks) {
   check(options.precision.buffers, "buffers");
 }
 
-/// The values of the first rank of all teams, on all ranks.
-void agree_on_values(torch::nn::Module const& model, nn::TeamRule const& shards,
-                     ShardedParametersOptions const& options) {
-  auto teams = options.replicas;
-  teams.push_back(shards);
-  auto tensors = nn::parameters_of(model);
-  for (auto& buffer : nn::detail::buffers_of(model)) tensors.push_back(std::move(buffer));
-  for (auto const& rule : teams) nn::detail::require_replicas(rule.team, tensors, nn::detail::ReplicaNeeds::gradients);
-  for (auto const& rule : teams) nn::detail::broadcast_replicas(rule.team, tensors);
+/// Those of replicas, and the one that shares the parameters.
+std::vector<Comm> teams_of(nn::TeamRule const& shards, ShardedParametersOptions const& options) {
+  std::vector<Comm> teams;
+  for (auto const& rule : options.replicas) teams.push_back(rule.team);
+  teams.push_back(shards.team);
+  return teams;
+}
+
+/// The values of the first rank of all teams, on all ranks. @param failure of this rank until now
+void agree_on_values(std::vector<Comm> const& teams, UnitSearch const& found, nn::NamedTensors const& buffers,
+                     std::exception_ptr failure) {
+  nn::NamedTensors cut;
+  for (auto const& unit : found.units) cut.insert(cut.end(), unit.parameters.begin(), unit.parameters.end());
+  auto whole = found.ignored;
+  whole.insert(whole.end(), buffers.begin(), buffers.end());
+  for (auto const& team : teams) {
+    attempt(failure, [&] { nn::detail::require_replicas(team, cut, nn::detail::ReplicaNeeds::gradients); });
+    attempt(failure, [&] { nn::detail::require_replicas(team, whole); });
+  }
+  throw_agreed(teams, failure);
+  for (auto const& team : teams) {
+    nn::detail::broadcast_replicas(team, cut);
+    nn::detail::broadcast_replicas(team, whole);
+  }
 }
 
 }  // namespace
@@ -49,24 +66,29 @@ void agree_on_values(torch::nn::Module const& model, nn::TeamRule const& shards,
 ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
                          ShardedParametersOptions options)
     : model_(std::move(model)), shards_(shards), options_(std::move(options)), team_{shards.team} {
-  run_agreed(shards_.team, [&] {
+  auto const teams = teams_of(shards_, options_);
+  std::exception_ptr failure;
+  attempt(failure, [&] {
     check_options(options_, shards_.team.num_ranks());
     found_ = find_units(model_, options_);
     calls_.resize(found_.units.size());
     read_ahead_lists();
   });
+  throw_agreed(teams, failure);
   auto const groups = [](BetweenPasses between) { return int(between == BetweenPasses::in_groups); };
   bool const has_groups = groups(options_.between_passes) + groups(options_.root_between_passes) > 0;
-  require_same(shards_.team, "ArgumentDisagreement",
-               Hash()
-                   .add(groups(options_.between_passes))
-                   .add(groups(options_.root_between_passes))
-                   .add(options_.ranks_per_group)
-                   .value(),
-               (has_groups ? "groups of " : "no groups, of ") + std::to_string(options_.ranks_per_group) + " ranks");
+  attempt(failure, [&] {
+    require_same(shards_.team, "ArgumentDisagreement",
+                 Hash()
+                     .add(groups(options_.between_passes))
+                     .add(groups(options_.root_between_passes))
+                     .add(options_.ranks_per_group)
+                     .value(),
+                 (has_groups ? "groups of " : "no groups, of ") + std::to_string(options_.ranks_per_group) + " ranks");
+  });
+  agree_on_values(teams, found_, nn::detail::buffers_of(*model_), failure);
   if (has_groups)
     group_.emplace(ShardTeam{shards_.team.split(shards_.team.rank() / options_.ranks_per_group, shards_.team.rank())});
-  agree_on_values(*model_, shards_, options_);
   bool const compares = compares_calls(options_.checks);
   if (compares) comparison_.emplace(shards_.team);
   if (compares) team_.stall = messages::Stall::fail;

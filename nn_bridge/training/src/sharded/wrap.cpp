@@ -105,20 +105,6 @@ std::uint64_t hash_of(std::vector<TeamPlace> const& rules,
   return hash.value();
 }
 
-/// Runs a step that is collective over one team; keeps its exception.
-template <class Step>
-void attempt(std::exception_ptr& failure, Step&& step) {
-  try {
-    step();
-  } catch (...) {
-    if (!failure) failure = std::current_exception();
-  }
-}
-
-void throw_agreed(std::vector<Comm> const& teams, std::exception_ptr const& failure) {
-  if (auto const found = agreed_failure(teams, failure)) std::rethrow_exception(found);
-}
-
 /// Tensors under the same rules.
 using Groups = std::vector<std::pair<std::vector<TeamPlace>, nn::NamedTensors>>;
 
@@ -157,6 +143,10 @@ std::exception_ptr agreed_failure(std::vector<Comm> const& teams, std::exception
       }
     }
   return failure;
+}
+
+void throw_agreed(std::vector<Comm> const& teams, std::exception_ptr const& failure) {
+  if (auto const found = agreed_failure(teams, failure)) std::rethrow_exception(found);
 }
 
 Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& rules,

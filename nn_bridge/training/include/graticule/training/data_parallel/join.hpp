@@ -38,7 +38,7 @@ class Join {
   explicit Join(DataParallel& parallel, JoinOptions options = {});
   Join(Join const&) = delete;
   Join& operator=(Join const&) = delete;
-  /// Every rank must call `finish()`: the others wait for it, until `GRATICULE_STALL_LIMIT` at most.
+  /// Every rank must call `finish()`: the others wait for it, for ever unless `GRATICULE_STALL_LIMIT` is set.
   ~Join();
 
   /// To be called when this rank has no more batches. Returns on all ranks when all have finished. Parameters and
