@@ -120,7 +120,7 @@ endfunction()
 
 # graticule_add_test_program(halo.plan SOURCES test_plan.cpp DEPENDS graticule::halo [NO_MAIN])
 # Builds test_halo_plan and registers nothing. The main function is tests/support/mpi_main.cpp; NO_MAIN is for a test that
-# starts MPI itself.
+# starts MPI itself, or runs without it.
 function(graticule_add_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "" "SOURCES;DEPENDS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)

@@ -256,10 +256,16 @@ TEST(DeviceSharded, forwards_and_backwards_in_streams_of_their_own_are_those_of_
   }
 }
 
-/// Two branches of units, each in a stream of its own.
+/// How two branches of units run beside each other.
+struct Branching {
+  bool is_shared;  ///< the first unit is in both
+  bool together;   ///< one backward of the sum; otherwise one of each branch, in its stream
+  std::size_t first_backward = 0;
+};
+
+/// Two branches of units, each in a stream of its own, and a parameter of the model itself.
 struct BranchesImpl : torch::nn::Module {
-  /// @param is_shared the first unit is in both branches
-  BranchesImpl(torch::Device const& where, bool is_shared) : device(where), shares_first(is_shared) {
+  BranchesImpl(torch::Device const& where, Branching const& how) : device(where), branching(how) {
     for (int i = 0; i < 2 && !device.is_cpu(); ++i) streams.push_back(new_test_stream());
   }
   /// Both streams go on after the current one.
@@ -271,7 +277,13 @@ struct BranchesImpl : torch::nn::Module {
   }
   /// The current stream goes on after both.
   void end() const {
-    for (auto const& stream : streams) test::run_in(stream, [] {});
+    if (device.is_cpu()) return;
+    auto const current = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+    for (auto const& stream : streams) {
+      c10::Event ended(device.type());
+      ended.record(stream);
+      ended.block(current);
+    }
   }
   template <class Action>
   auto in_branch(std::size_t branch, Action const& action) const {
@@ -280,29 +292,36 @@ struct BranchesImpl : torch::nn::Module {
     return action();
   }
   std::vector<torch::Tensor> forward(torch::Tensor const& x) {
-    auto const a = in_branch(0, [&] { return first(x).square().mean(); });
-    auto const b = in_branch(1, [&] { return second(torch::tanh(shares_first ? first(x) : x)).square().mean(); });
+    begin();
+    auto const a = in_branch(0, [&] { return (first(x) * gain).square().mean(); });
+    auto const b = in_branch(1, [&] {
+      auto const y = second(torch::tanh(branching.is_shared ? first(x) : x));
+      // Whoever adds gradients of two backwards to one parameter orders them.
+      return (branching.together ? y * gain : y).square().mean();
+    });
+    end();
     return {a, b};
   }
   torch::Device device;
-  bool shares_first;
+  Branching branching;
   std::vector<c10::Stream> streams;
   nn::Unit<test::Block> first = register_module("first", nn::Unit<test::Block>(4));
   nn::Unit<test::Block> second = register_module("second", nn::Unit<test::Block>(4));
+  torch::Tensor gain = register_parameter("gain", torch::linspace(0.5, 1.5, 4));
 };
 TORCH_MODULE(Branches);
 
-/// Of some steps. @param together one backward of the sum; otherwise one of each branch, in its stream; whoever
-///        adds gradients of two streams to one parameter orders them
-std::vector<double> losses_of_branches(torch::Device const& device, training::BetweenPasses between, bool together) {
+std::vector<double> losses_of_branches(torch::Device const& device, training::BetweenPasses between,
+                                       Branching const& branching) {
   auto const comm = Comm::world();
   torch::manual_seed(3);
-  Branches net(device, together);
+  Branches net(device, branching);
   net->to(torch::kDouble);
   test::move_to(*net, device);
-  training::ShardedParameters sharded(
-      net.ptr(), {comm, nn::Reduction::mean},
-      {.between_passes = between, .ranks_per_group = comm.num_ranks() % 2 == 0 ? 2 : 1});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean},
+                                      {.between_passes = between,
+                                       .root_between_passes = between,
+                                       .ranks_per_group = comm.num_ranks() % 2 == 0 ? 2 : 1});
   torch::optim::SGD optimizer(sharded.parameters(), torch::optim::SGDOptions(0.01));
   auto const x = torch::linspace(-1, 1, 12, torch::kDouble).view({3, 4}).to(device);
   std::vector<double> losses;
@@ -311,11 +330,12 @@ std::vector<double> losses_of_branches(torch::Device const& device, training::Be
     net->begin();
     optimizer.zero_grad();
     auto const parts = sharded.forward([&] { return net->forward(x); });
-    if (!together)
-      for (auto const branch : {0U, 1U}) net->in_branch(branch, [&] { parts[branch].backward(); });
+    if (!branching.together)
+      for (auto const branch : {branching.first_backward, 1 - branching.first_backward})
+        net->in_branch(branch, [&] { parts[branch].backward(); });
     net->end();
     auto const loss = parts[0] + parts[1];
-    if (together) loss.backward();
+    if (branching.together) loss.backward();
     losses.push_back(loss.item<double>());
     optimizer.step();
   }
@@ -325,13 +345,16 @@ std::vector<double> losses_of_branches(torch::Device const& device, training::Be
 TEST(DeviceSharded, units_that_run_beside_each_other_are_those_of_the_host) {
   test::Scheduled const scheduled(test::Schedule::at_random);
   StreamScope const scope(new_test_stream());
-  for (bool const together : {true, false})
+  for (auto const& branching :
+       {Branching{true, true}, Branching{false, true}, Branching{false, false, 0}, Branching{false, false, 1}})
     for (auto const between :
          {training::BetweenPasses::released, training::BetweenPasses::kept, training::BetweenPasses::in_groups}) {
-      SCOPED_TRACE(testing::Message() << int(between) << (together ? ", one backward" : ", two backwards"));
-      auto const expected = losses_of_branches(torch::kCPU, between, together);
+      SCOPED_TRACE(testing::Message() << "between passes " << int(between) << ", shared " << branching.is_shared
+                                      << ", together " << branching.together << ", backward of "
+                                      << branching.first_backward << " first");
+      auto const expected = losses_of_branches(torch::kCPU, between, branching);
 
-      auto const found = losses_of_branches(test_torch_device(), between, together);
+      auto const found = losses_of_branches(test_torch_device(), between, branching);
 
       for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
     }

@@ -149,6 +149,11 @@ TEST(ShardedParameters, refuse_what_cannot_be_cut) {
     torch::nn::Linear partly_frozen(2, 2);
     partly_frozen->bias.set_requires_grad(comm.rank() == 0);
     EXPECT_EQ(rule(partly_frozen.ptr()), "ReplicaMismatch");
+    EXPECT_EQ(rule(test::make_net().ptr(), {.num_prefetched = comm.rank() == 0 ? 0 : 1}), "ArgumentDisagreement");
+    auto const rank_dependent = [&](std::string const& name, std::int64_t) {
+      return comm.rank() == 0 || name == "first";
+    };
+    EXPECT_EQ(rule(test::make_net().ptr(), {.is_unit = rank_dependent}), "ArgumentDisagreement");
     auto net = test::make_net();
     net->head->bias.set_requires_grad(comm.rank() == 0);
     EXPECT_EQ(rule(net.ptr(), {.ignored = {net->head.ptr()}}), "nothing was thrown");

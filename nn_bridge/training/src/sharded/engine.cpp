@@ -137,7 +137,12 @@ void ShardEngine::fail_forward(std::size_t u) noexcept {
 
 void ShardEngine::begin_backward(std::size_t u, Index call, Index call_end, std::int64_t version) {
   auto& calls = calls_[u];
-  if (calls.backwards.contains(call)) return;
+  if (calls.backwards.contains(call)) {
+    // Another output, whose operations may be in another stream.
+    if (units_[u]->state() == ShardUnit::State::gathered) units_[u]->use_in_current_stream();
+    units_[u]->add_backward_in_current_stream();
+    return;
+  }
   if (torch::GradMode::is_enabled())
     throw Error("Unsupported",
                 "the backward of " + units_[u]->name() + ", whose parameters are sharded, cannot be differentiated");
@@ -152,6 +157,7 @@ void ShardEngine::begin_backward(std::size_t u, Index call, Index call_end, std:
   tasks_.at(task) = std::max(tasks_.at(task), call);
   progress();
   make_whole(u);
+  units_[u]->add_backward_in_current_stream();
   notify(Event::backward_begun, u);
   if (last_backward_ && *last_backward_ != u) calls_[*last_backward_].next_backward = u;
   last_backward_ = u;

@@ -13,6 +13,8 @@
 #include <cmath>
 #include <exception>
 #include <map>
+#include <optional>
+#include <string_view>
 
 namespace graticule::training::detail {
 
@@ -33,6 +35,30 @@ void check_options(ShardedParametersOptions const& options, int num_ranks) {
   check(options.precision.parameters, "parameters");
   check(options.precision.gradients, "gradients");
   check(options.precision.buffers, "buffers");
+}
+
+/// Of what decides which messages are sent, and when.
+std::uint64_t hash_of(UnitSearch const& found, ShardedParametersOptions const& options, nn::Reduction reduction) {
+  Hash hash;
+  for (auto const& unit : found.units) {
+    hash.add(std::string_view(unit.name)).add(unit.parameters.size());
+    for (auto const& [name, tensor] : unit.parameters) hash.add(std::string_view(name));
+  }
+  auto const add_type = [&](std::optional<torch::ScalarType> const& type) { hash.add(type ? int(*type) : -1); };
+  add_type(options.precision.parameters);
+  add_type(options.precision.gradients);
+  add_type(options.precision.buffers);
+  auto const add_lists = [&](auto const& lists) {
+    for (auto const& [name, ahead] : lists) {
+      hash.add(std::string_view(name)).add(ahead.size());
+      for (auto const& other : ahead) hash.add(std::string_view(other));
+    }
+  };
+  add_lists(options.ahead_in_forward);
+  add_lists(options.ahead_in_backward);
+  hash.add(int(options.between_passes)).add(int(options.root_between_passes)).add(options.num_prefetched);
+  hash.add(int(options.unused)).add(int(reduction)).add(int(compares_calls(options.checks)));
+  return hash.value();
 }
 
 /// Those of replicas, and the one that shares the parameters.
@@ -85,6 +111,8 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule 
                      .add(options_.ranks_per_group)
                      .value(),
                  (has_groups ? "groups of " : "no groups, of ") + std::to_string(options_.ranks_per_group) + " ranks");
+    require_same(shards_.team, "ArgumentDisagreement", hash_of(found_, options_, shards_.reduction),
+                 std::to_string(found_.units.size()) + " units and other options");
   });
   agree_on_values(teams, found_, nn::detail::buffers_of(*model_), failure);
   if (has_groups)

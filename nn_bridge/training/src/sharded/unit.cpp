@@ -103,6 +103,7 @@ void ShardUnit::start_gather(Source source) {
                                            "parameters are sharded, and load values by load_full_state");
   staged_.clear();
   gathered_from_ = source == Source::group ? group_ : team_;
+  if (source == Source::group) group_parts_in_.precede_current();
   std::vector<torch::Tensor> own;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     own.push_back(source == Source::group ? group_parts_[i] : parameters_[i].shard.detach().view({-1}));
@@ -114,6 +115,7 @@ void ShardUnit::start_gather(Source source) {
       for (auto const& parameter : parameters_) release_storage(parameter.values, released_text(parameter));
       throw;
     }
+    for (auto const& part : own) nn::detail::keep_for_current_stream(part);
     gathered_version_ = version();
     state_ = State::gathering;
     return;
@@ -138,10 +140,10 @@ void ShardUnit::start_gather(Source source) {
 
 void ShardUnit::finish_gather() {
   gather_->finish(*gathered_from_, name_);
-  gather_.reset();
   torch::NoGradGuard const no_grad;
   for (std::size_t i = 0; i < staged_.size(); ++i)
     if (staged_[i].defined()) parameters_[i].values.copy_(staged_[i], /*non_blocking=*/true);
+  gather_.reset();
   staged_.clear();
   whole_in_.clear();
   for (auto const& parameter : parameters_) {
@@ -156,6 +158,10 @@ void ShardUnit::use_in_current_stream() const {
   for (auto const& parameter : parameters_) nn::detail::keep_for_current_stream(parameter.values);
 }
 
+void ShardUnit::add_backward_in_current_stream() {
+  for (auto const& parameter : parameters_) gradients_in_.add_current(parameter.values.device());
+}
+
 void ShardUnit::release() {
   if (gather_ && gather_->abandoned()) return;
   if (state_ == State::gathering) finish_gather();
@@ -167,9 +173,12 @@ void ShardUnit::release() {
 void ShardUnit::keep_in_group() {
   torch::NoGradGuard const no_grad;
   group_parts_.clear();
-  for (auto const& parameter : parameters_)
+  group_parts_in_.clear();
+  for (auto const& parameter : parameters_) {
     group_parts_.push_back(
         elements(parameter.values.view({-1}), parameter.elements_of(group_->comm, group_->comm.rank())).clone());
+    group_parts_in_.add_current(parameter.values.device());
+  }
 }
 
 Index ShardUnit::group_bytes() const noexcept {
@@ -180,6 +189,8 @@ Index ShardUnit::group_bytes() const noexcept {
 
 void ShardUnit::start_scatter(ReductionRule const& rule) {
   torch::NoGradGuard const no_grad;
+  gradients_in_.precede_current();
+  gradients_in_.clear();
   if (team_->gradients)
     scatter_ = std::make_unique<ScatterFromShelves>(team_->gradients, *team_, name_, parameters_, rule);
   else
@@ -224,6 +235,7 @@ void ShardUnit::reset() {
   scatter_tag_ = team_->comm.next_tag();
   if (group_ != nullptr) group_tag_ = group_->comm.next_tag();
   leave_group();
+  gradients_in_.clear();
   if (state_ != State::released) {
     state_ = State::gathered;
     release();

@@ -58,6 +58,9 @@ class ShardUnit {
   /// What is put into the current stream from now on finds the whole parameters, whose memory stays until it has run:
   /// a unit may run in another stream than the one in which it was gathered. @pre gathered
   void use_in_current_stream() const;
+  /// Operations whose backward is in the current stream give gradients of its parameters: `start_scatter` comes after
+  /// them, in whatever stream.
+  void add_backward_in_current_stream();
   /// Gives the memory back; waits where it is still being filled.
   void release();
   /// Keeps this rank's part of the whole parameters, cut over the group. @pre gathered
@@ -93,8 +96,10 @@ class ShardUnit {
   std::array<std::shared_ptr<Shelf>, 2> shelves_;  ///< by source; null: messages go by MPI
   std::unique_ptr<Gather> gather_;
   ShardTeam* gathered_from_ = nullptr;
-  nn::detail::WritingStreams whole_in_;     ///< where the whole parameters were written
+  nn::detail::WritingStreams whole_in_;  ///< where the whole parameters were written
+  nn::detail::WritingStreams gradients_in_;
   std::vector<torch::Tensor> group_parts_;  ///< by parameter, in one dimension; empty where the group keeps nothing
+  nn::detail::WritingStreams group_parts_in_;
   std::vector<torch::Tensor>
       staged_;  ///< on the host, of parameters on a device whose messages go by MPI; else undefined
   std::unique_ptr<GradientScatter> scatter_;
