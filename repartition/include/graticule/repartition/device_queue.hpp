@@ -33,10 +33,9 @@ class DeviceQueue {
 /// `c10::Stream::native_handle()`; null is the default stream of `device`. The stream outlives the calls in it. Queues
 /// are kept, each with the scratch memory of a Kokkos instance, so that asking again costs a search among them.
 /// @throws `WrongState` before Kokkos starts and after it has ended; `Unsupported` for a stream of another device; for
-/// a device other than the one on which Kokkos was started,
-///         where its version has only one (before 4.3 for CUDA; for HIP before 4.6, or with ROCm before 5.6); for a
-///         build without devices; and while the stream is captured into a graph, which messages of MPI cannot be part
-///         of
+///         a device other than the one on which Kokkos was started, where its version has only one (before 4.3 for
+///         CUDA; for HIP before 4.6, or with ROCm before 5.6); for a build without devices; and while the stream is
+///         captured into a graph, which messages of MPI cannot be part of
 [[nodiscard]] DeviceQueue queue_of_stream(void* stream, int device);
 
 /// Makes `queue` the one of this thread's calls that are made without one, until the end of the scope.

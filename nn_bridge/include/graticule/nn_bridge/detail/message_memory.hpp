@@ -33,14 +33,14 @@ void await_messages(torch::Device const& device);
 /// its device has read it. Nothing on the host. @pre defined
 void keep_for_current_stream(torch::Tensor const& x);
 
-/// The streams in which values were written, one per device; none on the host.
+/// The streams of devices in which values were written; none on the host.
 class WritingStreams {
  public:
   void clear() noexcept { streams_.clear(); }
   /// The current stream of `device`.
   void add_current(torch::Device const& device);
-  /// What is put into the current streams of their devices from now on runs after what is in them now. Nothing where
-  /// they are the current ones.
+  /// What is put into the current streams of their devices from now on runs after what is in them now. Free where they
+  /// are the current ones.
   void precede_current() const;
 
  private:
@@ -72,8 +72,7 @@ class MessageStream {
   void precede_current() const;
   /// Its work so far is what `has_passed` asks for.
   void mark();
-  /// For the engine; none where LibTorch does not hand out its streams. @throws see
-  /// `queue_of_stream`
+  /// For the engine; none where LibTorch does not hand out its streams. @throws see `queue_of_stream`
   [[nodiscard]] DeviceQueue queue() const;
   /// Does not block.
   [[nodiscard]] bool has_passed() const { return !mark_ || mark_->query(); }

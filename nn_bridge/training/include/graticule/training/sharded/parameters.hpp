@@ -134,11 +134,11 @@ class ShardedParameters {
   ///        `ShardedParametersOptions` @param shards rule `mean` if its ranks have their own samples, `sum` if their
   ///        losses are parts of one loss
   /// @throws on all ranks: `NoParameters`; `ReplicaMismatch` where models differ, or which of their parameters need
-  ///         gradients; `WrongState` for a model with a
-  ///         managed part; `WrongState` for a model under `DataParallel` or `Daso`; `ParametersChanged` for a model
-  ///         whose `ShardedParameters` was destroyed without `unwrap`; `UnknownName` for an ignored module outside the
-  ///         model; `UnsupportedTensor`; `WrongState` for a parameter of two units; `BadOption`; `UnknownName` for
-  ///         an unknown name of a unit to gather ahead; `ArgumentDisagreement` where units or options differ
+  ///         gradients; `WrongState` for a model with a managed part, or under `DataParallel` or `Daso`;
+  ///         `ParametersChanged` for a model whose `ShardedParameters` was destroyed without `unwrap`; `UnknownName`
+  ///         for an ignored module outside the model; `UnsupportedTensor`; `WrongState` for a parameter of two units;
+  ///         `BadOption`; `UnknownName` for an unknown name of a unit to gather ahead; `ArgumentDisagreement` where
+  ///         units or options differ
   ShardedParameters(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
                     ShardedParametersOptions options = {});
   ShardedParameters(ShardedParameters&&) noexcept;
