@@ -3,6 +3,29 @@
 # scripts/setup put into .deps, batch scripts, a module file, documentation and manual pages.
 include(CMakePackageConfigHelpers)
 
+# What find_package(Graticule COMPONENTS ...) takes, in any build.
+set(components partition messages repartition field_io halo c fortran nn training program_graph program_layout program models
+               c_nn fortran_nn)
+get_property(libraries GLOBAL PROPERTY GRATICULE_LIBRARIES)
+foreach(library IN LISTS libraries)
+  if(NOT library IN_LIST components)
+    message(FATAL_ERROR "graticule::${library} is no component in scripts/cmake/GraticuleInstall.cmake")
+  endif()
+endforeach()
+
+# For build_installed.cmake.
+get_property(installed GLOBAL PROPERTY GRATICULE_INSTALLED)
+foreach(target IN ITEMS graticule_c graticule_fortran graticule_c_nn graticule_fortran_nn)
+  if(TARGET ${target})
+    list(APPEND installed ${target})
+  endif()
+endforeach()
+add_custom_target(graticule_installed)
+add_dependencies(graticule_installed ${installed})
+list(TRANSFORM installed REPLACE "(.+)" "$<TARGET_FILE:\\1>\n" OUTPUT_VARIABLE installed_files)
+list(JOIN installed_files "" installed_files)
+file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/installed_files.txt" CONTENT "${installed_files}")
+
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Graticule")
 foreach(name IN ITEMS MPI_C_COMPILER MPI_Fortran_COMPILER MPIEXEC_EXECUTABLE Kokkos_DIR Torch_DIR
                        GRATICULE_LIBDEFLATE_LIBRARY)

@@ -116,6 +116,10 @@ function(graticule_add_library name)
     TARGETS ${target} EXPORT ${export}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  set_property(GLOBAL APPEND PROPERTY GRATICULE_LIBRARIES ${name})
+  if(arg_SOURCES)
+    set_property(GLOBAL APPEND PROPERTY GRATICULE_INSTALLED ${target})
+  endif()
 endfunction()
 
 # graticule_add_test_program(halo.plan SOURCES test_plan.cpp DEPENDS graticule::halo [NO_MAIN])
@@ -345,6 +349,7 @@ function(graticule_add_driver name)
     graticule_use_torch_pch(${name})
   endif()
   install(TARGETS ${name} RUNTIME_DEPENDENCY_SET graticule_drivers RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set_property(GLOBAL APPEND PROPERTY GRATICULE_INSTALLED ${name})
   if(NOT arg_PART)
     set_property(GLOBAL APPEND PROPERTY GRATICULE_DRIVERS ${name})
   endif()
