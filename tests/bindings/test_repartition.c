@@ -148,6 +148,12 @@ static void permutes_selects_and_packs(void) {
       wrong += packed[(j - to.lo[0]) * shape[2] + k - to.lo[1]] != expected;
     }
   CHECK(wrong == 0);
+  // NaN of one rank, without a value for it, is an error on all.
+  update.to_has_missing = 0;
+  FAILS(gr_repartition_apply(plan, 1, &source, 1, &target, &update), GR_ERROR_PROGRAM, "Conversion");
+  update.to_has_missing = 1;
+  update.to_scale = 1e-6;
+  FAILS(gr_repartition_apply(plan, 1, &source, 1, &target, &update), GR_ERROR_PROGRAM, "Conversion");
   OK(gr_repartition_destroy(&plan));
   options.permutation[1] = 1;
   FAILS(gr_repartition_create(comm, by_rows, swapped, &options, &plan), GR_ERROR_PROGRAM, "AxesMismatch");

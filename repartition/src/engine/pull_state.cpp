@@ -519,6 +519,10 @@ Workspace& PullState::make_workspace(CallShape shape, int num_views) const {
 
 Workspace& PullState::accept(std::span<PullField const> fields, Direction direction, int device) const {
   ++num_calls_;
+  // Ranks that compare their calls agree there.
+  bool const ends_alike = !checks_calls() && std::any_of(fields.begin(), fields.end(), [&](PullField const& field) {
+    return rounds(field, direction);
+  });
   Workspace* workspace = nullptr;
   try {
     check_fields(fields, direction);
@@ -527,8 +531,17 @@ Workspace& PullState::accept(std::span<PullField const> fields, Direction direct
     if (!dump_file_.empty()) dump_call(*workspace);
   } catch (std::exception const& error) {
     if (workspace) workspace->busy = false;
+    if (ends_alike) agree(comm_, std::current_exception());
     refuse(direction, error.what());
     throw;
+  }
+  if (ends_alike) {
+    try {
+      agree(comm_, nullptr);
+    } catch (...) {
+      workspace->busy = false;
+      throw;
+    }
   }
   return *workspace;
 }

@@ -163,6 +163,10 @@ class PullState : public std::enable_shared_from_this<PullState> {
   /// @param before becomes the factor of what owned cells hold before anything is added
   [[nodiscard]] Conversion conversion_of(PullField const& field, Direction direction,
                                          std::complex<double>& before) const;
+  /// Numbers become integers, which may not hold them: then all ranks agree on how the call ends.
+  [[nodiscard]] bool rounds(PullField const& field, Direction direction) const noexcept;
+  /// Collective. @throws `Conversion` on all ranks when integers on one of them do not hold a number
+  void agree_on_rounding(Workspace const& workspace) const;
   void set_stream_field(StreamField& result, PullField const& field, Direction direction) const;
   /// Moves the oldest streamed call on; false when there was nothing to do.
   bool advance_streams() const;

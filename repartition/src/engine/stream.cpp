@@ -105,6 +105,26 @@ void Stream::begin(Posting posting, std::uint32_t fields_hash, std::uint64_t cal
     return beta[0] == 0 && beta[1] == 0;
   };
   gate_open_ = forward() && std::all_of(fields_.begin(), fields_.end(), overwrites);
+  if (!rounds()) return;
+  if (num_unfit_ < fields_.size()) {
+    unfit_ = Buffer(fields_.size() * sizeof(Unfit), on_device() ? Buffer::Kind::pinned : Buffer::Kind::host);
+    num_unfit_ = fields_.size();
+  }
+  for (std::size_t f = 0; f < fields_.size(); ++f) *(reinterpret_cast<Unfit*>(unfit_.data()) + f) = {};
+}
+
+bool Stream::rounds() const noexcept {
+  return std::any_of(fields_.begin(), fields_.end(), [](StreamField const& field) { return field.rounds; });
+}
+
+Unfit* Stream::unfit_of(StreamField const& field) const noexcept {
+  return field.rounds ? reinterpret_cast<Unfit*>(unfit_.data()) + (&field - fields_.data()) : nullptr;
+}
+
+Unfit Stream::unfit(int field) {
+  if (on_device()) fence();
+  auto const* const noted = unfit_of(fields_[std::size_t(field)]);
+  return noted ? *noted : Unfit{};
 }
 
 void Stream::begin_refusal(std::uint64_t call) {
@@ -222,6 +242,7 @@ void Stream::scale_before() {
     scaled.alpha[0] = field.before.real();
     scaled.alpha[1] = field.before.imag();
     tasks_.push_back(make_transform(scaled, extents, owned, owned));
+    tasks_.back().unfit = unfit_of(field);
   }
   if (forward())
     for (auto const& filling : plan_.table.fillings)
@@ -521,7 +542,7 @@ bool Stream::matches(Incoming& in, std::uint32_t fields, std::uint32_t call) {
     fail(in, "is in call " + std::to_string(call) + " of the plan, this rank in call " + std::to_string(call_) +
                  ": a call failed or was left out on one of them");
   else if (fields != fields_hash_)
-    fail(in, "sent fields of other types, batch axes or factors");
+    fail(in, "sent fields of other types, batch axes, parity, factors or packings");
   return !in.failed;
 }
 
@@ -798,6 +819,9 @@ StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Blo
     negated.alpha[1] = -negated.alpha[1];
     return make_transform(negated, block.extents, to, from);
   }();
+  result.unfit = unfit_of(field);
+  // Sums and signs of integers that wrap around go unnoticed.
+  if (result.unfit && result.op != StridedOp::copy && size_of(result.dtype) < 8) result.op = StridedOp::transform;
   result.streams = large_ && &transform != &field.conversion.pack;
   result.independent = forward() || !plan_.ordered_sums;
   return result;

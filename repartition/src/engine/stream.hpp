@@ -27,6 +27,7 @@ struct StreamField {
   Parity parity = Parity::even;
   Conversion conversion;
   std::complex<double> before = 1;  ///< factor of what the owned cells hold, applied before anything is added to them
+  bool rounds = false;              ///< numbers become integers, which may not hold them
 };
 
 /// A piece of a message in memory that MPI or the peer reads.
@@ -112,6 +113,10 @@ class Stream {
   /// What is wrong with what arrived; empty when nothing is.
   [[nodiscard]] std::string const& failure() const noexcept { return failure_; }
   [[nodiscard]] char const* failed_rule() const noexcept { return failed_rule_; }
+  /// Some field has `rounds`.
+  [[nodiscard]] bool rounds() const noexcept;
+  /// Numbers of a field that its integers do not hold. Waits for the work in the queue. @pre `done()`, `rounds()`
+  [[nodiscard]] Unfit unfit(int field);
   [[nodiscard]] Index buffer_bytes() const noexcept;
   /// Gives buffers back. @pre `done()`
   void release_buffers();
@@ -210,6 +215,8 @@ class Stream {
   void run() { run(device_tasks_); }
   void run(DeviceTasks& on_device);
   void fence();
+  /// Where tasks of a field note numbers that do not fit; null where none is rounded.
+  [[nodiscard]] Unfit* unfit_of(StreamField const& field) const noexcept;
   [[nodiscard]] bool on_device() const noexcept { return space_ == MemorySpace::device; }
   void fail(Incoming& in, std::string const& text);
   [[nodiscard]] StreamSlots::Place place() const noexcept { return {space_, device_}; }
@@ -244,6 +251,8 @@ class Stream {
   DeviceTasks local_tasks_;    ///< cells that stay move while peers are waited for
   std::vector<Image> images_;  ///< what this rank reads, where peers may read it in place
   std::vector<PeerAddress> addresses_;
+  Buffer unfit_;               ///< an `Unfit` per field, where numbers become integers
+  std::size_t num_unfit_ = 0;  ///< fields for which there is room
   std::string failure_;
   char const* failed_rule_ = "FieldMismatch";
   bool refused_ = false;

@@ -82,6 +82,30 @@ void PullState::set_stream_field(StreamField& result, PullField const& field, Di
   for (std::size_t t = 0; t < field.targets.size(); ++t)
     result.targets[t] = {field.targets[t], kind.targets[t].box.lo()};
   result.conversion = conversion_of(field, direction, result.before);
+  result.rounds = rounds(field, direction);
+}
+
+bool PullState::rounds(PullField const& field, Direction direction) const noexcept {
+  if (!stream_plan_ || field.targets.empty()) return false;
+  bool const forward = direction == Direction::forward;
+  auto const& written = forward ? field.targets[0].dtype : field.source.dtype;
+  // Without factors and packings, integers become the same or wider ones.
+  return is_integer(written) && (field.update != Update{} || field.source_packing || field.target_packing);
+}
+
+void PullState::agree_on_rounding(Workspace const& w) const {
+  std::exception_ptr failure;
+  auto const& fields = w.stream->fields();
+  for (std::size_t f = 0; f < fields.size() && !failure; ++f) {
+    auto const unfit = w.stream->unfit(int(f));
+    if (!unfit.any()) continue;
+    bool const forward = w.shape.direction == Direction::forward;
+    auto const& written = forward ? fields[f].targets[0].view : fields[f].source.view;
+    failure =
+        std::make_exception_ptr(Error("Conversion", "field " + std::to_string(f) + ": " +
+                                                        text_of(unfit, written.dtype, fields[f].conversion.direct.to)));
+  }
+  agree(comm_, failure);
 }
 
 void PullState::start_stream(Workspace& w, std::span<PullField const> fields, DeviceQueue const& queue,
@@ -143,6 +167,7 @@ void PullState::finish_stream(Workspace& w) const {
   w.busy = false;
   w.stream->wait_for_readers();
   if (w.shape.space == MemorySpace::device && !w.queue.instance()) w.fence();
+  if (w.stream->rounds()) agree_on_rounding(w);
   if (!w.stream->failure().empty()) throw Error(w.stream->failed_rule(), w.stream->failure());
 }
 

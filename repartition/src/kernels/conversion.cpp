@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conversion.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
+#include <limits>
 #include <string>
 
 namespace graticule::detail {
@@ -15,6 +19,18 @@ namespace {
 bool widens(DType from, DType to) {
   if (from == DType::u8) return size_of(to) > 1;
   return size_of(from) < size_of(to) && to != DType::u8;
+}
+
+struct IntegerRange {
+  Index low;
+  Index high;
+};
+
+/// @pre `dtype` is an integer type
+IntegerRange range_of(DType dtype) {
+  if (dtype == DType::u8) return {0, 255};
+  Index const high = std::numeric_limits<Index>::max() >> (64 - 8 * size_of(dtype));
+  return {-high - 1, high};
 }
 
 Packed packed(StoredAs const& stored) {
@@ -37,6 +53,10 @@ void check(StoredAs const& from, StoredAs const& to, std::complex<double> alpha,
     if (!std::isfinite(side->packing->scale) || side->packing->scale == 0 || !std::isfinite(side->packing->offset))
       fail("a packing with scale " + std::to_string(side->packing->scale) + " and offset " +
            std::to_string(side->packing->offset));
+    auto const& missing = side->packing->missing;
+    if (missing && (*missing < range_of(side->dtype).low || *missing > range_of(side->dtype).high))
+      fail("a packing with missing " + std::to_string(*missing) + ", which " + to_string(side->dtype) +
+           " does not hold");
   }
   if (is_complex(from.dtype) != is_complex(to.dtype)) fail("real and complex fields are not converted");
   if (!is_complex(to.dtype) && (alpha.imag() != 0 || beta.imag() != 0)) fail("complex factors of a real field");
@@ -69,6 +89,26 @@ Conversion conversion(StoredAs const& from, StoredAs const& to, Update const& up
     result.arrive = result.direct;
   }
   return result;
+}
+
+std::string text_of(Unfit const& unfit, DType dtype, Packed const& packed) {
+  auto const [low, high] = range_of(dtype);
+  auto const number = [](double value) {
+    std::array<char, 32> text{};
+    (void)std::snprintf(text.data(), text.size(), "%.9g", value);
+    return std::string(text.data());
+  };
+  auto const value = [&](double stored) { return stored * packed.scale + packed.offset; };
+  std::string const type = to_string(dtype) + (packed.is_trivial() ? std::string()
+                                                                   : " with scale " + number(packed.scale) +
+                                                                         " and offset " + number(packed.offset));
+  if (unfit.not_a_number != 0)
+    return "NaN cannot be stored as " + type + ": a packing with `missing` says what stands for missing values";
+  if (unfit.beyond != 0)
+    return "a number outside of " + number(std::min(value(double(low)), value(double(high)))) + " to " +
+           number(std::max(value(double(low)), value(double(high)))) + " cannot be stored as " + type;
+  return "a number near " + number(value(packed.fill)) + " cannot be stored as " + type + ": it becomes " +
+         number(packed.fill) + ", which stands for missing values";
 }
 
 Update adjoint_of(Update const& update) {

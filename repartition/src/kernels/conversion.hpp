@@ -6,6 +6,7 @@
 #include <graticule/repartition/update.hpp>
 
 #include <optional>
+#include <string>
 
 namespace graticule::detail {
 
@@ -30,6 +31,9 @@ struct Conversion {
 
 /// The factors of the transposed map, for the inner product of the real and imaginary parts; adds unless it says how.
 [[nodiscard]] Update adjoint_of(Update const& update);
+
+/// Which numbers integers of a type do not hold: `1.5e+09 to ...`, for an error. @pre `unfit.any()`
+[[nodiscard]] std::string text_of(Unfit const& unfit, DType dtype, Packed const& packed);
 
 [[nodiscard]] bool is_integer(DType dtype) noexcept;
 [[nodiscard]] bool is_complex(DType dtype) noexcept;

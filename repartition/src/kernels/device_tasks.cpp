@@ -60,6 +60,7 @@ struct DeviceTask {
   DType from_dtype = DType::f64;
   StridedOp op = StridedOp::copy;
   double value = 0;
+  Unfit* unfit = nullptr;
   Transform transform;
 };
 
@@ -229,7 +230,15 @@ KOKKOS_INLINE_FUNCTION void transform_element(DeviceTask const& task, Index elem
     first = false;
     if (task.clear_from) store_element(task.from_dtype, const_cast<void*>(task.from), from, {0, 0});
   });
-  if (packed) sum.real = packed_as(transform.to, sum.real);
+  if (packed) {
+    double const stored = scaled(transform.to, sum.real);
+    if (task.unfit)
+      with_type(task.dtype, [&]<class T>(T*) {
+        if constexpr (std::is_integral_v<T>)
+          note_unfit<T>(*task.unfit, transform.to.has_fill, rounded_fill(transform.to, task.dtype), stored);
+      });
+    sum.real = filled(transform.to, stored);
+  }
   store_element(task.dtype, task.to, cell, sum);
 }
 
@@ -292,6 +301,7 @@ DeviceTask device_task(StridedTask const& task) {
   result.from_dtype = task.from_dtype;
   result.op = task.op;
   result.value = task.value;
+  result.unfit = task.unfit;
   result.transform = task.transform;
   for (int a = 0; a < task.ndim; ++a) {
     result.extent[a] = task.extent[std::size_t(a)];

@@ -55,19 +55,35 @@ GRATICULE_INLINE Four load_four(double const* from) {
   return loaded;
 }
 
+template <class To>
+constexpr double lowest_of = double(std::numeric_limits<To>::min());
+template <class To>
+constexpr double highest_of = double(std::numeric_limits<To>::max());
+
 /// In the range of `To`, where NaN becomes `fill`.
 template <class To>
 GRATICULE_INLINE Four in_range(Four value, Four fill) {
-  constexpr double low = double(std::numeric_limits<To>::min());
-  constexpr double high = double(std::numeric_limits<To>::max());
-  Four const lowest = Four{} + low;
-  Four const highest = Four{} + high;
+  Four const lowest = Four{} + lowest_of<To>;
+  Four const highest = Four{} + highest_of<To>;
   value = value == value ? value : fill;
   value = value > lowest ? value : lowest;
   return value < highest ? value : highest;
 }
 
-/// Quotients in range by multiplication; false if one of them may be rounded differently than by division.
+/// Quotients that may be of numbers which `To` does not hold, and some others near the ends of its range and `fill`.
+template <class To>
+GRATICULE_INLINE FourChoices suspects(Four quotient, Four fill, FourChoices has_fill) {
+  Four const lowest = Four{} + lowest_of<To>;
+  Four const highest = Four{} + highest_of<To>;
+  Four const near = Four{} + 0.75;
+  Four const distance = quotient - fill;
+  FourChoices const is_fill = (distance < near) & (distance > -near) & has_fill;
+  FourChoices const is_nan = (quotient != quotient) & ~has_fill;
+  return (quotient < lowest) | (quotient > highest) | is_nan | is_fill;
+}
+
+/// Quotients in range by multiplication; false if one of them may be rounded differently than by division, or may be
+/// of a number that is to be noted.
 /// @param count a multiple of 4
 template <class From, class To>
 GRATICULE_INLINE bool multiply(Chunk& values, From const* from, Index count, PackedRows const& rows) {
@@ -77,12 +93,16 @@ GRATICULE_INLINE bool multiply(Chunk& values, From const* from, Index count, Pac
   Four const fill = Four{} + rows.fill;
   Four const magic = Four{} + 0x1.8p52;
   Four const distant = Four{} + certain<To>;
+  FourChoices const has_fill = FourChoices{} - std::int64_t(rows.has_fill);
+  FourChoices const notes = FourChoices{} - std::int64_t(rows.unfit != nullptr);
   FourChoices uncertain{};
   for (Index i = 0; i < count; i += 4) {
-    Four const value = in_range<To>((load_four(from + i) * alpha - offset) * inverse, fill);
+    Four const quotient = (load_four(from + i) * alpha - offset) * inverse;
+    uncertain |= suspects<To>(quotient, fill, has_fill) & notes;
+    Four const value = in_range<To>(quotient, fill);
     std::memcpy(&values[std::size_t(i)], &value, sizeof value);
     Four const distance = value - (value + magic - magic);
-    uncertain += (distance >= distant) | (distance <= -distant);
+    uncertain |= (distance >= distant) | (distance <= -distant);
   }
   return (uncertain[0] | uncertain[1] | uncertain[2] | uncertain[3]) == 0;
 }
@@ -97,6 +117,14 @@ GRATICULE_INLINE void divide(Chunk& values, From const* from, Index count, Packe
     Four const value = in_range<To>((load_four(from + i) * alpha - offset) / scale, fill);
     std::memcpy(&values[std::size_t(i)], &value, sizeof value);
   }
+}
+
+/// Apart from the loops that are compiled for wider registers: few rows need it.
+template <class From, class To>
+__attribute__((noinline)) void note_unfit_of(From const* from, Index count, PackedRows const& rows) {
+  double const fill = to_double(from_double<To>(rows.fill));
+  for (Index i = 0; i < count; ++i)
+    note_unfit<To>(*rows.unfit, rows.has_fill, fill, (double(from[i]) * rows.alpha - rows.offset) / rows.scale);
 }
 
 /// In two loops: one that also converts to integers is vectorised badly.
@@ -114,7 +142,10 @@ GRATICULE_INLINE void pack(void* to, void const* from, Index count, PackedRows c
       read = last.data();
     }
     Index const whole = (size + 3) / 4 * 4;
-    if (!rows.multiply || !multiply<From, To>(values, read, whole, rows)) divide<From, To>(values, read, whole, rows);
+    if (!rows.multiply || !multiply<From, To>(values, read, whole, rows)) {
+      divide<From, To>(values, read, whole, rows);
+      if (rows.unfit) note_unfit_of<From, To>(read, size, rows);
+    }
     for (Index i = 0; i < size; ++i) write[i] = To(std::int32_t(rounded_double(values[std::size_t(i)])));
   }
 }
@@ -201,7 +232,9 @@ GRATICULE_WIDE void pack_f32_to_i16(void* to, void const* from, Index count, Pac
   auto* const write = static_cast<std::int16_t*>(to);
   float const nan = std::numeric_limits<float>::quiet_NaN();
   std::int16_t missing = 0;
-  convert_wide<float, std::int16_t>(&missing, &nan, 1, rows);
+  auto silent = rows;
+  silent.unfit = nullptr;
+  convert_wide<float, std::int16_t>(&missing, &nan, 1, silent);
   __m256i const fill = _mm256_set1_epi16(missing);
   __m256i const fraction = _mm256_set1_epi32((1 << fraction_bits) - 1);
   __m256i const certain_from = _mm256_set1_epi32(uncertain_units + 1);
@@ -218,6 +251,16 @@ GRATICULE_WIDE void pack_f32_to_i16(void* to, void const* from, Index count, Pac
     __m256i const integers =
         _mm256_packs_epi32(_mm256_srai_epi32(a, fraction_bits), _mm256_srai_epi32(b, fraction_bits));
     __m256i const nans = _mm256_packs_epi32(eight_missing(read + i), eight_missing(read + i + 8));
+    if (rows.unfit) {
+      __m256i const ends = _mm256_or_si256(_mm256_cmpeq_epi16(integers, _mm256_set1_epi16(32767)),
+                                           _mm256_cmpeq_epi16(integers, _mm256_set1_epi16(-32768)));
+      __m256i const suspect =
+          rows.has_fill ? _mm256_andnot_si256(nans, _mm256_or_si256(ends, _mm256_cmpeq_epi16(integers, fill))) : ends;
+      if (_mm256_movemask_epi8(suspect) != 0) {
+        convert_wide<float, std::int16_t>(write + i, read + i, 16, rows);
+        continue;
+      }
+    }
     __m256i const packed = _mm256_permutevar8x32_epi32(_mm256_blendv_epi8(integers, fill, nans), order);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(write + i), packed);
   }
@@ -286,6 +329,7 @@ std::optional<PackedRows> packed_rows(StridedTask const& task) {
         result->inverse_scale = 1 / packed.scale;
         result->multiply = is_normal(packed.scale) && is_normal(result->inverse_scale);
         result->has_fill = packed.has_fill;
+        result->unfit = packs ? task.unfit : nullptr;
         result->fill = packs ? (packed.has_fill ? packed.fill : 0) : rounded_fill(packed, task.from_dtype);
         result->convert = chosen<From, To>();
       }

@@ -18,7 +18,8 @@ struct PackedRows {
   double inverse_scale = 1;
   bool multiply = false;  ///< by the inverse scale, where the result is certain
   bool has_fill = false;
-  double fill = 0;  ///< the stored value of missing cells; packing without one stores 0
+  Unfit* unfit = nullptr;  ///< where numbers that integers do not hold are noted
+  double fill = 0;         ///< the stored value of missing cells; packing without one stores 0
   Convert convert = nullptr;
 };
 

@@ -22,6 +22,7 @@ using Buffer = std::array<double, std::size_t(2 * piece)>;
 using Load = void (*)(double* values, void const* first, Index count, Index stride);
 /// May change the values.
 using Store = void (*)(void* first, Index stride, double* values, Index count);
+using Note = void (*)(Unfit& unfit, bool has_fill, double fill, double const* values, Index count);
 
 template <class T>
 void load_row(double* values, void const* first, Index count, Index stride) {
@@ -58,6 +59,11 @@ void store_row(void* first, Index stride, double* values, Index count) {
   }
 }
 
+template <class T>
+void note_row(Unfit& unfit, bool has_fill, double fill, double const* values, Index count) {
+  for (Index i = 0; i < count; ++i) note_unfit<T>(unfit, has_fill, fill, values[i]);
+}
+
 /// The passes over a piece that a transform needs.
 class Passes {
  public:
@@ -67,11 +73,13 @@ class Passes {
         from_size_(size_of(task.from_dtype)),
         to_size_(size_of(task.dtype)),
         from_fill_(rounded_fill(transform_.from, task.from_dtype)),
-        to_fill_(rounded_fill(transform_.to, task.dtype)) {
+        to_fill_(rounded_fill(transform_.to, task.dtype)),
+        unfit_(task.unfit) {
     with_type(task.from_dtype, [this]<class T>(T*) { load_from_ = load_row<T>; });
     with_type(task.dtype, [this]<class T>(T*) {
       load_to_ = load_row<T>;
       store_ = store_row<T>;
+      if constexpr (std::is_integral_v<T>) note_ = note_row<T>;
     });
   }
 
@@ -110,6 +118,7 @@ class Passes {
         double& value = values[std::size_t(i)];
         value = (value - packed.offset) / packed.scale;
       }
+    if (unfit_ && note_) note_(*unfit_, packed.has_fill, to_fill_, values.data(), count);
     if (packed.has_fill)
       for (Index i = 0; i < count; ++i) {
         double& value = values[std::size_t(i)];
@@ -164,6 +173,8 @@ class Passes {
   Load load_from_ = nullptr;
   Load load_to_ = nullptr;
   Store store_ = nullptr;
+  Unfit* unfit_;
+  Note note_ = nullptr;  ///< of integers
 };
 
 /// Adds the rows of one cell in double, in order.

@@ -52,9 +52,32 @@ KOKKOS_INLINE_FUNCTION double unpacked(Packed const& packed, double fill, double
   return stored * packed.scale + packed.offset;
 }
 
-KOKKOS_INLINE_FUNCTION double packed_as(Packed const& packed, double value) {
-  double const stored = packed.scale == 1 && packed.offset == 0 ? value : (value - packed.offset) / packed.scale;
+/// What stands for `value`, before it is rounded; NaN for missing ones.
+KOKKOS_INLINE_FUNCTION double scaled(Packed const& packed, double value) {
+  return packed.scale == 1 && packed.offset == 0 ? value : (value - packed.offset) / packed.scale;
+}
+
+KOKKOS_INLINE_FUNCTION double filled(Packed const& packed, double stored) {
   return stored == stored || !packed.has_fill ? stored : packed.fill;
+}
+
+/// The range of numbers that are rounded to a value of `T`: `low <= x < high`, as ties go to even integers.
+template <class T>
+struct RoundedRange {
+  static constexpr double low = sizeof(T) == 8 ? -0x1p63 : double(std::numeric_limits<T>::min()) - 0.5;
+  static constexpr double high = sizeof(T) == 8 ? 0x1p63 : double(std::numeric_limits<T>::max()) + 0.5;
+};
+
+/// Notes why `T` does not hold `stored`, which comes from `scaled`. @param fill as `T` holds it
+template <class T>
+KOKKOS_INLINE_FUNCTION void note_unfit(Unfit& unfit, bool has_fill, double fill, double stored) {
+  if (!(stored == stored)) {
+    if (!has_fill) Kokkos::atomic_or(&unfit.not_a_number, 1);
+  } else if (!(stored >= RoundedRange<T>::low && stored < RoundedRange<T>::high)) {
+    Kokkos::atomic_or(&unfit.beyond, 1);
+  } else if (has_fill && double(round_to_integer<T>(stored)) == fill) {
+    Kokkos::atomic_or(&unfit.missing, 1);
+  }
 }
 
 /// A real factor takes no part of one component into the other: infinities stay where they are.

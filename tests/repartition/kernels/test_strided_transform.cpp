@@ -524,10 +524,21 @@ void expect_packed_as_divided(std::vector<From> const& from, Packed const& packe
   task.to_stride = {1};
   task.transform.to = packed;
   task.transform.alpha[0] = alpha;
+  detail::Unfit noted;
+  detail::Unfit expected;
+  task.unfit = &noted;
 
   detail::run_strided_host(std::span(&task, 1));
 
   for (std::size_t i = 0; i < from.size(); ++i) {
+    double const exact = (double(from[i]) * alpha - packed.offset) / packed.scale;
+    double const nearest = std::nearbyint(exact);
+    if (std::isnan(exact))
+      expected.not_a_number |= packed.has_fill ? 0 : 1;
+    else if (nearest < double(std::numeric_limits<To>::min()) || nearest > double(std::numeric_limits<To>::max()))
+      expected.beyond = 1;
+    else if (packed.has_fill && nearest == packed.fill)
+      expected.missing = 1;
     double const divided = (double(from[i]) * alpha - packed.offset) / packed.scale;
     double const number = std::isnan(divided) ? (packed.has_fill ? packed.fill : 0) : divided;
     double const limited =
@@ -536,6 +547,41 @@ void expect_packed_as_divided(std::vector<From> const& from, Packed const& packe
         << i << ": " << from[i] << " in " << packed.scale << " from " << packed.offset;
   }
   ASSERT_EQ(to.back(), To(77));
+  // In u8, -99 is no stored value.
+  if (packed.has_fill && packed.fill < double(std::numeric_limits<To>::min())) noted.missing = expected.missing;
+  ASSERT_EQ(noted.beyond, expected.beyond) << packed.scale << " from " << packed.offset;
+  ASSERT_EQ(noted.not_a_number, expected.not_a_number) << packed.scale << " from " << packed.offset;
+  ASSERT_EQ(noted.missing, expected.missing) << packed.scale << " from " << packed.offset;
+}
+
+/// A single number that does not fit, at any place of a row whose other numbers do.
+TEST(StridedTransform, notes_a_single_number_that_does_not_fit) {
+  Random random(73);
+  for (int trial = 0; trial < 4000; ++trial) {
+    double const scale = std::ldexp(double(draw(random, 1, 1000)) * (draw(random, 0, 1) == 0 ? -0.01 : 0.01), -3);
+    Packed const packed{scale, double(draw(random, -300, 300)), draw(random, 0, 1) == 0, -77};
+    std::vector<float> from(std::size_t(draw(random, 1, 70)));
+    for (auto& value : from) {
+      value = packed.has_fill && draw(random, 0, 9) == 0
+                  ? float(nan_value)
+                  : float(packed.offset + scale * double(draw(random, -32000, 32000)));
+      if (!std::isnan(value) && std::nearbyint((double(value) - packed.offset) / scale) == -77) value = 0;
+    }
+    auto& one = from[std::size_t(draw(random, 0, Index(from.size()) - 1))];
+    Index const kind = draw(random, 0, 4);
+    // The border on either side and just outside, as near as f32 has it.
+    double const edge =
+        draw(random, 0, 1) == 0 ? 32767.0 + double(draw(random, 0, 4)) / 4 : -32768.0 - double(draw(random, 0, 4)) / 4;
+    if (kind == 0) one = float(nan_value);
+    if (kind == 1) one = infinity;
+    if (kind == 2) one = float(packed.offset + scale * edge);
+    if (kind == 3) one = float(packed.offset + scale * -77);
+
+    expect_packed_as_divided<std::int16_t>(from, packed, 1);
+    expect_packed_as_divided<std::int16_t>(std::vector<double>(from.begin(), from.end()), packed, 1);
+    expect_packed_as_divided<std::int32_t>(std::vector<double>(from.begin(), from.end()), packed, 1);
+    if (HasFatalFailure()) return;
+  }
 }
 
 /// Multiplying by the inverse scale would round some of them to the other side.

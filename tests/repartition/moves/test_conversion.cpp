@@ -160,6 +160,24 @@ struct Elements {
   }
 };
 
+/// The element `i` as it is stored in `from` becomes a number that `to` holds.
+bool fits(DType from, Index i, DType to, MaybePacking const& from_packing, MaybePacking const& to_packing) {
+  if (!is_integer(to) || !(from_packing || to_packing)) return true;
+  std::vector<std::byte> element(std::size_t(size_of(from)));
+  set_element(from, i, element.data());
+  double value = number(from, element.data()).real();
+  if (from_packing)
+    value = from_packing->missing && value == double(*from_packing->missing)
+                ? nan_value
+                : value * from_packing->scale + from_packing->offset;
+  auto const missing = to_packing ? to_packing->missing : std::nullopt;
+  if (std::isnan(value)) return missing.has_value();
+  double const nearest = std::nearbyint(to_packing ? (value - to_packing->offset) / to_packing->scale : value);
+  double const end = to == DType::u8 ? 256 : std::ldexp(1.0, int(8 * size_of(to)) - 1);
+  double const begin = to == DType::u8 ? 0 : -end;
+  return nearest >= begin && nearest < end && !(missing && nearest == double(*missing));
+}
+
 TEST(Conversion, of_every_type_to_every_other_is_as_the_reference_says_or_refused) {
   auto const comm = Comm::world();
   auto const all = Box::from_extents({num_values});
@@ -168,23 +186,39 @@ TEST(Conversion, of_every_type_to_every_other_is_as_the_reference_says_or_refuse
   std::vector<MaybePacking> const from_packings{{}, Packing{0.5, 3, 7}};
   std::vector<MaybePacking> const to_packings{{}, Packing{0.25, -1, 100}, Packing{2, 0.5, {}}};
   int num_moved = 0;
+  int num_refused = 0;
   for (int pair = 0; pair < test::num_dtypes * test::num_dtypes; ++pair) {
     auto const from = DType(pair / test::num_dtypes);
     auto const to = DType(pair % test::num_dtypes);
-    Elements source(from, plan.source_box());
-    for (Index i = 0; i < plan.source_box().extent(0); ++i)
-      set_element(from, plan.source_box().lo(0) + i, source.bytes.data() + i * size_of(from));
     for (auto const& from_packing : from_packings)
       for (auto const& to_packing : to_packings) {
         SCOPED_TRACE(to_string(from) + (from_packing ? " packed" : "") + " to " + to_string(to) +
                      (to_packing ? " packed" : ""));
+        bool const allowed = is_allowed(from, to, from_packing, to_packing);
+        auto const does_fit = [&](Index i) { return fits(from, i, to, from_packing, to_packing); };
+        // In the place of numbers that the target does not hold, one that it does.
+        std::vector<Index> elements;
+        Index good = 0;
+        Index bad = -1;
+        while (allowed && !does_fit(good)) ++good;
+        ASSERT_LT(good, num_values);
+        for (Index i = 0; i < num_values; ++i) {
+          elements.push_back(allowed && does_fit(i) ? i : good);
+          if (allowed && !does_fit(i) && (bad < 0 || i % 7 == 3)) bad = i;
+        }
+        Elements source(from, plan.source_box());
+        auto const fill = [&] {
+          for (Index i = 0; i < plan.source_box().extent(0); ++i)
+            set_element(from, elements[std::size_t(plan.source_box().lo(0) + i)],
+                        source.bytes.data() + i * size_of(from));
+        };
+        fill();
         Elements target(to, all);
         RepartitionField const field{.from = source.view,
                                      .to = target.view,
                                      .update = {},
                                      .from_packing = from_packing,
                                      .to_packing = to_packing};
-        bool const allowed = is_allowed(from, to, from_packing, to_packing);
 
         ASSERT_EQ(rule_of([&] { plan.apply(std::span(&field, 1)); }), allowed ? "nothing was thrown" : "Conversion");
 
@@ -192,7 +226,7 @@ TEST(Conversion, of_every_type_to_every_other_is_as_the_reference_says_or_refuse
         ++num_moved;
         for (Index i = 0; i < num_values; ++i) {
           std::vector<std::byte> element(std::size_t(size_of(from)));
-          set_element(from, i, element.data());
+          set_element(from, elements[std::size_t(i)], element.data());
           auto const x = number(from, element.data());
           auto const y = number(to, target.bytes.data() + i * size_of(to));
           auto const expected = moved(x.real(), to, from_packing, to_packing);
@@ -200,10 +234,130 @@ TEST(Conversion, of_every_type_to_every_other_is_as_the_reference_says_or_refuse
               << "element " << i << ", " << x.real() << ", becomes " << y.real() << ", not " << expected;
           ASSERT_TRUE(is_equal(y.imag(), stored(to, x.imag()), false)) << "element " << i;
         }
+        if (bad < 0) continue;
+        ++num_refused;
+        elements[std::size_t(bad)] = bad;
+        fill();
+        ASSERT_EQ(rule_of([&] { plan.apply(std::span(&field, 1)); }), "Conversion") << "element " << bad;
       }
   }
   // 34 pairs without a packing; packed integers from and to all real types.
   EXPECT_EQ(num_moved, 34 + 5 * 9 + 2 * 9 * 5 + 2 * 5 * 5);
+  EXPECT_GT(num_refused, 80);
+}
+
+using test::ErrorWith;
+
+/// Of packed integers, of factors, and of sums; in one cell of one rank that moves to another, forwards and back.
+TEST(Conversion, to_integers_that_do_not_hold_a_number_is_an_error_on_all_ranks) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  Layout const rows(ProcessGrid{n, 1}, Indices{2 * n, 40 * n});
+  Layout const columns(ProcessGrid{1, n}, Indices{2 * n, 40 * n});
+  RepartitionPlan const plan(comm, rows, columns);
+  RepartitionPlan const back(comm, columns, rows);
+  std::vector<double> numbers(std::size_t(80 * n), 5);
+  std::vector<double> numbers_to_come(numbers);
+  std::vector<std::int16_t> shorts(numbers.size(), 3);
+  auto const source = field_view(numbers.data(), {2, 40 * n}, 2);
+  // Dense rows, and every cell by itself.
+  std::vector<std::int16_t> scattered(2 * numbers.size(), 3);
+  std::vector<FieldView> const targets{field_view(shorts.data(), {2 * n, 40}, 2),
+                                       field_view(scattered.data(), {2 * n, 40}, {80, 2}, {0, 1})};
+  struct Row {
+    double number;
+    Packing packing;
+    char const* words;
+  };
+  // Columns that stay on the last rank, and that move to it.
+  for (Index const column : {Index(40 * n - 1), Index(0)})
+    for (auto const& target : targets)
+      for (auto const& row : std::vector<Row>{
+               {nan_value, {0.5, 10, {}}, "NaN cannot be stored as i16 with scale 0.5 and offset 10"},
+               {1e9, {0.5, 10, -1}, "outside of -16374 to 16393.5 cannot be stored as i16"},
+               {-infinity, {1, 0, {}}, "outside of -32768 to 32767 cannot be stored as i16"},
+               {32767.5, {1, 0, {}}, "outside of -32768 to 32767"},
+               {9.6,
+                {0.5, 10, -1},
+                "a number near 9.5 cannot be stored as i16 with scale 0.5 and offset 10: it becomes -1"}}) {
+        auto const with_packing = [&](Packing const& packing) {
+          return RepartitionField{.from = source, .to = target, .to_packing = packing};
+        };
+        auto const field = with_packing(row.packing);
+        auto& cell = numbers[std::size_t(40 * n + column)];
+        if (comm.rank() == n - 1) cell = row.number;
+
+        EXPECT_EQ(rule_of([&] { plan.apply(std::span(&field, 1)); }), (ErrorWith{"Conversion", row.words}));
+        EXPECT_EQ(rule_of([&] { plan.start(std::span(&field, 1)).wait(); }), (ErrorWith{"Conversion", row.words}));
+        RepartitionField const inverse{.from = target, .to = source, .from_packing = row.packing};
+        EXPECT_EQ(rule_of([&] { back.apply_inverse(std::span(&inverse, 1)); }),
+                  (ErrorWith{"Conversion", "cannot be stored as i16"}));
+
+        // The next call is not touched by it.
+        cell = 5;
+        EXPECT_EQ(rule_of([&] { plan.apply(std::span(&field, 1)); }), "nothing was thrown");
+      }
+  // Factors and sums, without a packing.
+  auto const small = targets[0];
+  std::vector<std::int16_t> from(numbers.size(), 300);
+  auto const integers = field_view(from.data(), {2, 40 * n}, 2);
+  for (auto const& update : std::vector<Update>{{.alpha = 200}, {.alpha = -110}, {.alpha = 1, .beta = 11000.0}})
+    EXPECT_EQ(rule_of([&] { plan.apply(integers, small, update); }),
+              (ErrorWith{"Conversion", "outside of -32768 to 32767 cannot be stored as i16"}));
+  std::fill(shorts.begin(), shorts.end(), std::int16_t(32600));
+  EXPECT_EQ(rule_of([&] { plan.apply(integers, small, {.beta = 1.0}); }), (ErrorWith{"Conversion", "i16"}));
+  EXPECT_EQ(rule_of([&] { plan.apply(integers, small, {.alpha = 109}); }), "nothing was thrown");
+  EXPECT_EQ(shorts.front(), 32700);
+  std::vector<std::uint8_t> bytes(numbers.size(), 7);
+  std::vector<std::uint8_t> negative(numbers.size());
+  EXPECT_EQ(rule_of([&] {
+              plan.apply(field_view(bytes.data(), {2, 40 * n}, 2), field_view(negative.data(), {2 * n, 40}, 2),
+                         {.alpha = -1});
+            }),
+            (ErrorWith{"Conversion", "outside of 0 to 255 cannot be stored as u8"}));
+}
+
+/// The same where the fields of the tests lie, which may be a device.
+TEST(Conversion, to_integers_that_do_not_hold_a_number_is_found_where_fields_lie) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  RepartitionPlan const plan(comm, Layout(ProcessGrid{n, 1}, Indices{2 * n, 6 * n}),
+                             Layout(ProcessGrid{1, n}, Indices{2 * n, 6 * n}));
+  auto const shape = test::MemoryShape::dense(2, 0);
+  test::TestField<double> from(plan.source_box(), {}, shape, 1);
+  test::TestField<std::int16_t> to(plan.target_box(), {}, shape, 2);
+  RepartitionField const field{.from = from.view(), .to = to.view(), .to_packing = Packing{0.5, 10, -1}};
+  Indices const last{2 * n - 1, 6 * n - 1};
+  for (double const number : {5.0, 1e9, 9.5, nan_value, 6.0}) {
+    from.set(plan.source_box(), [&](auto const&, auto const& cell) { return cell == last ? number : 5.0; });
+    bool const fits = number == 5 || number == 6 || std::isnan(number);
+
+    EXPECT_EQ(rule_of([&] { plan.apply(std::span(&field, 1)); }), fits ? "nothing was thrown" : "Conversion") << number;
+
+    if (fits && plan.target_box().contains(last)) {
+      EXPECT_EQ(to.at({}, last), std::isnan(number) ? -1 : std::int16_t(2 * (number - 10))) << number;
+    }
+  }
+}
+
+/// A rank that refuses such a call refuses it for all.
+TEST(Conversion, to_integers_that_one_rank_refuses_ends_on_all_ranks) {
+  auto const comm = Comm::world();
+  if (std::getenv("GRATICULE_CHECK")) GTEST_SKIP() << "in check mode the others get CallDisagreement";
+  Index const n = comm.num_ranks();
+  Layout const parts(ProcessGrid{n}, Indices{4 * n});
+  RepartitionPlan const plan(comm, parts, parts);
+  std::vector<double> from(4, 1);
+  std::vector<std::int16_t> to(4);
+  auto const source = field_view(from.data(), {4}, 1);
+  RepartitionField const good{.from = source, .to = field_view(to.data(), {4}, 1), .to_packing = Packing{0.5, 0, {}}};
+  auto wrong = good;
+  if (comm.rank() == n - 1) wrong.to = field_view(to.data(), {3}, 1);
+
+  EXPECT_EQ(rule_of([&] { plan.apply(std::span(&wrong, 1)); }), "FieldMismatch");
+  plan.apply(std::span(&good, 1));
+
+  EXPECT_EQ(to, std::vector<std::int16_t>(4, 2));
 }
 
 TEST(Conversion, of_packed_integers_adds_numbers_not_what_is_stored) {
@@ -258,7 +412,8 @@ TEST(Conversion, refuses_packings_without_numbers) {
   RepartitionPlan const plan(comm, parts, parts);
   Elements from(DType::f64, plan.source_box());
   Elements to(DType::i16, plan.target_box());
-  for (auto const& packing : {Packing{0, 1, {}}, Packing{nan_value, 1, {}}, Packing{1, infinity, {}}}) {
+  for (auto const& packing : {Packing{0, 1, {}}, Packing{nan_value, 1, {}}, Packing{1, infinity, {}},
+                              Packing{1, 0, 32768}, Packing{1, 0, -32769}}) {
     RepartitionField const field{.from = from.view, .to = to.view, .to_packing = packing};
     EXPECT_EQ(rule_of([&] { plan.apply(std::span(&field, 1)); }), "Conversion");
   }

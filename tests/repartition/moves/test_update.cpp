@@ -233,6 +233,9 @@ AnyField any_field(Random& random, RepartitionPlan const& plan, Update const& up
   auto from = std::make_shared<TestField<From>>(field_of<From>(random, plan.source_box(), batch, 21));
   auto to = std::make_shared<TestField<To>>(
       field_of<To>(random, plan.target_box(), batch, 22 + std::uint64_t(plan.pull_plan().comm().rank())));
+  // Numbers that packed integers hold.
+  if (to_packing)
+    from->set(from->cover(), [](auto const& b, auto const& cell) { return From(bits_of<std::int8_t>(b, cell, 23)); });
   auto const from_before = std::make_shared<TestField<From>>(*from);
   auto const to_before = std::make_shared<TestField<To>>(*to);
   auto from_kept = std::make_shared<std::optional<TestField<From>>>();

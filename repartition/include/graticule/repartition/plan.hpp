@@ -74,8 +74,8 @@ class RepartitionPlan {
   /// parts inside the whole, a plain `apply` to the same layout. Interleaved views do not overlap. The memory of other
   /// calls in flight is not checked.
   /// `apply` returns when the peers have received the cells that they need from this rank; after `start`, `wait` does
-  /// not depend on them. A rank that rejects a call notifies the ranks that need its cells; a rank that only sends to
-  /// it continues with its next call.
+  /// not depend on them (unless integers are packed or scaled: then all ranks agree at start and end). A rank that
+  /// rejects a call notifies the ranks that need its cells; one that only sends to it continues with its next call.
   /// @throws `FieldMismatch`, `AliasedFields`, `Conversion`, `PeerRefused`: see `PullPlan::start`
   Pending start(FieldView const& from, FieldView const& to, Update const& update = {}) const;
   void apply(FieldView const& from, FieldView const& to, Update const& update = {}) const;

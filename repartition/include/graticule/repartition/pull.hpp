@@ -104,8 +104,8 @@ class PullPlan {
   ///         each other, or written cells of one view share memory (strides of 0, or that overlap); `AliasedFields`
   ///         when cells that the call writes share memory with cells of another view that it reads or writes, compared
   ///         by address, per element: views may interleave, and a target may be the memory of its source where no cell
-  ///         is read after it was written, as ghost cells are; `Conversion` when values cannot be converted to the
-  ///         target's type; `OutOfMemory` when the memory for messages cannot be allocated; with `GRATICULE_CHECK=comm`
+  ///         is read after it was written, as ghost cells are; `Conversion` when the target's type does not hold
+  ///         the values; `OutOfMemory` when the memory for messages cannot be allocated; with `GRATICULE_CHECK=comm`
   ///         `CallDisagreement` on all ranks when their calls differ. Cost of the alias check: none for the fields of
   ///         the previous call
   Pending start(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;

@@ -15,7 +15,7 @@ enum class Operation : std::uint8_t { identity, conjugate };
 /// Combination of moved values with the target memory: `y = alpha * op(x) + beta * y`.
 ///
 /// Computed in double and rounded once to the written type; with `beta` 0 the old `y` is not read, so a NaN in it is
-/// overwritten. Real fields take real factors (`Conversion`).
+/// overwritten. Real fields take real factors, and integers must hold the results (`Conversion`).
 /// Example: `{.alpha = 0.5, .beta = 1}` adds half of the moved values.
 struct Update {
   std::complex<double> alpha = 1;
@@ -24,8 +24,8 @@ struct Update {
   friend bool operator==(Update const&, Update const&) = default;
 };
 
-/// Integers that represent real numbers: `value = stored * scale + offset`, as `scale_factor` and `add_offset` of CF
-/// files.
+/// Integers for real numbers as in CF files: `value = stored * scale + offset`. A number beyond their range, NaN
+/// without `missing`, and a number that is rounded to `missing` are errors (`Conversion`).
 struct Packing {
   double scale = 1;
   double offset = 0;

@@ -23,12 +23,21 @@ struct Packed {
   friend bool operator==(Packed const&, Packed const&) = default;
 };
 
+/// Numbers that the integers of a target do not hold: 1 for each kind of which there are some.
+struct Unfit {
+  int beyond = 0;        ///< outside of the type's range, once rounded
+  int not_a_number = 0;  ///< NaN, where no stored value stands for missing ones
+  int missing = 0;       ///< rounded to the stored value of missing ones
+
+  [[nodiscard]] bool any() const noexcept { return (beyond | not_a_number | missing) != 0; }
+};
+
 /// Element-wise operation of a `transform` task: `to = alpha * op(from) + beta * to`, where `op` is the conjugate or
 /// the identity.
 ///
 /// Computed in double (complex double) and rounded once when stored: to nearest, ties to even. Integers saturate; NaN
-/// becomes 0 in integers without `fill`. With beta 0 the old `to` is not read. 64-bit integers pass through double.
-/// Terms of sums (axes with `to_stride == 0`) are added in double.
+/// becomes 0 in integers without `fill`; `StridedTask::unfit` notes both. With beta 0 the old `to` is not read. 64-bit
+/// integers pass through double. Terms of sums (axes with `to_stride == 0`) are added in double.
 struct Transform {
   double alpha[2] = {1, 0};  ///< real and imaginary part
   double beta[2] = {0, 0};
@@ -68,8 +77,9 @@ struct StridedTask {
   bool clear_from = false;   ///< zeroes the elements of `from` after they are read
   bool streams = false;      ///< part of more data than caches hold: writes bypass them where that is faster
   bool independent = false;  ///< adds to cells that no other task adds to, so that the order does not matter
-  bool follows = false;  ///< adds to the cells of the task before it, counted alike: a thread of a device does both,
-                         ///< and `independent` is about other tasks
+  bool follows = false;    ///< adds to the cells of the task before it, counted alike: a thread of a device does both,
+                           ///< and `independent` is about other tasks
+  Unfit* unfit = nullptr;  ///< of a transform to integers: where it notes numbers that they do not hold
   Transform transform;
 
   [[nodiscard]] Index num_elements() const noexcept;
