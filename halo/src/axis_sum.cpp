@@ -282,6 +282,12 @@ void AxisSumPlan::State::check(std::span<AxisSumField const> fields, Writes writ
                                        ": types and batch axes must be equal");
     if (cells.space != sums.space || cells.space != fields.front().cells.space)
       throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
+    auto const& written = writes == Writes::sums ? sums : cells;
+    if (!geometry.part.empty() && detail::shares_own_memory(written))
+      throw Error("FieldMismatch", std::string(writes == Writes::sums ? "sums" : "cells") + " of " +
+                                       to_string(written.dtype) + " " + to_string(written.extents) +
+                                       ": axes with strides " + to_string(written.strides) +
+                                       ": its cells share memory and cannot be written");
   }
   if (geometry.part.empty()) return;
   if (writes == Writes::sums)

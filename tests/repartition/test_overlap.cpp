@@ -65,6 +65,35 @@ TEST(Overlap, is_found_exactly_for_random_views) {
   EXPECT_GT(num_interleaved, 1000);
 }
 
+TEST(Overlap, of_a_view_with_itself_is_found_exactly) {
+  Random random(21);
+  int num_sharing = 0;
+  int num_nested = 0;
+  std::vector<double> memory(1);
+  for (int trial = 0; trial < 20000; ++trial) {
+    FieldView view{memory.data(), DType::f64, {}, {}, {}, MemorySpace::host};
+    for (Index m = draw(random, 0, 4); m > 0; --m) {
+      view.extents.push_back(draw(random, 0, 20) == 0 ? 0 : draw(random, 1, 4));
+      view.strides.push_back(draw(random, -14, 14) * (draw(random, 0, 2) == 0 ? 5 : 1));
+    }
+    std::set<Index> seen;
+    bool expected = false;
+    test::for_each_cell(Box::from_extents(view.extents), [&](Indices const& element) {
+      Index at = 0;
+      for (int m = 0; m < view.ndim(); ++m) at += element[m] * view.strides[m];
+      expected = !seen.insert(at).second || expected;
+    });
+
+    ASSERT_EQ(detail::shares_own_memory(view), expected)
+        << trial << ": " << to_string(view.extents) << " " << to_string(view.strides);
+
+    num_sharing += expected ? 1 : 0;
+    num_nested += !expected && view.ndim() > 2 ? 1 : 0;
+  }
+  EXPECT_GT(num_sharing, 3000);
+  EXPECT_GT(num_nested, 1000);
+}
+
 // What programs hand over side by side: large views of one array that share nothing.
 TEST(Overlap, of_parts_of_one_array_is_told_from_parts_that_meet) {
   std::vector<float> memory(1);

@@ -3,6 +3,7 @@
 
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
+#include <graticule/repartition/detail/overlap.hpp>
 #include <graticule/repartition/tuning.hpp>
 
 #include "kernels/kokkos_compat.hpp"
@@ -140,13 +141,19 @@ bool is_nested(FieldView const& view) {
   return true;
 }
 
-/// True when cells at different places along two axes share memory. What only three axes together share is not found.
-bool axes_overlap(FieldView const& view, int a, int b) {
-  Index const step_a = std::abs(view.strides[a]);
-  Index const step_b = std::abs(view.strides[b]);
-  if (step_a == 0 || step_b == 0) return false;
-  Index const common = std::gcd(step_a, step_b);
-  return step_b / common < view.extents[a] && step_a / common < view.extents[b];
+/// The axes of a view whose elements share memory, in words; two of them, where two are to blame.
+std::string shared_axes(FieldView const& view) {
+  auto const strides = " with strides " + to_string(view.strides);
+  for (int m = 0; m < view.ndim(); ++m) {
+    if (view.extents[m] > 1 && view.strides[m] == 0) return "axis " + std::to_string(m) + " has stride 0";
+    for (int other = 0; other < m; ++other) {
+      auto two = view;
+      two.extents = Indices::filled(view.ndim(), 1);
+      for (int const axis : {other, m}) two.extents[axis] = view.extents[axis];
+      if (shares_own_memory(two)) return "axes " + std::to_string(other) + " and " + std::to_string(m) + strides;
+    }
+  }
+  return "axes" + strides;
 }
 
 void check_view(FieldView const& view, Box const& box, Access access, char const* role) {
@@ -170,15 +177,8 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
            std::to_string(box.extent(a)));
   if (access == Access::none || view.num_batch() == 0) return;
   if (view.data == nullptr) fail("no memory");
-  if (access != Access::write || is_nested(view)) return;
-  for (int m = 0; m < view.ndim(); ++m) {
-    if (view.strides[m] == 0 && view.extents[m] > 1)
-      fail("axis " + std::to_string(m) + " has stride 0: its cells share memory and cannot be written");
-    for (int other = 0; other < m; ++other)
-      if (axes_overlap(view, m, other))
-        fail("axes " + std::to_string(other) + " and " + std::to_string(m) + " with strides " +
-             to_string(view.strides) + ": their cells share memory and cannot be written");
-  }
+  if (access != Access::write || is_nested(view) || !shares_own_memory(view)) return;
+  fail(shared_axes(view) + ": its cells share memory and cannot be written");
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
     bool dump = false;
   };
 
+  struct Use;
+
   PullState(Comm const& comm, PullDescription const& description);
   PullState(PullState const&) = delete;
   PullState& operator=(PullState const&) = delete;
@@ -86,10 +88,12 @@ class PullState : public std::enable_shared_from_this<PullState> {
   /// and target
   /// @return false when that depends on the factors of this call, which the next one with these fields may change
   bool check_apart(std::span<PullField const> fields, Direction direction) const;
+  /// The call touches memory of both. @param as_it_is becomes false when that depends on its factors
+  [[nodiscard]] bool have_common_cells(Use const& a, Use const& b, Direction direction, bool& as_it_is) const;
   /// The same for an adjoint whose sources are given at its end.
   void require_apart(Workspace const& workspace, std::span<FieldView const> sources) const;
   [[nodiscard]] InPlace const& in_place(int kind, int target) const;
-  /// The same memory is source and target, cell by cell, and no cell is read after it was written.
+  /// Each cell has the same place in source and target, and no cell is read after it was written.
   [[nodiscard]] bool works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const;
   /// Checks and leases; notifies the peers when this rank refuses the call.
   [[nodiscard]] Workspace& accept(std::span<PullField const> fields, Direction direction, int device) const;

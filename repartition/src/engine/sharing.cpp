@@ -2,28 +2,40 @@
 // Which fields of a call have memory in common, where one of them is written.
 #include <graticule/repartition/detail/overlap.hpp>
 
+#include "kernels/cells.hpp"
 #include "pull_state.hpp"
+#include "table/box_rest.hpp"
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 
 namespace graticule::detail {
 
-namespace {
-
 /// One view of a call, and what the call does with it.
-struct Use {
+struct PullState::Use {
   AddressRange range;
   FieldView const* view;
   Box const* cover;
-  std::span<Box const> boxes;  ///< the cells that are read or written
+  std::span<Box const> boxes;  ///< all cells that may be read or written
+  PullField const* call;
   int field;
   int target;  ///< -1: the source
   bool written;
 };
 
-bool in_common(Use const& a, Use const& b) {
+namespace {
+
+using Use = PullState::Use;
+
+/// Cells that a call reads or writes, as they lie in memory.
+struct Touched {
+  FieldView cells;
+  Transfer const* transfer = nullptr;  ///< of this rank to itself, without a change of sign
+};
+
+bool have_common_boxes(Use const& a, Use const& b) {
   if (!share_memory(*a.view, *b.view)) return false;
   for (auto const& box_a : a.boxes) {
     auto const part = a.view->part(*a.cover, box_a);
@@ -31,6 +43,41 @@ bool in_common(Use const& a, Use const& b) {
       if (share_memory(part, b.view->part(*b.cover, box_b))) return true;
   }
   return false;
+}
+
+/// The box around both, which have cells.
+Box hull(Box const& a, Box const& b) {
+  Box result = a;
+  for (int d = 0; d < a.ndim(); ++d) result.set(d, std::min(a.lo(d), b.lo(d)), std::max(a.hi(d), b.hi(d)));
+  return result;
+}
+
+/// True when each cell of the target shares memory with the same cell of the source, or with none. @pre the views are
+/// aligned, and no two cells of the one that is written share memory
+bool no_other_cells_meet(Use const& source, Use const& target) {
+  // In arrays as they are, no two cells of a box around both share memory, whether there is memory for them or not.
+  auto around = *source.view;
+  Box const covered = hull(*source.cover, *target.cover);
+  for (int d = 0; d < covered.ndim(); ++d) around.extents[int(around.grid_axes[d])] = covered.extent(d);
+  if (!shares_own_memory(around)) return true;
+  std::vector<Box> rest;
+  auto const meet = [&](Box const& read, Box const& written) {
+    return share_memory(source.view->part(*source.cover, read), target.view->part(*target.cover, written));
+  };
+  for (auto const& read : source.boxes)
+    for (auto const& written : target.boxes) {
+      rest.clear();
+      append_rest(written, read, rest);
+      for (auto const& part : rest)
+        if (!part.empty() && meet(read, part)) return false;
+      Box const both = intersection(read, written);
+      if (both.empty()) continue;
+      rest.clear();
+      append_rest(read, written, rest);
+      for (auto const& part : rest)
+        if (!part.empty() && meet(part, both)) return false;
+    }
+  return true;
 }
 
 std::string text_of(Use const& use) {
@@ -108,6 +155,70 @@ bool PullState::works_in_place(PullField const& field, int target, Direction dir
   return true;
 }
 
+namespace {
+
+FieldView view_of(FieldView const& field, Elements const& elements, Indices const& extents) {
+  return {elements.first, elements.dtype, extents, elements.strides, {}, field.space};
+}
+
+/// Each element of one is that of the other.
+bool are_the_same(FieldView const& a, FieldView const& b) {
+  if (a.data != b.data || a.dtype != b.dtype || a.extents != b.extents) return false;
+  for (int m = 0; m < a.ndim(); ++m)
+    if (a.extents[m] > 1 && a.strides[m] != b.strides[m]) return false;
+  return true;
+}
+
+/// The cells of a view that a call touches, from the transfers that touch them.
+std::vector<Touched> touched(PullTable const& table, Use const& use) {
+  std::vector<Touched> result;
+  auto const& view = *use.view;
+  auto const add = [&](Transfer const& transfer, bool stays) {
+    if (transfer.kind != use.call->kind || (use.target >= 0 && transfer.target != use.target)) return;
+    auto const elements = use.target < 0 ? source_cells(view, use.cover->lo(), transfer)
+                                         : target_cells(view, use.cover->lo(), transfer.to);
+    bool const keeps_sign = !transfer.odd_folds && !transfer.negated;
+    result.push_back(
+        {view_of(view, elements, extents_of(view, transfer.to)), stays && keeps_sign ? &transfer : nullptr});
+  };
+  for (auto const& peer : use.target < 0 ? table.sends : table.receives)
+    for (auto const& transfer : peer.transfers) add(transfer, false);
+  for (auto const& transfer : table.local) add(transfer, true);
+  if (use.target < 0 || !use.written) return result;
+  for (auto const& filling : table.fillings)
+    if (filling.kind == use.call->kind && filling.target == use.target)
+      result.push_back({view_of(view, target_cells(view, use.cover->lo(), filling.to), extents_of(view, filling.to))});
+  return result;
+}
+
+}  // namespace
+
+bool PullState::have_common_cells(Use const& a, Use const& b, Direction direction, bool& as_it_is) const {
+  if (!have_common_boxes(a, b)) return false;
+  // An adjoint writes all owned cells: a factor is applied to them, images or not.
+  if (direction == Direction::adjoint && (a.target < 0 || b.target < 0)) return true;
+  auto const of_a = touched(table_, a);
+  auto const of_b = touched(table_, b);
+  if (of_a.size() * of_b.size() > std::size_t(most_comparisons)) return true;
+  // Cells that are copied to themselves are left as they are by a plain copy.
+  auto const& call = *a.call;
+  bool const may_stay = a.field == b.field && (a.target < 0) != (b.target < 0) && direction != Direction::adjoint &&
+                        call.update == Update{} && !call.source_packing && !call.target_packing;
+  std::set<Transfer const*> staying;
+  if (may_stay)
+    for (auto const& [cells_a, transfer_a] : of_a)
+      for (auto const& [cells_b, transfer_b] : of_b)
+        if (transfer_a && transfer_a == transfer_b && are_the_same(cells_a, cells_b)) staying.insert(transfer_a);
+  auto const is_left = [&](Use const& use, Transfer const* transfer) {
+    return use.written && transfer && staying.contains(transfer);
+  };
+  for (auto const& [cells_a, transfer_a] : of_a)
+    for (auto const& [cells_b, transfer_b] : of_b)
+      if (!is_left(a, transfer_a) && !is_left(b, transfer_b) && share_memory(cells_a, cells_b)) return true;
+  as_it_is = as_it_is && staying.empty();
+  return false;
+}
+
 bool PullState::check_apart(std::span<PullField const> fields, Direction direction) const {
   bool const forward = direction == Direction::forward;
   bool const writes_targets = forward || after_adjoint_ == AfterAdjoint::zero;
@@ -120,15 +231,24 @@ bool PullState::check_apart(std::span<PullField const> fields, Direction directi
   auto const uses = count > few.size() ? std::span(many) : std::span(few);
   count = 0;
   auto const add = [&](Use use) {
+    use.call = &fields[std::size_t(use.field)];
     use.range = address_range(*use.view);
     if (!use.cover->empty() && use.range.lo < use.range.hi) uses[count++] = use;
   };
   for (std::size_t f = 0; f < fields.size(); ++f) {
     auto const& field = fields[f];
     auto const& kind = kinds_[std::size_t(field.kind)];
-    if (!owned_.empty()) add({{}, &field.source, &kind.source_box, std::span(&owned_, 1), int(f), -1, !forward});
+    if (!owned_.empty())
+      add({{}, &field.source, &kind.source_box, std::span(&owned_, 1), nullptr, int(f), -1, !forward});
     for (std::size_t t = 0; t < kind.targets.size(); ++t)
-      add({{}, &field.targets[t], &kind.targets[t].box, kind.targets[t].needed, int(f), int(t), writes_targets});
+      add({{},
+           &field.targets[t],
+           &kind.targets[t].box,
+           kind.targets[t].needed,
+           nullptr,
+           int(f),
+           int(t),
+           writes_targets});
   }
   auto const used = uses.first(count);
   std::sort(used.begin(), used.end(), [](Use const& a, Use const& b) { return a.range.lo < b.range.lo; });
@@ -138,10 +258,12 @@ bool PullState::check_apart(std::span<PullField const> fields, Direction directi
       auto const& a = used[i];
       auto const& b = used[j];
       if (!a.written && !b.written) continue;
-      if (a.field == b.field && (a.target < 0) != (b.target < 0) &&
-          works_in_place(fields[std::size_t(a.field)], std::max(a.target, b.target), direction, as_it_is))
+      auto const& source = a.target < 0 ? a : b;
+      auto const& target = a.target < 0 ? b : a;
+      if (a.field == b.field && source.target < 0 && target.target >= 0 &&
+          works_in_place(*a.call, target.target, direction, as_it_is) && no_other_cells_meet(source, target))
         continue;
-      if (in_common(a, b))
+      if (have_common_cells(a, b, direction, as_it_is))
         throw Error("AliasedFields",
                     text_of(a) + " and " + text_of(b) +
                         " have elements in common; memory that a call writes belongs to one view only");

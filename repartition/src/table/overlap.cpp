@@ -110,4 +110,46 @@ bool share_memory(FieldView const& a, FieldView const& b) {
   return false;
 }
 
+namespace {
+
+/// The axes of a view along which there are several elements, by the size of their steps.
+struct Axes {
+  std::array<Term, std::size_t(max_ndim)> terms{};
+  int count = 0;
+
+  explicit Axes(FieldView const& view) {
+    for (int m = 0; m < view.ndim(); ++m) {
+      if (view.extents[m] <= 1) continue;
+      Term const term{std::abs(view.strides[m]), view.extents[m] - 1};
+      int at = count++;
+      for (; at > 0 && terms[std::size_t(at) - 1].step > term.step; --at)
+        terms[std::size_t(at)] = terms[std::size_t(at) - 1];
+      terms[std::size_t(at)] = term;
+    }
+  }
+};
+
+}  // namespace
+
+bool shares_own_memory(FieldView const& view) {
+  for (int m = 0; m < view.ndim(); ++m)
+    if (view.extents[m] <= 0) return false;
+  Axes const axes(view);
+  // Two elements differ by steps of both signs along some axes; let the last of these go upwards. Where it goes further
+  // than all steps before it together, as in every array, they cannot lead back.
+  Index reach = 0;
+  for (int last = 0; last < axes.count; ++last) {
+    auto const& upwards = axes.terms[std::size_t(last)];
+    if (upwards.step <= reach || upwards.step == 0) {
+      BoundedSum sum;
+      for (int m = 0; m < last; ++m) sum.add(axes.terms[std::size_t(m)].step, 2 * axes.terms[std::size_t(m)].last + 1);
+      sum.add(upwards.step, upwards.last);
+      (void)sum.prepare();
+      if (sum.reaches(reach - upwards.step)) return true;
+    }
+    reach += upwards.step * upwards.last;
+  }
+  return false;
+}
+
 }  // namespace graticule::detail

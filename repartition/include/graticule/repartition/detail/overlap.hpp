@@ -21,4 +21,9 @@ struct AddressRange {
 /// Example: 3 elements of 8 bytes, 16 bytes apart from address 0, and 3 such elements from address 8 do not overlap.
 [[nodiscard]] bool share_memory(FieldView const& a, FieldView const& b);
 
+/// True when two elements of the view share memory: what is written through it would depend on the order.
+///
+/// As exact as `share_memory`. Example: 4 x 3 elements with strides {2, 1} share the last of each row with the next.
+[[nodiscard]] bool shares_own_memory(FieldView const& view);
+
 }  // namespace graticule::detail
