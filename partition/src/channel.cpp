@@ -4,6 +4,7 @@
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/stall.hpp>
 
+#include "comm_state.hpp"
 #include "end_together.hpp"
 
 #include <algorithm>
@@ -97,7 +98,7 @@ void Channel::leave() noexcept {
 }
 
 Channel::Channel(MPI_Comm parent) {
-  check_mpi(MPI_Comm_dup(parent, &handle_), "MPI_Comm_dup");
+  check_made(MPI_Comm_dup(parent, &handle_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_group(handle_, &group_), "MPI_Comm_group");
   check_mpi(MPI_Comm_rank(handle_, &rank_), "MPI_Comm_rank");

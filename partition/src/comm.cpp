@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 
@@ -14,14 +15,30 @@ namespace detail {
 
 namespace {
 
-/// Communicators of this process up to now.
+/// Communicators of this process up to now, and those that there are.
 std::int64_t num_made = 0;
+std::atomic<int> num_alive = 0;
 
 }  // namespace
 
-CommState::CommState() = default;
+void check_made(int code, std::string_view call) {
+  if (code == MPI_SUCCESS) return;
+  try {
+    check_mpi(code, call);
+  } catch (Error const& error) {
+    throw Error(
+        error.fault(), error.rule(),
+        error.text() + "; MPI has a limited number of communicators (MPICH 2048 per process), and this process has " +
+            std::to_string(num_alive) +
+            " of Graticule: make one and pass copies of it on, which share it, and end those that are no longer "
+            "needed");
+  }
+}
+
+CommState::CommState() { ++num_alive; }
 
 CommState::~CommState() {
+  --num_alive;
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized) return;
@@ -119,6 +136,23 @@ bool detail::CommState::describe(Comm const& comm, std::optional<NodeMembers> co
   return counts[0] == num_ranks;
 }
 
+namespace {
+
+/// A duplicate, or an error: the caller's communicator has the handler that ends the program, as a rule.
+MPI_Comm duplicate_of(MPI_Comm parent) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  check_mpi(MPI_Comm_get_errhandler(parent, &handler), "MPI_Comm_get_errhandler");
+  check_mpi(MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  MPI_Comm result = MPI_COMM_NULL;
+  int const code = MPI_Comm_dup(parent, &result);
+  check_mpi(MPI_Comm_set_errhandler(parent, handler), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Errhandler_free(&handler), "MPI_Errhandler_free");
+  detail::check_made(code, "MPI_Comm_dup");
+  return result;
+}
+
+}  // namespace
+
 Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   int started = 0;
   int finalized = 0;
@@ -129,7 +163,7 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   auto& s = *state_;
   s.meet_ranks(parent);
   s.agree_on_environment(*this, parent);
-  check_mpi(MPI_Comm_dup(parent, &s.handle), "MPI_Comm_dup");
+  s.handle = duplicate_of(parent);
   s.look_around(*this);
 }
 
@@ -146,7 +180,7 @@ MPI_Comm Comm::handle() const noexcept { return state_->handle; }
 Comm Comm::split(int color, int key) const {
   detail::enter(*this, detail::CommCall::split, 0);
   MPI_Comm part = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(handle(), color, key, &part), "MPI_Comm_split");
+  detail::check_made(MPI_Comm_split(handle(), color, key, &part), "MPI_Comm_split");
   if (part == MPI_COMM_NULL) throw Error("WrongState", "MPI_COMM_NULL: this rank is in no communicator");
   Comm result(*this);
   result.state_ = std::make_shared<detail::CommState>();
@@ -281,8 +315,10 @@ void detail::throw_difference(Comm const& comm, std::string_view rule, std::uint
   std::array<Index, 1> other{fingerprint != first ? Index(comm.num_ranks() - comm.rank()) : 0};
   comm.max(other);
   int const differing = comm.num_ranks() - int(other[0]);
-  auto const text = "rank 0 has " + comm.broadcast(described, 0) + ", rank " + std::to_string(differing) + " has " +
-                    comm.broadcast(described, differing);
+  auto const of_first = comm.broadcast(described, 0);
+  auto const of_other = comm.broadcast(described, differing);
+  auto text = "rank 0 has " + of_first + ", rank " + std::to_string(differing) + " has " + of_other;
+  if (of_first == of_other) text += ": the same words, but other details that they do not show";
   throw Error(rule, text);
 }
 

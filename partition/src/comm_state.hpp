@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace graticule::detail {
@@ -82,6 +83,10 @@ struct CommState {
   /// Sets what follows from the members of this node. Collective. @return whether all ranks know theirs
   bool describe(Comm const& comm, std::optional<NodeMembers> const& members, std::int64_t own_id);
 };
+
+/// `check_mpi` for calls that make communicators, of which MPI has a limited number: the error says how to do with
+/// fewer.
+void check_made(int code, std::string_view call);
 
 class Patience;
 /// Blocks until `request` has ended, or the patience has.

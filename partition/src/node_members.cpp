@@ -3,6 +3,8 @@
 
 #include <graticule/partition/comm.hpp>
 
+#include "comm_state.hpp"
+
 #ifdef __linux__
 #include <sched.h>
 #endif
@@ -111,7 +113,7 @@ void remember(MPI_Comm comm, std::vector<Member> members) {
 NodeMembers ask_node_members(MPI_Comm comm) {
   auto const own = self(comm);
   MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, own.rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  check_made(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, own.rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   int size = 0;
   check_mpi(MPI_Comm_size(node, &size), "MPI_Comm_size");
   std::vector<Member> members{std::size_t(size), Member{}};

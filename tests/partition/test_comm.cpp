@@ -182,6 +182,37 @@ TEST(Comm, frees_what_it_duplicates) {
   }
 }
 
+// MPI's own handler would end the program.
+TEST(Comm, reports_that_none_is_left_and_what_to_do) {
+  if (world_size() > 2) GTEST_SKIP() << "takes minutes when ranks share a core, and shows nothing more";
+  constexpr std::size_t many = 5000;
+  MPI_Errhandler before = MPI_ERRHANDLER_NULL;
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before);
+  std::vector<Comm> comms;
+  std::string text;
+  std::string text_of_part;
+  try {
+    while (comms.size() < many) comms.push_back(Comm::world());
+  } catch (Error const& error) {
+    EXPECT_EQ(error.rule(), "MpiError");
+    text = error.text();
+    try {
+      while (comms.size() < many) comms.push_back(comms.front().split(0, 0));
+    } catch (Error const& other) {
+      text_of_part = other.text();
+    }
+  }
+
+  for (auto const& found : {text, text_of_part})
+    EXPECT_TRUE(comms.size() == many || found.find("make one and pass copies of it on") != std::string::npos) << found;
+  EXPECT_GT(comms.size(), 500U);
+  MPI_Errhandler after = MPI_ERRHANDLER_NULL;
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &after);
+  EXPECT_EQ(before, after);
+  comms.clear();
+  EXPECT_EQ(Comm::world().num_ranks(), world_size());
+}
+
 TEST(Comm, tags_are_new_and_equal_on_all_ranks) {
   auto const comm = Comm::world();
   Comm const copy = comm;
