@@ -6,6 +6,8 @@
 #include "geometry.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <memory>
 
 namespace graticule {
@@ -116,22 +118,39 @@ PullKind describe(Layout const& layout, Box const& owned, HaloKind const& kind) 
   return {target.box, {target}, std::move(map)};
 }
 
-/// For an error when ranks differ.
+std::string text_of(AxisBoundary const& axis) {
+  auto text = to_string(axis.lower) + "/" + to_string(axis.upper);
+  if (axis.lower == Edge::constant || axis.upper == Edge::constant || axis.constant != 0) {
+    std::array<char, 32> number{};
+    (void)std::snprintf(number.data(), number.size(), "%.9g", axis.constant);
+    text += std::string(" ") + number.data();
+  }
+  if (axis.stagger != Stagger::centre)
+    text += axis.stagger == Stagger::low_face ? " of values on low faces" : " of values on high faces";
+  return text;
+}
+
+std::string text_of(std::vector<Width> const& widths) {
+  std::string text;
+  for (std::size_t a = 0; a < widths.size(); ++a) text += (a == 0 ? " " : " x ") + text_of(widths[a]);
+  return text;
+}
+
+/// What the fingerprint holds, for an error when ranks differ.
 std::string text_of(HaloKind const& kind) {
-  std::string text = kind.widths_of == WidthsOf::this_rank ? "own widths" : "widths";
-  if (kind.widths_of != WidthsOf::this_rank)
-    for (std::size_t a = 0; a < kind.widths.size(); ++a) text += (a == 0 ? " " : " x ") + text_of(kind.widths[a]);
-  for (std::size_t a = 0; a < kind.boundary.axes.size(); ++a) {
-    auto const& axis = kind.boundary.axes[a];
-    text += (a == 0 ? ", edges " : ", ") + to_string(axis.lower) + "/" + to_string(axis.upper);
-    if (axis.stagger != decltype(axis.stagger){}) text += " of staggered values";
-  }
+  auto const& boundary = kind.boundary;
+  bool const own = kind.widths_of == WidthsOf::this_rank;
+  std::string text = own ? "own widths" : "widths" + text_of(kind.widths);
+  if (!kind.memory.empty() && !own) text += ", memory" + text_of(kind.memory);
+  for (std::size_t a = 0; a < boundary.axes.size(); ++a)
+    text += (a == 0 ? ", edges " : ", ") + text_of(boundary.axes[a]);
+  if (boundary.longitude_axis != -1) text += ", longitude axis " + std::to_string(boundary.longitude_axis);
+  if (boundary.odd_longitudes == OddLongitudes::shift_floor) text += ", odd longitudes shifted";
+  if (boundary.mirror_line == MirrorLine::copy) text += ", mirror line copied";
+  if (boundary.pivot) text += ", pivot " + std::to_string(*boundary.pivot);
   text += kind.corners == Corners::fill ? ", corners" : ", no corners";
-  if (!kind.directions.empty()) text += ", " + std::to_string(kind.directions.size()) + " directions";
-  if (!kind.memory.empty() && kind.widths_of != WidthsOf::this_rank) {
-    text += ", memory";
-    for (std::size_t a = 0; a < kind.memory.size(); ++a) text += (a == 0 ? " " : " x ") + text_of(kind.memory[a]);
-  }
+  if (!kind.directions.empty()) text += ", directions";
+  for (auto const& direction : kind.directions) text += " " + to_string(direction);
   return text;
 }
 

@@ -246,10 +246,21 @@ TEST(HaloKinds, are_refused_on_all_ranks) {
             (test::ErrorWith{"AxesMismatch", "direction"}));
   EXPECT_EQ(rule(good), "nothing was thrown");
   if (n == 1) return;
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1, 1}}; }), "ArgumentDisagreement");
+  EXPECT_EQ(changed([](HaloKind& kind) {
+              kind.directions = {{1, 1}};
+            }),
+            (test::ErrorWith{"ArgumentDisagreement", "directions (1, 1)"}));
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.boundary.axes[1].constant = 2.5; }),
+            (test::ErrorWith{"ArgumentDisagreement", "periodic/periodic 2.5"}));
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.boundary.mirror_line = MirrorLine::copy; }),
+            (test::ErrorWith{"ArgumentDisagreement", "mirror line copied"}));
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.boundary.odd_longitudes = OddLongitudes::shift_floor; }),
+            (test::ErrorWith{"ArgumentDisagreement", "odd longitudes shifted"}));
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.boundary.longitude_axis = 1; }),
+            (test::ErrorWith{"ArgumentDisagreement", "longitude axis 1"}));
   EXPECT_EQ(changed([](HaloKind& kind) { kind.memory = {{1, 1}, {1, 2}}; }), "ArgumentDisagreement");
   EXPECT_EQ(changed([](HaloKind& kind) { kind.boundary.axes[0].stagger = Stagger::high_face; }),
-            "ArgumentDisagreement");
+            (test::ErrorWith{"ArgumentDisagreement", "on high faces"}));
   EXPECT_EQ(changed([](HaloKind& kind) { kind.widths_of = WidthsOf::this_rank; }), "ArgumentDisagreement");
   EXPECT_EQ(changed([](HaloKind& kind) {
               kind.widths = {{1, 1}, {2, 3}};

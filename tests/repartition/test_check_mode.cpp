@@ -38,6 +38,68 @@ TEST(CheckMode, compares_the_calls_of_all_ranks) {
   EXPECT_NE(thrown.text.find("rank 1"), std::string::npos) << thrown.text;
 }
 
+// Calls that differ in one thing only, which the text names.
+TEST(CheckMode, names_what_differs_between_calls) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  Transposition t(comm);
+  bool const other = comm.rank() == comm.num_ranks() - 1;
+  std::vector<float> floats(t.to.size());
+  auto const pulled = [&] { return PullField{.source = t.source(), .targets = {}}; };
+  auto const expect_named = [&](PullField field, FieldView const& target, char const* words) {
+    field.targets = std::span(&target, 1);
+    auto const thrown = test::thrown_by([&] { t.plan.pull_plan().apply(std::span(&field, 1)); });
+    EXPECT_EQ(thrown.rule, "CallDisagreement");
+    EXPECT_NE(thrown.text.find(words), std::string::npos) << thrown.text << ": not " << words;
+  };
+
+  auto field = pulled();
+  field.parity = other ? Parity::odd : Parity::even;
+  expect_named(field, t.target(), "odd parity");
+  field = pulled();
+  if (other) field.update.alpha = 2.5;
+  expect_named(field, t.target(), "alpha 2.5");
+  field = pulled();
+  field.update.beta = other ? 1 : 2;
+  expect_named(field, t.target(), "beta 2");
+  field = pulled();
+  auto target = t.target();
+  if (other) target.data = floats.data();
+  if (other) target.dtype = DType::f32;
+  expect_named(field, target, "f64 to f32");
+  // Behind many others.
+  std::vector<FieldView> targets(40, t.target());
+  std::vector<std::vector<double>> memory(40, t.to);
+  std::vector<PullField> many;
+  for (std::size_t f = 0; f < targets.size(); ++f) {
+    targets[f].data = memory[f].data();
+    many.push_back({.source = t.source(), .targets = std::span(&targets[f], 1)});
+  }
+  many.back().parity = other ? Parity::odd : Parity::even;
+  auto const thrown = test::thrown_by([&] { t.plan.pull_plan().apply(many); });
+  EXPECT_NE(thrown.text.find("39 times f64"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("odd parity"), std::string::npos) << thrown.text;
+}
+
+TEST(CheckMode, names_what_differs_between_plans) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  bool const other = comm.rank() == comm.num_ranks() - 1;
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{4 * comm.num_ranks(), 4 * comm.num_ranks()});
+
+  auto const turned = test::thrown_by([&] {
+    RepartitionPlan(comm, rows, rows, {.permutation = other ? Indices{1, 0} : Indices{0, 1}});
+  });
+  EXPECT_EQ(turned.rule, "ArgumentDisagreement");
+  EXPECT_NE(turned.text.find("permutation (1, 0)"), std::string::npos) << turned.text;
+  auto const chosen = test::thrown_by([&] {
+    RepartitionPlan(comm, rows, rows.owned(comm.rank()),
+                    {.from = Selection::every_nth(rows.global(), other ? Indices{-1, 1} : Indices{1, 1})});
+  });
+  EXPECT_EQ(chosen.rule, "ArgumentDisagreement");
+  EXPECT_NE(chosen.text.find("from "), std::string::npos) << chosen.text;
+}
+
 TEST(CheckMode, tells_all_ranks_of_a_refused_call) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";

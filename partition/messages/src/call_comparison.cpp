@@ -124,7 +124,8 @@ bool CallComparison::advance() {
     for (std::size_t r = 1; r < m.calls.size() && verdict.empty(); ++r)
       if (m.calls[r].fingerprint != m.own.fingerprint)
         verdict = "CallDisagreement:rank 0 has " + std::string(m.own.text.data()) + ", rank " + std::to_string(r) +
-                  " has " + m.calls[r].text.data();
+                  " has " + m.calls[r].text.data() +
+                  (m.calls[r].text == m.own.text ? ": the same words, but other details that they do not show" : "");
     answer(verdict);
   }
   if (verdict.empty()) return true;

@@ -154,6 +154,15 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
 
 namespace {
 
+/// What must be the same on all ranks, in words.
+std::string text_of(Layout const& from, Layout const* to, RepartitionOptions const& options) {
+  auto text = to_string(from) + " to " + (to ? to_string(*to) : "target boxes");
+  if (options.permutation.size() > 0) text += ", permutation " + to_string(options.permutation);
+  if (options.from) text += ", from " + to_string(*options.from);
+  if (options.to) text += ", to " + to_string(*options.to);
+  return text;
+}
+
 template <class Described>
 Described described(Comm const& comm, Layout const& from, Layout const* to, std::vector<Box> targets,
                     RepartitionOptions const& options) {
@@ -168,6 +177,9 @@ Described described(Comm const& comm, Layout const& from, Layout const* to, std:
     result.pull = describe(comm, {from, to, targets, std::size_t(num_targets[0])}, options, result.numbers);
     result.to = options.to;
   });
+  require_same(comm, "ArgumentDisagreement",
+               Hash().add(from.fingerprint()).add(result.pull.fingerprint).add(to != nullptr).value(),
+               text_of(from, to, options));
   result.target_boxes = std::move(targets);
   return result;
 }

@@ -12,6 +12,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <numeric>
@@ -442,16 +443,63 @@ std::uint32_t hash_of(std::span<PullField const> fields, Direction direction) {
 
 }  // namespace
 
-void PullState::check_call(Workspace const& w) const {
-  std::string fields;
-  for (std::size_t f = 0; f < w.sources.size(); ++f)
-    fields += (f ? ", " : "") + to_string(w.sources[f].dtype) + " of kind " + std::to_string(w.shape.kinds[f]) +
-              " with batch axes " + to_string(w.sources[f].batch_extents());
+namespace {
+
+std::string short_number(double value) {
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.9g", value);
+  return text.data();
+}
+
+std::string text_of(std::complex<double> const& value) {
+  auto const real = short_number(value.real());
+  return value.imag() == 0 ? real : "(" + real + ", " + short_number(value.imag()) + ")";
+}
+
+std::string text_of(Packing const& packing) {
+  return "scale " + short_number(packing.scale) + ", offset " + short_number(packing.offset) +
+         (packing.missing ? ", missing " + std::to_string(*packing.missing) : "");
+}
+
+/// What `hash_of` compares of a field, in words.
+std::string text_of(PullField const& field) {
+  auto text = to_string(field.source.dtype);
+  if (!field.targets.empty() && field.targets[0].dtype != field.source.dtype)
+    text += " to " + to_string(field.targets[0].dtype);
+  text += " of kind " + std::to_string(field.kind) + " with batch axes " + to_string(field.source.batch_extents());
+  if (field.parity == Parity::odd) text += ", odd parity";
+  auto const& update = field.update;
+  if (update.alpha != 1.0) text += ", alpha " + text_of(update.alpha);
+  if (update.beta) text += ", beta " + text_of(*update.beta);
+  if (update.operation == Operation::conjugate) text += ", conjugate";
+  if (field.source_packing) text += ", source packed by " + text_of(*field.source_packing);
+  if (field.target_packing) text += ", target packed by " + text_of(*field.target_packing);
+  return text;
+}
+
+/// All fields; neighbors that are described alike together, so that there is room for many.
+std::string text_of(std::span<PullField const> fields) {
+  if (fields.empty()) return "no fields";
+  std::string text;
+  for (std::size_t first = 0, end = 0; first < fields.size(); first = end) {
+    auto const one = text_of(fields[first]);
+    for (end = first + 1; end < fields.size() && text_of(fields[end]) == one;) ++end;
+    text += (first ? "; " : "") + (end - first > 1 ? std::to_string(end - first) + " times " : std::string()) + one;
+  }
+  return text;
+}
+
+char const* name_of(Direction direction) {
+  return direction == Direction::forward ? "forward" : direction == Direction::adjoint ? "adjoint" : "inverse";
+}
+
+}  // namespace
+
+void PullState::check_call(Workspace const& w, std::span<PullField const> fields) const {
   Hash hash;
   hash.add(tag_).add(w.call).add(w.fields_hash);
-  comparison_.compare("call " + std::to_string(w.call) + " (" +
-                          (w.shape.direction == Direction::forward ? "forward" : "adjoint") + ") of plan " +
-                          std::to_string(tag_) + " with " + (fields.empty() ? "no fields" : fields),
+  comparison_.compare("call " + std::to_string(w.call) + " (" + name_of(w.shape.direction) + ") of plan " +
+                          std::to_string(tag_) + " with " + text_of(fields),
                       hash.value());
 }
 
@@ -623,7 +671,7 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
   auto& workspace = accept(fields, direction, on_device ? device_of(queue) : 0);
   OnDevice const scope(workspace.current_device());
   try {
-    if (checks_calls()) check_call(workspace);
+    if (checks_calls()) check_call(workspace, fields);
   } catch (...) {
     workspace.busy = false;
     throw;

@@ -81,7 +81,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   /// Adds the first call to that file.
   void dump_call(Workspace const& workspace) const;
   void count(Workspace const& workspace) const;
-  void check_call(Workspace const& workspace) const;
+  void check_call(Workspace const& workspace, std::span<PullField const> fields) const;
   void check_field(PullField const& field, Direction direction) const;
   void check_fields(std::span<PullField const> fields, Direction direction) const;
   /// @throws `AliasedFields` when memory that the call writes belongs to two of its fields, or of one field to source
