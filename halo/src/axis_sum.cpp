@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/axis_sum.hpp>
+#include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
@@ -421,6 +423,10 @@ AxisSumPlan::Running::Running(std::shared_ptr<State> state, std::vector<FieldVie
 
 AxisSumPlan::Running::~Running() {
   try {
+    if (detail::mpi_is_over()) return;
+    auto rule = stall_rule();
+    rule.error_seconds = detail::hurries() ? detail::seconds_to_end() : rule.error_seconds;
+    detail::StallScope const hurried(rule);
     wait();
   } catch (...) {
     // As for `Pending`: no one remains to be notified.

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "channel.hpp"
 
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/stall.hpp>
 
 #include "comm_state.hpp"
 #include "end_together.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -28,10 +32,52 @@ constexpr double seconds_before_failure = 0.2;
 /// before the launcher ends them.
 constexpr double seconds_to_leave = 1;
 
+/// Exit code of a process that leaves with 0 before MPI has ended.
+int code_at_exit = 0;
+
+/// Changes the exit code of a process that has left MPI to others. Called by exit after all other handlers, one of
+/// which may have ended MPI, and without calling MPI, whose library may be gone.
+void judge(int status) noexcept {
+  int ended = 1;
+  MPI_Finalized(&ended);
+  if (ended != 0 || status != 0 || code_at_exit == 0) return;
+  std::fprintf(
+      stderr,
+      "graticule: a rank called exit(0) before MPI had ended, while others have failed or wait for it; its exit "
+      "code is %d\n",
+      code_at_exit);
+#ifdef __GLIBC__
+  std::exit(code_at_exit);
+#else
+  std::_Exit(code_at_exit);
+#endif
+}
+
+/// Exit calls handlers in the opposite order, so this one is registered before `main` begins.
+#ifdef __GLIBC__
+bool const is_judged = ::on_exit([](int status, void*) { judge(status); }, nullptr) == 0;
+#else
+bool const is_judged = std::atexit([] { judge(0); }) == 0;
+#endif
+
 std::string& noted_end() {
   static auto& text = *new std::string;
   return text;
 }
+
+/// `std::exit` was called before MPI ended.
+std::atomic<bool> leaves{false};
+
+/// Objects of a thread are destroyed before static ones, and before handlers of exit are called: both know by this one
+/// that the process leaves.
+struct SignOfExit {
+  ~SignOfExit() {
+#ifdef __linux__
+    // Other threads may end at any time.
+    if (::syscall(SYS_gettid) == ::getpid()) leaves = true;
+#endif
+  }
+};
 
 std::vector<Channel*>& channels() {
   static auto& all = *new std::vector<Channel*>;
@@ -39,6 +85,12 @@ std::vector<Channel*>& channels() {
 }
 
 }  // namespace
+
+bool mpi_is_over() noexcept {
+  int ended = 0;
+  MPI_Finalized(&ended);
+  return ended != 0 || leaves.load(std::memory_order_relaxed);
+}
 
 void Notice::set_text(std::string const& words) noexcept {
   auto const size = std::min(words.size(), text.size() - 1);
@@ -66,19 +118,32 @@ void end_before_others() {
   check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, Channel::end_all, &key, nullptr), "MPI_Comm_create_keyval");
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
   check_mpi(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");
-  static bool const registered = std::atexit([] { Channel::leave(); }) == 0;
+  static thread_local SignOfExit sign;
+  static_cast<void>(sign);
+  static bool const registered = [] {
+    static auto const process = ::getpid();
+    // A child process ends as it likes.
+#ifdef __GLIBC__
+    return ::on_exit([](int status, void*) { ::getpid() == process ? Channel::leave(status) : void(); }, nullptr) == 0;
+#else
+    return std::atexit([] { ::getpid() == process ? Channel::leave(0) : void(); }) == 0;
+#endif
+  }();
   static_cast<void>(registered);
 }
 
-void Channel::leave() noexcept {
+void Channel::leave(int status) noexcept {
   int ended = 1;
   int is_main = 0;
   MPI_Finalized(&ended);
+  if (ended != 0) return;
+  leaves = true;
   // Another thread may be within MPI.
-  if (ended == 0) MPI_Is_thread_main(&is_main);
+  MPI_Is_thread_main(&is_main);
   if (is_main == 0) return;
   for (auto* channel : channels()) {
-    channel->leaves_ = true;
+    // The error of a call that missed a rank may have been taken.
+    channel->status_ = status == 0 && channel->missed_ ? 1 : status & 0xff;
     channel->tell_end(Fault::program, "it has called exit while others wait for it");
   }
   auto const begin = std::chrono::steady_clock::now();
@@ -86,15 +151,30 @@ void Channel::leave() noexcept {
     // MPI_Abort ends a process that is alone by exit, and may be the call of MPI that is under way here.
     if (channel->size_ == 1) return true;
     channel->poll();
-    auto const& received = channel->received_;
-    auto const num_ended = std::count_if(received.begin(), received.end(),
-                                         [](Received const& one) { return one.notice.kind == Notice::Kind::ended; });
-    return channel->all_received() && num_ended == channel->size_ - 1;
+    return channel->all_received() && channel->num_ended() == channel->size_ - 1;
   };
-  while (!std::all_of(channels().begin(), channels().end(), all_end)) {
-    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > seconds_to_leave) return;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  bool all_ended = false;
+  while (!all_ended &&
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds_to_leave) {
+    all_ended = std::all_of(channels().begin(), channels().end(), all_end);
+    if (!all_ended) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
+  for (auto const* channel : channels()) code_at_exit = std::max(code_at_exit, channel->code_of_end());
+}
+
+int Channel::num_ended() const noexcept {
+  return int(std::count_if(received_.begin(), received_.end(),
+                           [](Received const& one) { return one.notice.kind == Notice::Kind::ended; }));
+}
+
+int Channel::code_of_end() const noexcept {
+  int code = missed_ || num_ended() < size_ - 1 ? 1 : 0;
+  for (auto const& [from, notice] : received_) {
+    // A call was given up, or a rank is in MPI_Finalize, where it waits for this one.
+    if (notice.kind == Notice::Kind::failed || notice.number == 0) code = std::max(code, 1);
+    if (notice.kind == Notice::Kind::ended && notice.number > 1) return int(notice.number - 1);
+  }
+  return code;
 }
 
 Channel::Channel(MPI_Comm parent) {
@@ -120,6 +200,7 @@ std::optional<std::vector<int>> Channel::places(MPI_Comm comm) const {
 }
 
 void Channel::tell(int to, Notice const& notice) noexcept {
+  if (handle_ == MPI_COMM_NULL) return;
   auto& sent = *sent_.emplace_back(std::make_unique<Sent>());
   sent.notice = notice;
   // Synchronous, so that this rank knows when nothing of it is left under way.
@@ -127,6 +208,7 @@ void Channel::tell(int to, Notice const& notice) noexcept {
 }
 
 void Channel::poll() noexcept {
+  if (handle_ == MPI_COMM_NULL) return;
   for (;;) {
     int found = 0;
     MPI_Status status;
@@ -186,7 +268,7 @@ void Channel::tell_end(Fault fault, std::string const& text) noexcept {
   Notice notice;
   notice.kind = Notice::Kind::ended;
   notice.fault = std::int32_t(fault);
-  notice.number = leaves_ ? 1 : 0;
+  notice.number = 1 + status_;
   notice.set_text(text);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) tell(r, notice);

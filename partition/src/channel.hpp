@@ -28,8 +28,8 @@ struct Notice {
   Kind kind = Kind::failed;
   std::int32_t fault = 0;
   std::int64_t comm = 0;  ///< of a failure
-  /// Of a failure: the communicator's generation; of an end: 1 where the rank leaves without ending MPI; else of the
-  /// question.
+  /// Of a failure: the communicator's generation; of an end: 1 + the exit code of a rank that leaves without ending
+  /// MPI, else 0; else of the question.
   std::int64_t number = 0;
   std::array<char, 1000> text{};
 
@@ -66,6 +66,8 @@ class Channel {
   /// Places of the ranks of `comm` in this channel; none when some are missing.
   [[nodiscard]] std::optional<std::vector<int>> places(MPI_Comm comm) const;
   void tell(int to, Notice const& notice) noexcept;
+  /// Notes that a rank has ended that this one needs.
+  void note_missed() noexcept { missed_ = true; }
   /// Notes that this rank has given up itself.
   void note_own(Notice const& notice) { received_.push_back({rank_, notice}); }
   /// Receives notices that have arrived, without blocking.
@@ -91,12 +93,17 @@ class Channel {
 
   friend void end_before_others();
   /// For `std::exit` before MPI has ended: the other ranks learn why this one is gone, and have a second to say so.
-  static void leave() noexcept;
+  static void leave(int status) noexcept;
   static int end_all(MPI_Comm, int, void*, void*) noexcept;
   /// For an exception that unwinds `rank`'s stack.
   static void show_who_left(int rank) noexcept;
   void tell_end(Fault fault, std::string const& text) noexcept;
   [[nodiscard]] bool all_received() noexcept;
+  /// Ranks that have told that they end.
+  [[nodiscard]] int num_ended() const noexcept;
+  /// The exit code of a rank that leaves with 0: that of one that has left with another, 1 where calls or ranks have
+  /// not ended.
+  [[nodiscard]] int code_of_end() const noexcept;
   void begin_to_end() noexcept;
   /// One step towards the common end. @param late the others should have come
   void advance_end(bool late) noexcept;
@@ -111,7 +118,8 @@ class Channel {
   std::int64_t last_question_ = 0;
   std::vector<std::unique_ptr<Sent>> sent_;
   bool told_end_ = false;
-  bool leaves_ = false;
+  bool missed_ = false;
+  int status_ = -1;  ///< exit code of a rank that leaves without ending MPI
   Phase phase_ = Phase::meeting;
   MPI_Request meeting_ = MPI_REQUEST_NULL;
 };

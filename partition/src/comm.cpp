@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
 #include "comm_state.hpp"
@@ -39,9 +40,7 @@ CommState::CommState() { ++num_alive; }
 
 CommState::~CommState() {
   --num_alive;
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (finalized) return;
+  if (mpi_is_over()) return;
   if (channel) channel->forget(id, generation);
   if (handle != MPI_COMM_NULL && !given_up) MPI_Comm_free(&handle);
 }
@@ -160,6 +159,13 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   MPI_Finalized(&finalized);
   if (!started || finalized) throw Error("WrongState", "a communicator outside MPI_Init and MPI_Finalize");
   if (parent == MPI_COMM_NULL) throw Error("WrongState", "MPI_COMM_NULL: this rank is in no communicator");
+  int level = MPI_THREAD_SERIALIZED;
+  int is_main = 1;
+  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  check_mpi(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
+  if (level < MPI_THREAD_SERIALIZED && is_main == 0)
+    throw Error("ThreadLevel", "a communicator on another thread than the one that started MPI, at thread level " +
+                                   std::to_string(level) + ": start MPI by MPI_Init_thread with MPI_THREAD_SERIALIZED");
   auto& s = *state_;
   s.meet_ranks(parent);
   s.agree_on_environment(*this, parent);
@@ -214,13 +220,15 @@ void Comm::wait(MPI_Request& request, char const* what) const {
 
 std::optional<Comm::Failure> Comm::failed_peer() const {
   auto const& s = *state_;
-  if (!s.channel) return std::nullopt;
+  if (!s.channel || detail::mpi_is_over()) return std::nullopt;
   s.channel->poll();
   for (auto const& [from, notice] : s.channel->received()) {
     bool const ends = notice.kind == detail::Notice::Kind::ended;
     if (!ends && (notice.comm != s.id || notice.number != s.generation || s.renewing)) continue;
     auto const place = std::find(s.places.begin(), s.places.end(), from);
-    if (place != s.places.end()) return Failure{int(place - s.places.begin()), Fault(notice.fault), notice.text.data()};
+    if (place == s.places.end()) continue;
+    if (ends) s.channel->note_missed();
+    return Failure{int(place - s.places.begin()), Fault(notice.fault), notice.text.data()};
   }
   return std::nullopt;
 }

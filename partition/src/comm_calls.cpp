@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Collective calls of a communicator. All ranks first meet by messages, whose waits have a time limit and which
 // identify a rank in another call. MPI's collectives, which offer neither, are entered once all ranks have arrived.
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -143,6 +144,7 @@ void enter(Comm const& comm, CommCall call, Index count, std::span<Index> values
   auto& s = CommState::of(comm);
   auto const named = note_call(s, call, count);
   if (s.num_ranks == 1) return;
+  if (mpi_is_over()) throw Error("WrongState", "a " + named.text() + " after MPI_Finalize");
   auto const own = s.calls;
   MeetingMemory::Words words;
   words[0] = Index(own);

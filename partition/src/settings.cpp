@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Choices in environment variables; the only reader of GRATICULE_CHECK, GRATICULE_STALL_SECONDS, GRATICULE_STALL_LIMIT
 // and GRATICULE_WAIT.
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/environment.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
@@ -116,11 +117,19 @@ double seconds_to_end() {
   constexpr double patient = 10;
   constexpr double hurried = 1;
   auto const rule = stall_rule();
-  double seconds = std::uncaught_exceptions() > 0 ? hurried : patient;
+  double seconds = hurries() ? hurried : patient;
   for (double const limit : {rule.report_seconds, rule.error_seconds})
     if (limit > 0) seconds = std::min(seconds, limit);
   return seconds;
 }
+
+namespace {
+thread_local int num_hurries = 0;
+}
+
+HurryScope::HurryScope() noexcept { ++num_hurries; }
+HurryScope::~HurryScope() { --num_hurries; }
+bool hurries() noexcept { return num_hurries > 0 || std::uncaught_exceptions() > 0; }
 
 StallScope::StallScope(StallRule const& rule) noexcept : rule_(rule), outer_(innermost) { innermost = &rule_; }
 StallScope::~StallScope() { innermost = outer_; }

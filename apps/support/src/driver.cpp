@@ -55,6 +55,12 @@ class MpiSession {
     check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
     sigaction(SIGHUP, &at_hang_up, nullptr);
     owns_ = true;
+    if (level < MPI_THREAD_SERIALIZED) {
+      MPI_Finalize();
+      throw Error("ThreadLevel", "this MPI gives thread level " + std::to_string(level) +
+                                     "; drivers read in the background and need MPI_THREAD_SERIALIZED (" +
+                                     std::to_string(MPI_THREAD_SERIALIZED) + ")");
+    }
   }
   MpiSession(MpiSession const&) = delete;
   MpiSession& operator=(MpiSession const&) = delete;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/repartition/pull.hpp>
 
 #include "pull_state.hpp"
@@ -65,10 +66,10 @@ Pending& Pending::operator=(Pending&& other) noexcept {
 
 Pending::~Pending() {
   try {
-    if (workspace_ == nullptr) return;
+    if (workspace_ == nullptr || detail::mpi_is_over()) return;
     // An exception that unwinds this rank is not held up by ranks that may never send.
     auto rule = stall_rule();
-    rule.error_seconds = std::uncaught_exceptions() > 0 ? detail::seconds_to_end() : rule.error_seconds;
+    rule.error_seconds = detail::hurries() ? detail::seconds_to_end() : rule.error_seconds;
     detail::StallScope const hurried(rule);
     if (state_->lacks_memory(*workspace_))
       state_->drain(*std::exchange(workspace_, nullptr));
@@ -81,6 +82,7 @@ Pending::~Pending() {
 
 void Pending::wait() {
   if (workspace_ == nullptr) return;
+  if (detail::mpi_is_over()) throw Error("WrongState", "a call is ended after MPI_Finalize");
   if (state_->lacks_memory(*workspace_))
     throw Error("FieldMismatch", "an adjoint that was started without source memory ends with wait_into()");
   state_->finish(*std::exchange(workspace_, nullptr));

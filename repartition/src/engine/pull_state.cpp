@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pull_state.hpp"
 
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
@@ -267,15 +268,15 @@ PullState::~PullState() {
 bool PullState::is_alive() const { return comm_.generation() == generation_ && !comm_.failed_peer(); }
 
 void PullState::check_generation() const {
+  if (mpi_is_over()) throw Error("WrongState", "a call of plan " + std::to_string(tag_) + " after MPI_Finalize");
   if (comm_.generation() == generation_) return;
   throw Error("StalePlan", "plan " + std::to_string(tag_) + " was made before its communicator was renewed (" +
                                std::to_string(comm_.generation() - generation_) + " times since): construct it again");
 }
 
 bool PullState::end_calls_in_time() noexcept {
-  int finalized = 0;
   if (gave_up_) return false;
-  if ((ending_.empty() && !stream_plan_) || (MPI_Finalized(&finalized), finalized)) return true;
+  if ((ending_.empty() && !stream_plan_) || mpi_is_over()) return true;
   try {
     double const begin = MPI_Wtime();
     auto const sends = [](auto const& workspace) {

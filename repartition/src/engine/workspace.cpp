@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "workspace.hpp"
 
+#include <graticule/partition/detail/end.hpp>
+
 #include "stream.hpp"
 
 #include <algorithm>
@@ -192,9 +194,7 @@ Workspace::~Workspace() {
     fence();
   }
   if (outgoing.shared.data) messages::free_node_block(outgoing.shared);
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (finalized) return;
+  if (mpi_is_over()) return;
   for (auto* set : {&outgoing, &incoming})
     for (auto& request : set->requests)
       if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);

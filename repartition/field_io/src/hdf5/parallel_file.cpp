@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "parallel_file.hpp"
 
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/failure.hpp>
 
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -39,12 +41,41 @@ h5::Properties access_list(Comm const& comm) {
 
 }  // namespace
 
+namespace {
+
+/// Files that several ranks have open are open.
+bool parallel_files_are_open() {
+  auto const count = H5Fget_obj_count(hid_t(H5F_OBJ_ALL), H5F_OBJ_FILE);
+  std::vector<hid_t> files(std::size_t(std::max<ssize_t>(count, 0)));
+  if (files.empty() || H5Fget_obj_ids(hid_t(H5F_OBJ_ALL), H5F_OBJ_FILE, files.size(), files.data()) < 0) return false;
+  return std::any_of(files.begin(), files.end(), [](hid_t file) {
+    h5::Properties const access(H5Fget_access_plist(file));
+    return access && H5Pget_driver(access.get()) == H5FD_MPIO;
+  });
+}
+
+std::atomic<bool> opens_files{false};
+
+/// HDF5 closes at exit what is open, also files of several ranks, and waits for ranks that do not come. This handler
+/// leaves those open where the process has called exit before MPI ended.
+bool const exits_without_waiting = [] {
+  if (H5dont_atexit() < 0) return false;
+  return std::atexit([] {
+           int ended = 0;
+           MPI_Finalized(&ended);
+           if (!opens_files || ended != 0 || !parallel_files_are_open()) H5close();
+         }) == 0;
+}();
+
+}  // namespace
+
 FileWatch::FileWatch(Comm const& comm, std::filesystem::path const& path, char const* doing)
     : watch_("rank " + std::to_string(comm.rank()), std::string("HDF5 (") + doing + " " + path.string() + ")",
              [sleeps = Sleeps()]() mutable { return sleeps(); }) {}
 
 ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
     : path_(std::move(path)), meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {
+  opens_files = true;
   // HDF5 closes in MPI_Finalize what is open, and waits there for ranks that do not know yet that this one ends.
   static bool const first = [] {
     h5::check(H5open(), "H5open");
@@ -166,10 +197,9 @@ void ParallelFile::close() { h5::check(file_.close(), "H5Fclose"); }
 
 ParallelFile::~ParallelFile() {
   if (!file_) return;
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  bool const unwinds = std::uncaught_exceptions() > num_exceptions_;
-  if (finalized != 0 || (unwinds ? !meets_others() : !all_close())) {
+  int const num_exceptions = std::uncaught_exceptions();
+  bool const may_be_alone = num_exceptions > num_exceptions_ || (num_exceptions == 0 && hurries());
+  if (mpi_is_over() || (may_be_alone ? !meets_others() : !all_close())) {
     file_.release();
     // The meeting is still under way, so its communicator must outlive this object.
     static auto* const unfinished = new std::vector<Comm>;

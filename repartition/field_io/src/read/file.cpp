@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/file.hpp>
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "agreed_variable.hpp"
@@ -54,9 +55,7 @@ struct FieldFile::State {
   }
 
   ~State() {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (finalized != 0) {
+    if (detail::mpi_is_over()) {
       // HDF5 has closed everything when MPI ended.
       for (auto& [name, dataset] : datasets) dataset.release();
       alone.release();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/writer.hpp>
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "hdf5/disk_room.hpp"
@@ -73,9 +74,7 @@ void FieldWriter::State::write_attributes(std::vector<Attribute> const& attribut
 }
 
 FieldWriter::State::~State() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (finalized != 0) {
+  if (detail::mpi_is_over()) {
     for (auto& [name, target] : targets) target.dataset.release();
     return;
   }
