@@ -8,6 +8,15 @@
 ! - Every subroutine has an optional last argument `stat`. Without it an error ends the program with its text, as for
 !   `allocate` and `open`; with it nothing ends, and `gr_error_text()` has the text.
 
+! - Calls that end before they return also take arrays of one kind, instead of `gr_field`: `call gr_halo_exchange(halo, u, v)`.
+!   Whatever a compiler passes is right, also components of derived types (`cells%t`), of which it may pass a copy.
+
+#ifdef GRATICULE_FORTRAN_DESCRIPTORS
+#define GR_WHOLE dimension(..)
+#else
+#define GR_WHOLE dimension(..), contiguous
+#endif
+
 !> Constants and types.
 module graticule_types
   use, intrinsic :: iso_c_binding
@@ -343,10 +352,13 @@ module graticule_fields
   use graticule_types
   implicit none
   private
-  public :: gr_field
+  public :: gr_field, describe_whole, set_options
 
 #ifdef GRATICULE_FORTRAN_DESCRIPTORS
   !> Describes an array for the calls of the library; it must be `asynchronous` or `target` where they are in flight.
+  !>
+  !> The array itself, or a section: of a component (`cells%t`, or a pointer to it) and of an expression compilers pass a
+  !> copy, which is gone when the description is used. Pass those to the calls themselves; `-Warray-temporaries` names them.
   !>
   !> `axes`: the dimension of each grid axis; without it, the grid axes are the first dimensions, in order.
   !> `owned`: the place of the first owned cell along each dimension, counted from 1 (`is - lbound(u, 1) + 1`), where the
@@ -366,7 +378,19 @@ module graticule_fields
     end subroutine
   end interface
 
+  !> As `gr_field`, of an array that is described and used within one call.
+  interface describe_whole
+    module procedure whole_of_any
+  end interface
+
 contains
+
+  subroutine whole_of_any(array, field, axes, owned)
+    type(*), dimension(..), target, asynchronous :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    field = field_of_any(array, axes, owned)
+  end subroutine
 
   function field_of_any(array, axes, owned, parity, kind) result(field)
     type(*), dimension(..), target, asynchronous :: array
@@ -448,6 +472,26 @@ contains
     module procedure field_complex64_5
     module procedure field_complex64_6
     module procedure field_complex64_7
+    module procedure field_bool_1
+    module procedure field_bool_2
+    module procedure field_bool_3
+    module procedure field_bool_4
+    module procedure field_bool_5
+    module procedure field_bool_6
+    module procedure field_bool_7
+  end interface
+
+  !> As `gr_field`, of an array that is described and used within one call.
+  interface describe_whole
+    module procedure whole_int8
+    module procedure whole_int16
+    module procedure whole_int32
+    module procedure whole_int64
+    module procedure whole_real32
+    module procedure whole_real64
+    module procedure whole_complex32
+    module procedure whole_complex64
+    module procedure whole_bool
   end interface
 
   interface
@@ -1504,7 +1548,262 @@ contains
     end if
     field = field_at(first, next, GR_C128, shape(array), axes, owned, parity, kind)
   end function
+
+  function field_bool_1(array, axes, owned, parity, kind) result(field)
+    logical(c_bool), target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, GR_U8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_bool_2(array, axes, owned, parity, kind) result(field)
+    logical(c_bool), target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, GR_U8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_bool_3(array, axes, owned, parity, kind) result(field)
+    logical(c_bool), target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, GR_U8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_bool_4(array, axes, owned, parity, kind) result(field)
+    logical(c_bool), target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_U8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_bool_5(array, axes, owned, parity, kind) result(field)
+    logical(c_bool), target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_U8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_bool_6(array, axes, owned, parity, kind) result(field)
+    logical(c_bool), target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_U8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_bool_7(array, axes, owned, parity, kind) result(field)
+    logical(c_bool), target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_U8, shape(array), axes, owned, parity, kind)
+  end function
+
+  subroutine whole_at(first, code, extents, bytes, axes, owned, field)
+    type(c_ptr), intent(in) :: first
+    integer(c_int), intent(in) :: code
+    integer, intent(in) :: extents(:)
+    integer(c_int64_t), intent(in) :: bytes
+    integer, intent(in), optional :: axes(:), owned(:)
+    type(gr_field), intent(out) :: field
+    integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned
+    integer(c_int64_t) :: strides(size(extents))
+    integer :: d
+    num_axes = 0
+    num_owned = 0
+    if (present(axes)) then
+      num_axes = min(size(axes), size(axes_c))
+      axes_c(:num_axes) = axes(:num_axes)
+    end if
+    if (present(owned)) then
+      num_owned = min(size(owned), size(owned_c))
+      owned_c(:num_owned) = owned(:num_owned)
+    end if
+    do d = 1, size(extents)
+      strides(d) = bytes * product(int(extents(:d - 1), c_int64_t))
+    end do
+    call gr_fortran_field(first, code, size(extents), int(extents, c_int64_t), strides, num_axes, axes_c, num_owned, owned_c, &
+        GR_EVEN, 0, field)
+  end subroutine
+
+  subroutine whole_int8(array, field, axes, owned)
+    integer(c_int8_t), dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), GR_I8, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
+
+  subroutine whole_int16(array, field, axes, owned)
+    integer(c_int16_t), dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), GR_I16, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
+
+  subroutine whole_int32(array, field, axes, owned)
+    integer(c_int32_t), dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), GR_I32, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
+
+  subroutine whole_int64(array, field, axes, owned)
+    integer(c_int64_t), dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), GR_I64, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
+
+  subroutine whole_real32(array, field, axes, owned)
+    real(c_float), dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), GR_F32, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
+
+  subroutine whole_real64(array, field, axes, owned)
+    real(c_double), dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), GR_F64, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
+
+  subroutine whole_complex32(array, field, axes, owned)
+    complex(c_float_complex), dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), GR_C64, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
+
+  subroutine whole_complex64(array, field, axes, owned)
+    complex(c_double_complex), dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), GR_C128, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
+
+  subroutine whole_bool(array, field, axes, owned)
+    logical(c_bool), dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), GR_U8, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
 #endif
+
+  !> Sets the parities and kinds of fields: one for all, or one for each. The call refuses another number of them.
+  subroutine set_options(fields, parity, kind)
+    type(gr_field), intent(inout) :: fields(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), parameter :: wrong_options = -5
+    if (present(parity)) then
+      select rank (parity)
+      rank (0)
+        fields%parity = parity
+      rank (1)
+        if (size(parity) == 1) then
+          fields%parity = parity(1)
+        else if (size(parity) == size(fields)) then
+          fields%parity = parity
+        else
+          fields%type = wrong_options
+        end if
+      rank default
+        fields%type = wrong_options
+      end select
+    end if
+    if (present(kind)) then
+      select rank (kind)
+      rank (0)
+        fields%kind = kind - 1
+      rank (1)
+        if (size(kind) == 1) then
+          fields%kind = kind(1) - 1
+        else if (size(kind) == size(fields)) then
+          fields%kind = kind - 1
+        else
+          fields%type = wrong_options
+        end if
+      rank default
+        fields%type = wrong_options
+      end select
+    end if
+  end subroutine
 end module graticule_fields
 
 !> What the procedures that scripts/bindings makes have in common; for the modules of this library.
@@ -1616,14 +1915,16 @@ module graticule_calls
   use graticule_fields
   use graticule_support
   implicit none
-  private :: address_of, ended, wrong_size, text_at, to_texts, reversed_words, ndim_of, in_c_order
+  private :: address_of, ended, wrong_size, text_at, to_texts, reversed_words, describe_whole, set_options, ndim_of, in_c_order
 
   interface gr_halo_create
     module procedure gr_halo_create_list, gr_halo_create_one
   end interface
 
   interface gr_halo_exchange
-    module procedure gr_halo_exchange_list, gr_halo_exchange_one
+    module procedure gr_halo_exchange_list, gr_halo_exchange_one, gr_halo_exchange_int8, gr_halo_exchange_int16, &
+        gr_halo_exchange_int32, gr_halo_exchange_int64, gr_halo_exchange_real32, gr_halo_exchange_real64, &
+        gr_halo_exchange_complex32, gr_halo_exchange_complex64, gr_halo_exchange_bool
   end interface
 
   interface gr_halo_start
@@ -1631,7 +1932,10 @@ module graticule_calls
   end interface
 
   interface gr_halo_exchange_adjoint
-    module procedure gr_halo_exchange_adjoint_list, gr_halo_exchange_adjoint_one
+    module procedure gr_halo_exchange_adjoint_list, gr_halo_exchange_adjoint_one, gr_halo_exchange_adjoint_int8, &
+        gr_halo_exchange_adjoint_int16, gr_halo_exchange_adjoint_int32, gr_halo_exchange_adjoint_int64, &
+        gr_halo_exchange_adjoint_real32, gr_halo_exchange_adjoint_real64, gr_halo_exchange_adjoint_complex32, &
+        gr_halo_exchange_adjoint_complex64, gr_halo_exchange_adjoint_bool
   end interface
 
   interface gr_halo_start_adjoint
@@ -1639,11 +1943,23 @@ module graticule_calls
   end interface
 
   interface gr_halo_tune
-    module procedure gr_halo_tune_list, gr_halo_tune_one
+    module procedure gr_halo_tune_list, gr_halo_tune_one, gr_halo_tune_int8, gr_halo_tune_int16, gr_halo_tune_int32, &
+        gr_halo_tune_int64, gr_halo_tune_real32, gr_halo_tune_real64, gr_halo_tune_complex32, &
+        gr_halo_tune_complex64, gr_halo_tune_bool
+  end interface
+
+  interface gr_halo_depth_refill
+    module procedure gr_halo_depth_refill_field, gr_halo_depth_refill_int8, gr_halo_depth_refill_int16, &
+        gr_halo_depth_refill_int32, gr_halo_depth_refill_int64, gr_halo_depth_refill_real32, &
+        gr_halo_depth_refill_real64, gr_halo_depth_refill_complex32, gr_halo_depth_refill_complex64, &
+        gr_halo_depth_refill_bool
   end interface
 
   interface gr_repartition_apply
-    module procedure gr_repartition_apply_list, gr_repartition_apply_one
+    module procedure gr_repartition_apply_list, gr_repartition_apply_one, gr_repartition_apply_int8, &
+        gr_repartition_apply_int16, gr_repartition_apply_int32, gr_repartition_apply_int64, &
+        gr_repartition_apply_real32, gr_repartition_apply_real64, gr_repartition_apply_complex32, &
+        gr_repartition_apply_complex64, gr_repartition_apply_bool
   end interface
 
   interface gr_repartition_start
@@ -1651,7 +1967,11 @@ module graticule_calls
   end interface
 
   interface gr_repartition_apply_adjoint
-    module procedure gr_repartition_apply_adjoint_list, gr_repartition_apply_adjoint_one
+    module procedure gr_repartition_apply_adjoint_list, gr_repartition_apply_adjoint_one, &
+        gr_repartition_apply_adjoint_int8, gr_repartition_apply_adjoint_int16, gr_repartition_apply_adjoint_int32, &
+        gr_repartition_apply_adjoint_int64, gr_repartition_apply_adjoint_real32, &
+        gr_repartition_apply_adjoint_real64, gr_repartition_apply_adjoint_complex32, &
+        gr_repartition_apply_adjoint_complex64, gr_repartition_apply_adjoint_bool
   end interface
 
   interface gr_repartition_start_adjoint
@@ -1659,7 +1979,11 @@ module graticule_calls
   end interface
 
   interface gr_repartition_apply_inverse
-    module procedure gr_repartition_apply_inverse_list, gr_repartition_apply_inverse_one
+    module procedure gr_repartition_apply_inverse_list, gr_repartition_apply_inverse_one, &
+        gr_repartition_apply_inverse_int8, gr_repartition_apply_inverse_int16, gr_repartition_apply_inverse_int32, &
+        gr_repartition_apply_inverse_int64, gr_repartition_apply_inverse_real32, &
+        gr_repartition_apply_inverse_real64, gr_repartition_apply_inverse_complex32, &
+        gr_repartition_apply_inverse_complex64, gr_repartition_apply_inverse_bool
   end interface
 
   interface gr_repartition_start_inverse
@@ -1667,11 +1991,16 @@ module graticule_calls
   end interface
 
   interface gr_repartition_tune
-    module procedure gr_repartition_tune_list, gr_repartition_tune_one
+    module procedure gr_repartition_tune_list, gr_repartition_tune_one, gr_repartition_tune_int8, &
+        gr_repartition_tune_int16, gr_repartition_tune_int32, gr_repartition_tune_int64, gr_repartition_tune_real32, &
+        gr_repartition_tune_real64, gr_repartition_tune_complex32, gr_repartition_tune_complex64, &
+        gr_repartition_tune_bool
   end interface
 
   interface gr_zonal_apply
-    module procedure gr_zonal_apply_list, gr_zonal_apply_one
+    module procedure gr_zonal_apply_list, gr_zonal_apply_one, gr_zonal_apply_int8, gr_zonal_apply_int16, &
+        gr_zonal_apply_int32, gr_zonal_apply_int64, gr_zonal_apply_real32, gr_zonal_apply_real64, &
+        gr_zonal_apply_complex32, gr_zonal_apply_complex64, gr_zonal_apply_bool
   end interface
 
   interface gr_zonal_start
@@ -1679,7 +2008,63 @@ module graticule_calls
   end interface
 
   interface gr_zonal_apply_adjoint
-    module procedure gr_zonal_apply_adjoint_list, gr_zonal_apply_adjoint_one
+    module procedure gr_zonal_apply_adjoint_list, gr_zonal_apply_adjoint_one, gr_zonal_apply_adjoint_int8, &
+        gr_zonal_apply_adjoint_int16, gr_zonal_apply_adjoint_int32, gr_zonal_apply_adjoint_int64, &
+        gr_zonal_apply_adjoint_real32, gr_zonal_apply_adjoint_real64, gr_zonal_apply_adjoint_complex32, &
+        gr_zonal_apply_adjoint_complex64, gr_zonal_apply_adjoint_bool
+  end interface
+
+  interface gr_area_sum_apply
+    module procedure gr_area_sum_apply_field, gr_area_sum_apply_int8, gr_area_sum_apply_int16, &
+        gr_area_sum_apply_int32, gr_area_sum_apply_int64, gr_area_sum_apply_real32, gr_area_sum_apply_real64, &
+        gr_area_sum_apply_complex32, gr_area_sum_apply_complex64, gr_area_sum_apply_bool
+  end interface
+
+  interface gr_area_sum_apply_adjoint
+    module procedure gr_area_sum_apply_adjoint_field, gr_area_sum_apply_adjoint_int8, &
+        gr_area_sum_apply_adjoint_int16, gr_area_sum_apply_adjoint_int32, gr_area_sum_apply_adjoint_int64, &
+        gr_area_sum_apply_adjoint_real32, gr_area_sum_apply_adjoint_real64, gr_area_sum_apply_adjoint_complex32, &
+        gr_area_sum_apply_adjoint_complex64, gr_area_sum_apply_adjoint_bool
+  end interface
+
+  interface gr_file_read
+    module procedure gr_file_read_field, gr_file_read_int8, gr_file_read_int16, gr_file_read_int32, &
+        gr_file_read_int64, gr_file_read_real32, gr_file_read_real64, gr_file_read_complex32, &
+        gr_file_read_complex64, gr_file_read_bool
+  end interface
+
+  interface gr_writer_write
+    module procedure gr_writer_write_field, gr_writer_write_int8, gr_writer_write_int16, gr_writer_write_int32, &
+        gr_writer_write_int64, gr_writer_write_real32, gr_writer_write_real64, gr_writer_write_complex32, &
+        gr_writer_write_complex64, gr_writer_write_bool
+  end interface
+
+  interface gr_checkpoint_add
+    module procedure gr_checkpoint_add_field, gr_checkpoint_add_int8, gr_checkpoint_add_int16, &
+        gr_checkpoint_add_int32, gr_checkpoint_add_int64, gr_checkpoint_add_real32, gr_checkpoint_add_real64, &
+        gr_checkpoint_add_complex32, gr_checkpoint_add_complex64, gr_checkpoint_add_bool
+  end interface
+
+  interface gr_checkpoint_add_replicated
+    module procedure gr_checkpoint_add_replicated_field, gr_checkpoint_add_replicated_int8, &
+        gr_checkpoint_add_replicated_int16, gr_checkpoint_add_replicated_int32, gr_checkpoint_add_replicated_int64, &
+        gr_checkpoint_add_replicated_real32, gr_checkpoint_add_replicated_real64, &
+        gr_checkpoint_add_replicated_complex32, gr_checkpoint_add_replicated_complex64, &
+        gr_checkpoint_add_replicated_bool
+  end interface
+
+  interface gr_checkpoint_read
+    module procedure gr_checkpoint_read_field, gr_checkpoint_read_int8, gr_checkpoint_read_int16, &
+        gr_checkpoint_read_int32, gr_checkpoint_read_int64, gr_checkpoint_read_real32, gr_checkpoint_read_real64, &
+        gr_checkpoint_read_complex32, gr_checkpoint_read_complex64, gr_checkpoint_read_bool
+  end interface
+
+  interface gr_checkpoint_read_replicated
+    module procedure gr_checkpoint_read_replicated_field, gr_checkpoint_read_replicated_int8, &
+        gr_checkpoint_read_replicated_int16, gr_checkpoint_read_replicated_int32, &
+        gr_checkpoint_read_replicated_int64, gr_checkpoint_read_replicated_real32, &
+        gr_checkpoint_read_replicated_real64, gr_checkpoint_read_replicated_complex32, &
+        gr_checkpoint_read_replicated_complex64, gr_checkpoint_read_replicated_bool
   end interface
 
   interface in_c_order
@@ -3156,8 +3541,10 @@ contains
 
   !> Starts MPI (`MPI_THREAD_SERIALIZED` or higher) and Kokkos unless the program has done so.
   !>
-  !> May be called several times; as many calls of `gr_finalize` end what the first one started. Fails where MPI runs at
-  !> a lower thread level than `MPI_THREAD_SERIALIZED`.
+  !> May be called several times; as many calls of `gr_finalize` end what the first one started. Where the program has
+  !> started MPI itself, at any thread level (`MPI_Init` suffices), it may start and end the library as often as it
+  !> likes; at a level below `MPI_THREAD_SERIALIZED` all calls come from the thread that started MPI. Fails after
+  !> `MPI_Finalize`.
   subroutine gr_init(num_threads, check_mode, stat)
     integer(c_int), intent(in), optional :: num_threads
     character(*), intent(in), optional :: check_mode
@@ -3179,7 +3566,8 @@ contains
     call ended(status, stat)
   end subroutine
 
-  !> Ends what `gr_init` started, at its last call. Fails, and ends nothing, while handles exist: the text lists them.
+  !> Ends what `gr_init` started, at its last call. Handles that exist then are freed, the newest first, and listed on
+  !> stderr in check mode. May be called after `MPI_Finalize`.
   subroutine gr_finalize(stat)
     integer(c_int), intent(out), optional :: stat
     integer(c_int) :: status
@@ -4316,6 +4704,456 @@ contains
     call gr_halo_exchange_list(halo, fields_list, stat)
   end subroutine
 
+  subroutine gr_halo_exchange_int8(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_int16(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_int32(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_int64(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_real32(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    real(c_float), GR_WHOLE, target, intent(inout) :: field1
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field2
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field3
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field4
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field5
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field6
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field7
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_real64(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    real(c_double), GR_WHOLE, target, intent(inout) :: field1
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field2
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field3
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field4
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field5
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field6
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field7
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_complex32(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field1
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field2
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field3
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field4
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field5
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field6
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field7
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_complex64(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field1
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field2
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field3
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field4
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field5
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field6
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field7
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_bool(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: field1
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field2
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field3
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field4
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field5
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field6
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field7
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
   !> Starts an exchange: until `gr_finish`, owned cells may be read and ghost cells not used. Collective.
   subroutine gr_halo_start_list(halo, fields, pending, stat)
     type(gr_halo), intent(in) :: halo
@@ -4365,6 +5203,456 @@ contains
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_exchange_adjoint_list(halo, fields_list, stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_int8(halo, field1, field2, field3, field4, field5, field6, field7, field8, &
+      axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_int16(halo, field1, field2, field3, field4, field5, field6, field7, field8, &
+      axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_int32(halo, field1, field2, field3, field4, field5, field6, field7, field8, &
+      axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_int64(halo, field1, field2, field3, field4, field5, field6, field7, field8, &
+      axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_real32(halo, field1, field2, field3, field4, field5, field6, field7, field8, &
+      axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    real(c_float), GR_WHOLE, target, intent(inout) :: field1
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field2
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field3
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field4
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field5
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field6
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field7
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_real64(halo, field1, field2, field3, field4, field5, field6, field7, field8, &
+      axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    real(c_double), GR_WHOLE, target, intent(inout) :: field1
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field2
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field3
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field4
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field5
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field6
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field7
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_complex32(halo, field1, field2, field3, field4, field5, field6, field7, &
+      field8, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field1
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field2
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field3
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field4
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field5
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field6
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field7
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_complex64(halo, field1, field2, field3, field4, field5, field6, field7, &
+      field8, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field1
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field2
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field3
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field4
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field5
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field6
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field7
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_bool(halo, field1, field2, field3, field4, field5, field6, field7, field8, &
+      axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: field1
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field2
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field3
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field4
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field5
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field6
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field7
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
   !> Starts a transposed exchange. Collective.
@@ -4439,6 +5727,474 @@ contains
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_tune_list(halo, fields_list, num_calls, chosen, stat)
+  end subroutine
+
+  subroutine gr_halo_tune_int8(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
+  end subroutine
+
+  subroutine gr_halo_tune_int16(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
+  end subroutine
+
+  subroutine gr_halo_tune_int32(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
+  end subroutine
+
+  subroutine gr_halo_tune_int64(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field1
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field2
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field3
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field4
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field5
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field6
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field7
+    integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field8
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
+  end subroutine
+
+  subroutine gr_halo_tune_real32(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    real(c_float), GR_WHOLE, target, intent(inout) :: field1
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field2
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field3
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field4
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field5
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field6
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field7
+    real(c_float), GR_WHOLE, target, intent(inout), optional :: field8
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
+  end subroutine
+
+  subroutine gr_halo_tune_real64(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    real(c_double), GR_WHOLE, target, intent(inout) :: field1
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field2
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field3
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field4
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field5
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field6
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field7
+    real(c_double), GR_WHOLE, target, intent(inout), optional :: field8
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
+  end subroutine
+
+  subroutine gr_halo_tune_complex32(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field1
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field2
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field3
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field4
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field5
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field6
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field7
+    complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field8
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
+  end subroutine
+
+  subroutine gr_halo_tune_complex64(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field1
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field2
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field3
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field4
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field5
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field6
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field7
+    complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field8
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
+  end subroutine
+
+  subroutine gr_halo_tune_bool(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: field1
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field2
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field3
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field4
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field5
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field6
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field7
+    logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field8
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
   !> Traffic of a call on this rank.
@@ -4757,7 +6513,7 @@ contains
   !> Makes ghost cells beyond the edges valid, as deep as the rules read valid cells of this rank. No messages.
   !>
   !> Beyond poles and seams only where every rank owns whole circles of latitude and no cells are copies.
-  subroutine gr_halo_depth_refill(depth, field, stat)
+  subroutine gr_halo_depth_refill_field(depth, field, stat)
     type(gr_halo_depth), intent(inout) :: depth
     type(gr_field), intent(in), target :: field
     integer(c_int), intent(out), optional :: stat
@@ -4766,6 +6522,132 @@ contains
     depth_c = depth%handle
     status = c_gr_halo_depth_refill(depth_c, c_loc(field))
     call ended(status, stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_int8(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_int16(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_int32(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_int64(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_real32(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    real(c_float), GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_real64(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    real(c_double), GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_complex32(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_complex64(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_bool(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer(c_int) :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
   !> Plans movements of fields from one layout to another. Collective.
@@ -4982,6 +6864,123 @@ contains
     end if
   end subroutine
 
+  subroutine gr_repartition_apply_int8(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_int16(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_int32(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_int64(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_real32(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    real(c_float), GR_WHOLE, target, intent(inout) :: from
+    real(c_float), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_real64(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    real(c_double), GR_WHOLE, target, intent(inout) :: from
+    real(c_double), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_complex32(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_complex64(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_bool(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: from
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
   !> Starts a movement: `from` may be changed, and `to` used, after `gr_finish`. Collective.
   subroutine gr_repartition_start_list(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
@@ -5087,6 +7086,123 @@ contains
     end if
   end subroutine
 
+  subroutine gr_repartition_apply_adjoint_int8(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_int16(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_int32(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_int64(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_real32(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    real(c_float), GR_WHOLE, target, intent(inout) :: from
+    real(c_float), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_real64(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    real(c_double), GR_WHOLE, target, intent(inout) :: from
+    real(c_double), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_complex32(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_complex64(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_bool(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: from
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
   !> Starts a transposed movement. Collective.
   subroutine gr_repartition_start_adjoint_list(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
@@ -5190,6 +7306,123 @@ contains
     else
     call gr_repartition_apply_inverse_list(plan=plan, from=from_list, to=to_list, stat=stat)
     end if
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_int8(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_int16(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_int32(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_int64(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_real32(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    real(c_float), GR_WHOLE, target, intent(inout) :: from
+    real(c_float), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_real64(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    real(c_double), GR_WHOLE, target, intent(inout) :: from
+    real(c_double), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_complex32(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_complex64(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_bool(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: from
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
   !> Starts a reverse movement. Collective.
@@ -5298,6 +7531,141 @@ contains
     call c_f_pointer(address_of(from), from_list, [1])
     call c_f_pointer(address_of(to), to_list, [1])
     call gr_repartition_tune_list(plan, from_list, to_list, num_calls, chosen, stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_int8(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_int16(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_int32(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_int64(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_real32(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    real(c_float), GR_WHOLE, target, intent(inout) :: from
+    real(c_float), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_real64(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    real(c_double), GR_WHOLE, target, intent(inout) :: from
+    real(c_double), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_complex32(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_complex64(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_bool(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: from
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
   end subroutine
 
   !> Traffic of a call on this rank.
@@ -5517,6 +7885,114 @@ contains
     call gr_zonal_apply_list(zonal, cells_list, sums_list, stat)
   end subroutine
 
+  subroutine gr_zonal_apply_int8(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_int16(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_int32(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_int64(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_real32(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    real(c_float), GR_WHOLE, target, intent(inout) :: cells
+    real(c_float), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_real64(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    real(c_double), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_complex32(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_complex64(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_bool(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
   !> Adds the cells of this rank and sends the partial sums; the sums are valid after `gr_finish`. Collective.
   subroutine gr_zonal_start_list(zonal, cells, sums, pending, stat)
     type(gr_zonal), intent(in) :: zonal
@@ -5588,6 +8064,132 @@ contains
     call gr_zonal_apply_adjoint_list(zonal, cells_list, sums_list, cotangents, stat)
   end subroutine
 
+  subroutine gr_zonal_apply_adjoint_int8(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_int16(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_int32(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_int64(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_real32(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    real(c_float), GR_WHOLE, target, intent(inout) :: cells
+    real(c_float), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_real64(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    real(c_double), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_complex32(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_complex64(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_bool(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
   !> Plans the sum of all cells times a weight of their row, with the same bits for every split. Collective.
   subroutine gr_area_sum_create(comm, layout, axis, row_axis, weights, scale, area_sum, stat)
     type(gr_comm), intent(in) :: comm
@@ -5637,7 +8239,7 @@ contains
   end subroutine
 
   !> One sum for each element of the batch axes, in row-major order, the same on all ranks. Collective.
-  subroutine gr_area_sum_apply(area_sum, cells, sums, stat)
+  subroutine gr_area_sum_apply_field(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
     type(gr_field), intent(in), target :: cells
     real(c_double), intent(out) :: sums(:)
@@ -5655,8 +8257,98 @@ contains
     call ended(status, stat)
   end subroutine
 
+  subroutine gr_area_sum_apply_int8(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_int16(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_int32(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_int64(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_real32(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    real(c_float), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_real64(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    real(c_double), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_complex32(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_complex64(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_bool(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
   !> Adds weight times cotangent to each cell. No messages.
-  subroutine gr_area_sum_apply_adjoint(area_sum, cells, cotangents, stat)
+  subroutine gr_area_sum_apply_adjoint_field(area_sum, cells, cotangents, stat)
     type(gr_area_sum), intent(in) :: area_sum
     type(gr_field), intent(in), target :: cells
     real(c_double), intent(in) :: cotangents(:)
@@ -5670,6 +8362,96 @@ contains
     cotangents_c = cotangents
     status = c_gr_area_sum_apply_adjoint(area_sum_c, c_loc(cells), num_sums, c_loc(cotangents_c))
     call ended(status, stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_int8(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_int16(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_int32(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_int64(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_real32(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    real(c_float), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_real64(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    real(c_double), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_complex32(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_complex64(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_bool(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
   !> Makes an empty list of named values, for a file or a variable.
@@ -6041,7 +8823,7 @@ contains
   !> Packed values are unpacked; missing values become NaN. `first` of the field is the element of the first cell read.
   !> Example: a file with z(time, latitude, longitude), and a field of 2 axes: box {5, 10, 0} to {6, 20, 480} is read
   !> into 10 x 480 elements, because without `axes` the field has the last axes of the variable.
-  subroutine gr_file_read(file, variable, lower, upper, steps, axes, field, stat)
+  subroutine gr_file_read_field(file, variable, lower, upper, steps, axes, field, stat)
     type(gr_file), intent(in) :: file
     character(*), intent(in) :: variable
     integer, intent(in) :: lower(:)
@@ -6091,6 +8873,141 @@ contains
     status = c_gr_file_read(file_c, c_loc(variable_c), ndim, c_loc(lower_c), c_loc(upper_c), steps_p, num_axes, &
         axes_p, c_loc(field))
     call ended(status, stat)
+  end subroutine
+
+  subroutine gr_file_read_int8(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_file_read_int16(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_file_read_int32(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_file_read_int64(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_file_read_real32(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    real(c_float), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_file_read_real64(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    real(c_double), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_file_read_complex32(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_file_read_complex64(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_file_read_bool(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
   end subroutine
 
   !> Starts a netCDF-4 file, which gets its name when it is committed. Collective.
@@ -6261,7 +9178,7 @@ contains
   !> Writes a box of a variable from a field of any type and strides; arguments as `gr_file_read`. Collective.
   !>
   !> Each rank passes its own box, which may be empty; every cell is written once, by one rank.
-  subroutine gr_writer_write(writer, variable, lower, upper, steps, axes, field, stat)
+  subroutine gr_writer_write_field(writer, variable, lower, upper, steps, axes, field, stat)
     type(gr_writer), intent(inout) :: writer
     character(*), intent(in) :: variable
     integer, intent(in) :: lower(:)
@@ -6311,6 +9228,141 @@ contains
     status = c_gr_writer_write(writer_c, c_loc(variable_c), ndim, c_loc(lower_c), c_loc(upper_c), steps_p, num_axes, &
         axes_p, c_loc(field))
     call ended(status, stat)
+  end subroutine
+
+  subroutine gr_writer_write_int8(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_int16(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_int32(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_int64(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_real32(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    real(c_float), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_real64(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    real(c_double), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_complex32(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_complex64(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_bool(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    logical(c_bool), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
   end subroutine
 
   !> Completes the file and gives it its name. Collective. Fails while cells are missing.
@@ -6391,7 +9443,7 @@ contains
   end subroutine
 
   !> Writes the cells that this rank owns, with all batch axes. Collective.
-  subroutine gr_checkpoint_add(writer, name, layout, field, stat)
+  subroutine gr_checkpoint_add_field(writer, name, layout, field, stat)
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
@@ -6408,8 +9460,107 @@ contains
     call ended(status, stat)
   end subroutine
 
+  subroutine gr_checkpoint_add_int8(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_int16(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_int32(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_int64(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_real32(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    real(c_float), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_real64(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    real(c_double), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_complex32(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_complex64(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_bool(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    logical(c_bool), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
   !> Writes a field that every rank holds whole, with the same bits. Collective.
-  subroutine gr_checkpoint_add_replicated(writer, name, field, stat)
+  subroutine gr_checkpoint_add_replicated_field(writer, name, field, stat)
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     type(gr_field), intent(in), target :: field
@@ -6421,6 +9572,96 @@ contains
     name_c = trim(name) // c_null_char
     status = c_gr_checkpoint_add_replicated(writer_c, c_loc(name_c), c_loc(field))
     call ended(status, stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_int8(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_int16(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_int32(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_int64(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_real32(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    real(c_float), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_real64(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    real(c_double), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_complex32(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_complex64(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_bool(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    logical(c_bool), GR_WHOLE, target, intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
   !> Writes integers that are equal on all ranks; a single one as a number, several as a list. Collective.
@@ -6598,7 +9839,7 @@ contains
   end subroutine
 
   !> Fills the cells that this rank owns in a layout, which may differ from that of the program that wrote. Collective.
-  subroutine gr_checkpoint_read(checkpoint, name, layout, field, stat)
+  subroutine gr_checkpoint_read_field(checkpoint, name, layout, field, stat)
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
@@ -6615,8 +9856,107 @@ contains
     call ended(status, stat)
   end subroutine
 
+  subroutine gr_checkpoint_read_int8(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_int16(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_int32(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_int64(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_real32(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    real(c_float), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_real64(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    real(c_double), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_complex32(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_complex64(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_bool(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
   !> Reads a whole field on every rank. Collective.
-  subroutine gr_checkpoint_read_replicated(checkpoint, name, field, stat)
+  subroutine gr_checkpoint_read_replicated_field(checkpoint, name, field, stat)
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     type(gr_field), intent(in), target :: field
@@ -6628,6 +9968,96 @@ contains
     name_c = trim(name) // c_null_char
     status = c_gr_checkpoint_read_replicated(checkpoint_c, c_loc(name_c), c_loc(field))
     call ended(status, stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_int8(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_int16(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_int32(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_int64(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_real32(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    real(c_float), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_real64(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    real(c_double), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_complex32(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_complex64(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_bool(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
   !> Reads integers.

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fortran.hpp"
 
+#include <graticule/repartition/field_view.hpp>
+
 #include "errors.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
 #include <span>
 #include <string>
 
@@ -27,6 +32,44 @@ int describe(gr_field& field, int type, int rank, std::span<int const> axes, std
   return 0;
 }
 
+/// Dense arrays that were described and not used yet: a copy is dense.
+class Described {
+ public:
+  void add(void const* base) noexcept { bases_[next_++ % bases_.size()] = base; }
+  [[nodiscard]] bool take(void const* base) noexcept {
+    auto const found = std::find(bases_.begin(), bases_.end(), base);
+    if (found == bases_.end()) return false;
+    *found = nullptr;
+    return true;
+  }
+
+ private:
+  std::array<void const*, 16> bases_{};
+  std::size_t next_ = 0;
+};
+
+thread_local Described described;
+
+bool is_dense(int type, int rank, int64_t const* extents, int64_t const* strides) {
+  Index next = type < 0 ? 0 : size_of(DType(type));
+  for (int d = 0; d < rank; ++d) {
+    if (extents[d] > 1 && strides[d] != next) return false;
+    next *= extents[d];
+  }
+  return next > 0;
+}
+
+/// True when these bytes can be allocated, at least in part, so that nobody owns them.
+bool can_be_allocated(void const* base, std::size_t num_bytes) noexcept {
+  // Compilers may leave out an allocation that they see through.
+  static void* (*const volatile allocate)(std::size_t) = std::malloc;
+  auto* const block = allocate(num_bytes);
+  auto const from = std::uintptr_t(block);
+  auto const first = std::uintptr_t(base);
+  std::free(block);
+  return from != 0 && from < first + num_bytes && first < from + num_bytes;
+}
+
 }  // namespace
 
 }  // namespace graticule::c
@@ -42,6 +85,10 @@ gr_status gr_fortran_wrong_size(char const* function, char const* argument, int 
   }
 }
 
+int gr_fortran_freed(void const* base, int64_t num_bytes) {
+  return num_bytes > 0 && described.take(base) && can_be_allocated(base, std::size_t(num_bytes)) ? 1 : 0;
+}
+
 gr_field const* gr_fortran_address(gr_field const* field) { return field; }
 
 void gr_fortran_field(void* base, int type, int rank, int64_t const* extents, int64_t const* strides, int num_axes,
@@ -53,6 +100,7 @@ void gr_fortran_field(void* base, int type, int rank, int64_t const* extents, in
   int const fault = describe(*field, type, rank, {axes, std::size_t(num_axes)}, {owned, std::size_t(num_owned)});
   field->type = gr_type(fault != 0 ? fault : type);
   field->rank = std::min(rank, GR_MAX_AXES);
+  if (is_dense(type, field->rank, extents, strides)) described.add(base);
   for (int m = 0; m < field->rank; ++m) {
     field->extents[field->rank - 1 - m] = extents[m];
     field->strides[field->rank - 1 - m] = strides[m];

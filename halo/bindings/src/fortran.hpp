@@ -12,6 +12,11 @@ GR_API gr_status gr_fortran_wrong_size(char const* function, char const* argumen
 /// @return its argument
 GR_API gr_field const* gr_fortran_address(gr_field const* field);
 
+/// 1 where a field that this thread has just described is memory that has been freed: a copy that the compiler made of
+/// the array. gfortran 12 makes one of a component of an array of derived types, although neither the array nor the
+/// argument of `gr_field` allows it. Asked once for each description; other copies are not recognised.
+GR_API int gr_fortran_freed(void const* base, int64_t num_bytes);
+
 /// Describes the memory of a Fortran array as a field, with its axes in the order of C: the first Fortran axis last.
 /// What cannot be described gets a type below 0, which the call that uses the field reports: see `faulty_field`.
 /// @param type as in `gr_field`; -1 for one that fields do not have
@@ -31,6 +36,7 @@ constexpr int unknown_type = -1;
 constexpr int too_many_axes = -2;
 constexpr int wrong_axes = -3;
 constexpr int wrong_owned = -4;
+constexpr int wrong_options = -5;
 
 /// Why a field of Fortran has a type below 0.
 [[nodiscard]] char const* faulty_field(int type) noexcept;

@@ -31,6 +31,7 @@ char const* faulty_field(int type) noexcept {
     case too_many_axes: return "an array of more than 8 dimensions";
     case wrong_axes: return "axes= of gr_field are not dimensions of the array";
     case wrong_owned: return "owned= of gr_field has not one place for each dimension of the array";
+    case wrong_options: return "parity= or kind= has neither one value nor one for each array";
     default: return "an array of a type that fields do not have";
   }
 }
@@ -130,6 +131,10 @@ FieldView memory_of(gr_field const& field, Name const& name, Before before) {
     next = std::abs(view.strides[m]) * std::max<Index>(view.extents[m], 1);
   }
   if (num_cells > 0 && field.base == nullptr) throw bad_argument(name + ".base is NULL");
+  if (field.space == GR_HOST && gr_fortran_freed(field.base, next * bytes) != 0)
+    throw bad_argument(name +
+                       ": gr_field describes a copy that the compiler has made of the array, and freed; pass the "
+                       "array to the call itself, as in gr_halo_exchange(halo, cells%t)");
   if (before == Before::waited_for) wait_for_queue(field, name);
   return view;
 }

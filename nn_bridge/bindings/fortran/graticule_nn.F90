@@ -4,6 +4,12 @@
 ! Networks exported by PyTorch in a simulation code: `use graticule` and `use graticule_nn`. The interface is that of
 ! graticule_nn.h, with the conventions of the module graticule.
 
+#ifdef GRATICULE_FORTRAN_DESCRIPTORS
+#define GR_WHOLE dimension(..)
+#else
+#define GR_WHOLE dimension(..), contiguous
+#endif
+
 !> Constants and types.
 module graticule_nn_types
   use, intrinsic :: iso_c_binding
@@ -57,9 +63,10 @@ module graticule_nn
   use, intrinsic :: iso_c_binding
   use graticule_types, only: gr_comm, gr_layout, gr_field
   use graticule_nn_types
+  use graticule_fields, only: describe_whole
   use graticule_support
   implicit none
-  private :: ended, wrong_size, text_at, to_texts, reversed_words
+  private :: ended, wrong_size, text_at, to_texts, reversed_words, describe_whole, address_of
   private :: gr_comm, gr_layout, gr_field
 
   interface gr_net_bind_input
@@ -75,7 +82,10 @@ module graticule_nn
   end interface
 
   interface gr_forecaster_next
-    module procedure gr_forecaster_next_list, gr_forecaster_next_one
+    module procedure gr_forecaster_next_list, gr_forecaster_next_one, gr_forecaster_next_int8, &
+        gr_forecaster_next_int16, gr_forecaster_next_int32, gr_forecaster_next_int64, gr_forecaster_next_real32, &
+        gr_forecaster_next_real64, gr_forecaster_next_complex32, gr_forecaster_next_complex64, &
+        gr_forecaster_next_bool
   end interface
 
   interface
@@ -838,5 +848,122 @@ contains
     call c_f_pointer(address_of(states), states_list, [1])
     call c_f_pointer(address_of(later), later_list, [1])
     call gr_forecaster_next_list(forecaster, time, states_list, later_list, stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_int8(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: states
+    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_int16(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: states
+    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_int32(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: states
+    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_int64(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: states
+    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_real32(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    real(c_float), GR_WHOLE, target, intent(inout) :: states
+    real(c_float), GR_WHOLE, target, intent(inout) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_real64(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    real(c_double), GR_WHOLE, target, intent(inout) :: states
+    real(c_double), GR_WHOLE, target, intent(inout) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_complex32(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: states
+    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_complex64(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: states
+    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_bool(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: states
+    logical(c_bool), GR_WHOLE, target, intent(inout) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 end module graticule_nn

@@ -4,7 +4,10 @@
 // - Every function returns a `gr_status`; `gr_error_text` describes the last error of the calling thread. No function
 //   ends the program, and none throws. A call that fails changes nothing and returns no handle.
 // - Handles are opaque. `gr_NAME_create` and others make one, `gr_NAME_destroy` frees it and sets the pointer to NULL.
-//   A handle may be freed before handles that were made from it.
+//   A handle may be freed before handles that were made from it. They are no addresses: a copy of a handle that was
+//   freed, one of another type, and what never was a handle are refused by name.
+// - A program that ends by itself before MPI has ended (exit, `stop` of Fortran) ends with a failure where calls of
+//   other ranks have not: docs/accidents.md.
 // - Memory of fields belongs to the caller (`gr_field`). Nothing is copied to make it contiguous.
 // - Grid axes are numbered from 0; the last axis varies fastest in files and in dense fields. Boxes are half-open,
 //   `lower <= i < upper`, in global coordinates.
@@ -340,12 +343,15 @@ GR_API gr_status gr_version(int* major,   // [out] first number
 
 /// Starts MPI (`MPI_THREAD_SERIALIZED` or higher) and Kokkos unless the program has done so.
 ///
-/// May be called several times; as many calls of `gr_finalize` end what the first one started. Fails where MPI runs at
-/// a lower thread level than `MPI_THREAD_SERIALIZED`.
+/// May be called several times; as many calls of `gr_finalize` end what the first one started. Where the program has
+/// started MPI itself, at any thread level (`MPI_Init` suffices), it may start and end the library as often as it
+/// likes; at a level below `MPI_THREAD_SERIALIZED` all calls come from the thread that started MPI. Fails after
+/// `MPI_Finalize`.
 GR_API gr_status gr_init(int num_threads,  // [in] [default 0] threads of Kokkos' host space; 0: as the environment says
                          char const* check_mode);  // [in] [optional] none, comm, cells or all, as GRATICULE_CHECK
 
-/// Ends what `gr_init` started, at its last call. Fails, and ends nothing, while handles exist: the text lists them.
+/// Ends what `gr_init` started, at its last call. Handles that exist then are freed, the newest first, and listed on
+/// stderr in check mode. May be called after `MPI_Finalize`.
 GR_API gr_status gr_finalize(void);
 
 /// Whether `gr_init` was called, without `gr_finalize`.
