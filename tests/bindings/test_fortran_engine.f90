@@ -87,8 +87,6 @@ contains
     call that(.not. c_associated(integer_comm%handle), 'a destroyed handle')
     call gr_comm_rank(integer_comm, rank, stat)
     call fails(stat, GR_ERROR_ARGUMENT, 'comm is NULL')
-    call gr_finalize(stat)
-    call fails(stat, GR_ERROR_PROGRAM, '1 gr_comm were not freed')
   end subroutine
 
   !> Steps with a halo of 3 cells and one exchange give what exchanges before each step give.

@@ -53,7 +53,7 @@ gr_status gr_checkpoints_create(gr_comm const* comm, char const* folder, int kee
 }
 
 gr_status gr_checkpoints_destroy(gr_checkpoints** checkpoints) {
-  return GR_BODY({ free_handle(checkpoints, "checkpoints"); });
+  return GR_FREE({ free_handle(checkpoints, "checkpoints"); });
 }
 
 gr_status gr_checkpoint_begin(gr_checkpoints* checkpoints, int64_t step, gr_checkpoint_writer** writer) {
@@ -65,7 +65,7 @@ gr_status gr_checkpoint_begin(gr_checkpoints* checkpoints, int64_t step, gr_chec
 }
 
 gr_status gr_checkpoint_writer_destroy(gr_checkpoint_writer** writer) {
-  return GR_BODY({ free_handle(writer, "writer"); });
+  return GR_FREE({ free_handle(writer, "writer"); });
 }
 
 gr_status gr_checkpoint_add(gr_checkpoint_writer* writer, char const* name, gr_layout const* layout,
@@ -76,7 +76,7 @@ gr_status gr_checkpoint_add(gr_checkpoint_writer* writer, char const* name, gr_l
       required(name, "name");
       return owned_view(of.comm, layout, field);
     });
-    of.writer.add(name, layout->layout, view);
+    of.writer.add(name, required(layout, "layout").layout, view);
   });
 }
 
@@ -164,7 +164,7 @@ gr_status gr_checkpoint_open(gr_comm const* comm, char const* path, gr_checkpoin
 }
 
 gr_status gr_checkpoint_close(gr_checkpoint** checkpoint) {
-  return GR_BODY({ free_handle(checkpoint, "checkpoint"); });
+  return GR_FREE({ free_handle(checkpoint, "checkpoint"); });
 }
 
 gr_status gr_checkpoint_step(gr_checkpoint const* checkpoint, int64_t* step) {
@@ -192,7 +192,7 @@ gr_status gr_checkpoint_read(gr_checkpoint const* checkpoint, char const* name, 
       required(name, "name");
       return owned_view(of.comm, layout, field);
     });
-    of.checkpoint.read(name, layout->layout, view);
+    of.checkpoint.read(name, required(layout, "layout").layout, view);
   });
 }
 

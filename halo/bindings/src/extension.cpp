@@ -3,8 +3,8 @@
 
 #include "errors.hpp"
 
-#include <map>
 #include <mutex>
+#include <vector>
 
 namespace graticule::c {
 
@@ -12,7 +12,7 @@ namespace {
 
 struct Extensions {
   std::mutex mutex;
-  std::map<std::string, int> handles;
+  std::vector<gr_extension_handles const*> all;
 };
 
 Extensions& extensions() {
@@ -21,15 +21,25 @@ Extensions& extensions() {
   return *only;
 }
 
+std::vector<gr_extension_handles const*> all_extensions() {
+  auto& known = extensions();
+  std::lock_guard const lock(known.mutex);
+  return known.all;
+}
+
 }  // namespace
 
 std::string extension_handles() {
-  auto& known = extensions();
-  std::lock_guard const lock(known.mutex);
   std::string text;
-  for (auto const& [name, count] : known.handles)
-    if (count != 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
+  for (auto const* const one : all_extensions()) {
+    std::string const live = one->live();
+    if (!live.empty()) text += (text.empty() ? "" : ", ") + live;
+  }
   return text;
+}
+
+void free_extension_handles() {
+  for (auto const* const one : all_extensions()) one->free_all();
 }
 
 }  // namespace graticule::c
@@ -40,13 +50,17 @@ gr_status gr_extension_fail(gr_status status, char const* rule, char const* text
   return keep_error(status, rule, text);
 }
 
-int gr_extension_started(void) {
+gr_status gr_extension_started(void) {
+  return guarded(__func__, require_started, [] {});
+}
+
+int gr_extension_initialized(void) {
   int started = 0;
   return gr_is_initialized(&started) == GR_SUCCESS ? started : 0;
 }
 
-void gr_extension_count(char const* name, int change) {
+void gr_extension_add(gr_extension_handles const* handles) {
   auto& known = extensions();
   std::lock_guard const lock(known.mutex);
-  known.handles[name] += change;
+  known.all.push_back(handles);
 }

@@ -28,12 +28,12 @@ ValueType stored_type(gr_type type, char const* name) {
 }
 
 std::vector<Attribute> list_of(gr_attributes const* attributes) {
-  return attributes != nullptr ? attributes->list : std::vector<Attribute>();
+  return attributes != nullptr ? required(attributes, "attributes").list : std::vector<Attribute>();
 }
 
 /// Calls a function of a file, or of several that are read as one.
 template <class Call>
-auto with_file(gr_file const& file, Call&& call) {
+auto with_file(Object<gr_file> const& file, Call&& call) {
   return std::visit(call, file.file);
 }
 
@@ -118,7 +118,7 @@ gr_status gr_attributes_add_number(gr_attributes* attributes, char const* name, 
 }
 
 gr_status gr_attributes_destroy(gr_attributes** attributes) {
-  return GR_BODY({ free_handle(attributes, "attributes"); });
+  return GR_FREE({ free_handle(attributes, "attributes"); });
 }
 
 gr_status gr_file_open(gr_comm const* comm, char const* path, gr_file** file) {
@@ -186,7 +186,7 @@ gr_status gr_file_series_dimension(gr_file const* file, char const** name) {
 }
 
 gr_status gr_file_close(gr_file** file) {
-  return GR_BODY({ free_handle(file, "file"); });
+  return GR_FREE({ free_handle(file, "file"); });
 }
 
 gr_status gr_file_num_variables(gr_file const* file, int* num_variables) {
@@ -279,11 +279,12 @@ gr_status gr_file_read(gr_file const* file, char const* variable, int ndim, int6
 gr_status gr_writer_create(gr_comm const* comm, char const* path, gr_attributes const* attributes, gr_writer** writer) {
   return GR_BODY({
     auto const& of = required(comm, "comm").comm;
-    run_agreed(of, [&] {
+    auto const given = agreed(of, [&] {
       required(path, "path");
       required(writer, "writer");
+      return list_of(attributes);
     });
-    give(writer, of, FieldWriter(of, path, list_of(attributes)));
+    give(writer, of, FieldWriter(of, path, given));
   });
 }
 
@@ -299,7 +300,7 @@ gr_status gr_writer_append(gr_comm const* comm, char const* path, int in_place, 
 }
 
 gr_status gr_writer_destroy(gr_writer** writer) {
-  return GR_BODY({ free_handle(writer, "writer"); });
+  return GR_FREE({ free_handle(writer, "writer"); });
 }
 
 gr_status gr_writer_add_dimension(gr_writer* writer, char const* name, int64_t extent, int unlimited) {
@@ -314,14 +315,13 @@ gr_status gr_writer_add_coordinate(gr_writer* writer, char const* name, int num_
                                    gr_type type, gr_attributes const* attributes) {
   return GR_BODY({
     auto& of = required(writer, "writer");
-    auto const stored = agreed(of.comm, [&] {
+    auto const [stored, given] = agreed(of.comm, [&] {
       required(name, "name");
       require_count(num_values, 0, "num_values");
       if (num_values > 0) required(values, "values");
-      return stored_type(type, "type");
+      return std::pair(stored_type(type, "type"), list_of(attributes));
     });
-    of.writer.add_coordinate(name, std::span<double const>(values, std::size_t(num_values)), stored,
-                             list_of(attributes));
+    of.writer.add_coordinate(name, std::span<double const>(values, std::size_t(num_values)), stored, given);
   });
 }
 

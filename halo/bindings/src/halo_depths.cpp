@@ -14,9 +14,10 @@ static_assert(int(AtMirrors::differs) == GR_MIRRORS_DIFFER && int(AtMirrors::com
 
 namespace {
 
-int ndim_of(gr_halo_depth const& depth) { return depth.owned.ndim(); }
+int ndim_of(Object<gr_halo_depth> const& depth) { return depth.owned.ndim(); }
 
-std::vector<Width> stencil_of(gr_halo_depth const& depth, int ndim, int64_t const* lower, int64_t const* upper) {
+std::vector<Width> stencil_of(Object<gr_halo_depth> const& depth, int ndim, int64_t const* lower,
+                              int64_t const* upper) {
   require_ndim(ndim, ndim_of(depth));
   required(lower, "reach_lower");
   required(upper, "reach_upper");
@@ -27,7 +28,7 @@ std::vector<Width> stencil_of(gr_halo_depth const& depth, int ndim, int64_t cons
 
 /// Writes what `of` gives for each axis, as a pair of layers.
 template <class T, class Of>
-void write_sides(gr_halo_depth const& depth, int ndim, T* lower, T* upper, Of&& of) {
+void write_sides(Object<gr_halo_depth> const& depth, int ndim, T* lower, T* upper, Of&& of) {
   require_ndim(ndim, ndim_of(depth));
   required(lower, "lower");
   required(upper, "upper");
@@ -54,7 +55,7 @@ gr_status gr_halo_depth_create(gr_halo const* halo, char const* name, int kind, 
 }
 
 gr_status gr_halo_depth_destroy(gr_halo_depth** depth) {
-  return GR_BODY({ free_handle(depth, "depth"); });
+  return GR_FREE({ free_handle(depth, "depth"); });
 }
 
 gr_status gr_halo_depth_exchanged(gr_halo_depth* depth) {

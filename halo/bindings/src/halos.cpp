@@ -56,13 +56,12 @@ gr_status gr_node_memory_is_shared(gr_node_memory const* memory, int* shared) {
 }
 
 gr_status gr_node_memory_destroy(gr_node_memory** memory) {
-  return GR_BODY({ free_handle(memory, "memory"); });
+  return GR_FREE({ free_handle(memory, "memory"); });
 }
 
 gr_status gr_finish(gr_pending** pending) {
   return GR_BODY({
-    std::unique_ptr<gr_pending> const call(&required(required(pending, "pending"), "*pending"));
-    *pending = nullptr;
+    auto const call = take(required(pending, "pending"), "*pending");
     std::visit([](auto& one) { one.wait(); }, call->call);
   });
 }
@@ -123,7 +122,7 @@ CallQueue add_fields(FewOrMany<HaloField>& result, HaloPlan const& plan, int num
 /// Runs a call with the fields of a plan. Where they cannot be used, the plan refuses the call too, so that the ranks
 /// that wait for this one get an error.
 template <class Call>
-auto with_fields(gr_halo const& halo, int num_fields, gr_field const* fields, Call&& call) {
+auto with_fields(Object<gr_halo> const& halo, int num_fields, gr_field const* fields, Call&& call) {
   LastFields::Claim const claim(halo.last);
   auto* const last = claim.get();
   std::exception_ptr failure;
@@ -190,12 +189,12 @@ gr_status gr_halo_create(gr_comm const* comm, gr_layout const* layout, int num_k
       }
       return result;
     });
-    give(halo, HaloPlan(of, layout->layout, std::move(all)));
+    give(halo, HaloPlan(of, required(layout, "layout").layout, std::move(all)));
   });
 }
 
 gr_status gr_halo_destroy(gr_halo** halo) {
-  return GR_BODY({ free_handle(halo, "halo"); });
+  return GR_FREE({ free_handle(halo, "halo"); });
 }
 
 gr_status gr_halo_owned(gr_halo const* halo, int ndim, int64_t* lower, int64_t* upper) {

@@ -61,7 +61,7 @@ gr_status gr_comm_create_f(MPI_Fint mpi, gr_comm** comm) {
 }
 
 gr_status gr_comm_destroy(gr_comm** comm) {
-  return GR_BODY({ free_handle(comm, "comm"); });
+  return GR_FREE({ free_handle(comm, "comm"); });
 }
 
 gr_status gr_comm_rank(gr_comm const* comm, int* rank) {
@@ -132,7 +132,7 @@ gr_status gr_teams_create(gr_comm const* comm, int num_axes, char const* const* 
 }
 
 gr_status gr_teams_destroy(gr_teams** teams) {
-  return GR_BODY({ free_handle(teams, "teams"); });
+  return GR_FREE({ free_handle(teams, "teams"); });
 }
 
 gr_status gr_teams_world(gr_teams const* teams, gr_comm** comm) {
@@ -205,7 +205,7 @@ gr_status gr_cuts_sizes(gr_cuts const* cuts, int num_parts, int64_t* sizes) {
 }
 
 gr_status gr_cuts_destroy(gr_cuts** cuts) {
-  return GR_BODY({ free_handle(cuts, "cuts"); });
+  return GR_FREE({ free_handle(cuts, "cuts"); });
 }
 
 gr_status gr_area_weights(int num_rows, double const* latitudes, double* weights) {
@@ -361,7 +361,8 @@ gr_status gr_layout_create_shared(gr_comm const* comm, gr_layout const* part, gr
       if ((part == nullptr) != (part_comm == nullptr))
         throw bad_argument(part == nullptr ? "part is NULL, part_comm is not" : "part_comm is NULL, part is not");
       std::optional<PartLayout> result;
-      if (part != nullptr) result.emplace(PartLayout{part->layout, part_comm->comm});
+      if (part != nullptr)
+        result.emplace(PartLayout{required(part, "part").layout, required(part_comm, "part_comm").comm});
       return result;
     });
     give(layout, shared_layout(of, mine));
@@ -409,5 +410,5 @@ gr_status gr_layout_text(gr_layout const* layout, char const** text) {
 }
 
 gr_status gr_layout_destroy(gr_layout** layout) {
-  return GR_BODY({ free_handle(layout, "layout"); });
+  return GR_FREE({ free_handle(layout, "layout"); });
 }

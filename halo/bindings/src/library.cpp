@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/failure.hpp>
+#include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/stall.hpp>
 #include <graticule/repartition/runtime.hpp>
 
+#include "errors.hpp"
 #include "extension.hpp"
-#include "handles.hpp"
-#include "queues.hpp"
+#include "handle_table.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -38,39 +40,32 @@ void set_check_mode(char const* mode) {
   setenv("GRATICULE_CHECK", mode, 1);
 }
 
-template <class T>
-void count(std::string& text, char const* name) {
-  if (T::live == 0) return;
-  text += (text.empty() ? "" : ", ") + std::to_string(T::live) + " " + name;
+/// The handles that exist, such as `1 gr_net, 2 gr_layout`; empty when there are none.
+std::string live_handles() {
+  auto text = extension_handles();
+  if (auto const own = HandleTable::get().live(); !own.empty()) text += (text.empty() ? "" : ", ") + own;
+  return text;
+}
+
+void free_handles() {
+  if (auto const live = live_handles(); !live.empty() && detail::kind_of_check() != 0)
+    std::fprintf(stderr, "graticule: gr_finalize frees what the program has not: %s\n", live.c_str());
+  // Other ranks may not come here.
+  detail::HurryScope const scope;
+  free_extension_handles();
+  HandleTable::get().free_all();
 }
 
 }  // namespace
 
-void require_started() {
+void require_init() {
   if (started().num_inits == 0) throw Error("WrongState", "gr_init was not called");
 }
 
-std::string live_handles() {
-  std::string text;
-  count<gr_pending>(text, "gr_pending");
-  count<gr_comm>(text, "gr_comm");
-  count<gr_teams>(text, "gr_teams");
-  count<gr_cuts>(text, "gr_cuts");
-  count<gr_layout>(text, "gr_layout");
-  count<gr_halo>(text, "gr_halo");
-  count<gr_halo_depth>(text, "gr_halo_depth");
-  count<gr_node_memory>(text, "gr_node_memory");
-  count<gr_repartition>(text, "gr_repartition");
-  count<gr_zonal>(text, "gr_zonal");
-  count<gr_area_sum>(text, "gr_area_sum");
-  count<gr_attributes>(text, "gr_attributes");
-  count<gr_file>(text, "gr_file");
-  count<gr_writer>(text, "gr_writer");
-  count<gr_checkpoints>(text, "gr_checkpoints");
-  count<gr_checkpoint_writer>(text, "gr_checkpoint_writer");
-  count<gr_checkpoint>(text, "gr_checkpoint");
-  if (auto const others = extension_handles(); !others.empty()) text += (text.empty() ? "" : ", ") + others;
-  return text;
+void require_started() {
+  require_init();
+  if (detail::mpi_is_over())
+    throw Error("WrongState", "MPI has ended (MPI_Finalize); handles can be freed, and nothing else can be called");
 }
 
 }  // namespace graticule::c
@@ -123,10 +118,9 @@ gr_status gr_finalize(void) {
   return guarded_always(__func__, [] {
     auto& library = started();
     std::lock_guard const lock(library.mutex);
-    require_started();
+    require_init();
     if (library.num_inits == 1) {
-      if (auto const live = live_handles(); !live.empty())
-        throw Error("WrongState", live + " were not freed; free them and call it again");
+      free_handles();
       library.runtime.reset();
     }
     --library.num_inits;

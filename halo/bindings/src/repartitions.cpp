@@ -21,7 +21,7 @@ gr_status gr_repartition_create(gr_comm const* comm, gr_layout const* from, gr_l
       required(to, "to");
       return repartition_options(options);
     });
-    give(plan, RepartitionPlan(of, from->layout, to->layout, all));
+    give(plan, RepartitionPlan(of, required(from, "from").layout, required(to, "to").layout, all));
   });
 }
 
@@ -35,12 +35,12 @@ gr_status gr_repartition_create_boxes(gr_comm const* comm, gr_layout const* from
       require_ndim(ndim, required(from, "from").layout.ndim());
       return std::pair(boxes_of(ndim, num_boxes, lower, upper), repartition_options(options));
     });
-    give(plan, RepartitionPlan(of, from->layout, given.first, given.second));
+    give(plan, RepartitionPlan(of, required(from, "from").layout, given.first, given.second));
   });
 }
 
 gr_status gr_repartition_destroy(gr_repartition** plan) {
-  return GR_BODY({ free_handle(plan, "plan"); });
+  return GR_FREE({ free_handle(plan, "plan"); });
 }
 
 gr_status gr_repartition_source(gr_repartition const* plan, int ndim, int64_t* lower, int64_t* upper) {

@@ -70,12 +70,12 @@ gr_status gr_zonal_create(gr_comm const* comm, gr_layout const* layout, int axis
       }
       return result;
     });
-    give(zonal, AxisSumPlan(of, layout->layout, axis, options));
+    give(zonal, AxisSumPlan(of, required(layout, "layout").layout, axis, options));
   });
 }
 
 gr_status gr_zonal_destroy(gr_zonal** zonal) {
-  return GR_BODY({ free_handle(zonal, "zonal"); });
+  return GR_FREE({ free_handle(zonal, "zonal"); });
 }
 
 gr_status gr_zonal_cells(gr_zonal const* zonal, int ndim, int64_t* lower, int64_t* upper) {
@@ -126,19 +126,20 @@ gr_status gr_area_sum_create(gr_comm const* comm, gr_layout const* layout, int a
       required(weights, "weights");
       return scale_of(scale);
     });
-    AreaSum sum(of, layout->layout, axis, row_axis, std::span<double const>(weights, std::size_t(num_rows)), how);
-    give(area_sum, of, layout->layout.owned(of.rank()), std::move(sum));
+    auto const& on = required(layout, "layout").layout;
+    AreaSum sum(of, on, axis, row_axis, std::span<double const>(weights, std::size_t(num_rows)), how);
+    give(area_sum, of, on.owned(of.rank()), std::move(sum));
   });
 }
 
 gr_status gr_area_sum_destroy(gr_area_sum** area_sum) {
-  return GR_BODY({ free_handle(area_sum, "area_sum"); });
+  return GR_FREE({ free_handle(area_sum, "area_sum"); });
 }
 
 namespace {
 
 /// The cells of a call, with as many values as batch elements.
-FieldView cells_of(gr_area_sum const& area_sum, gr_field const* cells, int num_values, char const* name) {
+FieldView cells_of(Object<gr_area_sum> const& area_sum, gr_field const* cells, int num_values, char const* name) {
   auto view = view_of(read_structure(cells, {"cells"}), area_sum.owned, area_sum.owned, {"cells"});
   if (view.num_batch() != num_values)
     throw bad_argument(std::string("num_sums is ") + std::to_string(num_values) + ", cells have " +

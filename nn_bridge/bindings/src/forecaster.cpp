@@ -129,18 +129,14 @@ void TrainedNetwork::next(std::int64_t time, Arrays const& states, Arrays const&
   move(to, values, [&](FieldView const& theirs, FieldView const& ours) { to_caller_.apply(ours, theirs); });
 }
 
-}  // namespace graticule::c
-
-namespace {
-
-constexpr char name_of_forecaster[] = "gr_forecaster";
-
-}  // namespace
-
-struct gr_forecaster {
-  graticule::c::TrainedNetwork network;
-  graticule::c::CountedByName<name_of_forecaster> count = {};
+template <>
+struct Object<gr_forecaster> {
+  static constexpr char const* name = "gr_forecaster";
+  Object(Comm const& comm, char const* path, Layout const& caller) : network(comm, path, caller) {}
+  TrainedNetwork network;
 };
+
+}  // namespace graticule::c
 
 using namespace graticule;
 using namespace graticule::c;
@@ -159,12 +155,12 @@ gr_status gr_forecaster_load(gr_comm const* comm, char const* path, gr_layout co
     require_same(of, "ArgumentDisagreement", std::hash<std::string>()(path), "path '" + std::string(path) + "'");
     require_same(of, "ArgumentDisagreement", caller->fingerprint(), to_string(*caller));
     set_threads(of, num_threads);
-    *forecaster = new gr_forecaster{TrainedNetwork(of, path, *caller)};
+    give(forecaster, of, path, *caller);
   });
 }
 
 gr_status gr_forecaster_destroy(gr_forecaster** forecaster) {
-  return GR_TORCH_BODY({ free_handle(forecaster, "forecaster"); });
+  return GR_FREE({ free_handle(forecaster, "forecaster"); });
 }
 
 gr_status gr_forecaster_text(gr_forecaster const* forecaster, char const** text) {

@@ -78,13 +78,14 @@ struct Optimizer {
   }
 };
 
-}  // namespace graticule::c
-
-inline constexpr char gr_optimizer_name[] = "gr_optimizer";
-struct gr_optimizer : graticule::c::CountedByName<gr_optimizer_name> {
-  explicit gr_optimizer(graticule::c::Optimizer made) : of(std::move(made)) {}
-  graticule::c::Optimizer of;
+template <>
+struct Object<gr_optimizer> {
+  static constexpr char const* name = "gr_optimizer";
+  explicit Object(Optimizer made) : of(std::move(made)) {}
+  Optimizer of;
 };
+
+}  // namespace graticule::c
 
 using namespace graticule;
 using namespace graticule::c;
@@ -102,12 +103,12 @@ gr_status gr_optimizer_create(gr_net const* net, gr_optimizer_kind kind, double 
     });
     auto method = method_of(kind, rate, with, of->shards->parameters());
     nn::GradientSync sync(*of->shards, {nn::TeamRule{of->comm}});
-    *optimizer = new gr_optimizer(Optimizer{of, std::move(method), std::move(sync), with.most_gradient});
+    give(optimizer, Optimizer{of, std::move(method), std::move(sync), with.most_gradient});
   });
 }
 
 gr_status gr_optimizer_destroy(gr_optimizer** optimizer) {
-  return GR_TORCH_BODY({ free_handle(optimizer, "optimizer"); });
+  return GR_FREE({ free_handle(optimizer, "optimizer"); });
 }
 
 gr_status gr_optimizer_set_rate(gr_optimizer* optimizer, double rate) {
@@ -123,7 +124,7 @@ gr_status gr_net_learn(gr_net* net, gr_optimizer* optimizer, double* loss) {
     auto& of = *required(net, "net").net;
     run_agreed(of.comm, [&] {
       required(loss, "loss");
-      if (optimizer != nullptr && optimizer->of.net.get() != &of)
+      if (optimizer != nullptr && required(optimizer, "optimizer").of.net.get() != &of)
         throw bad_argument("optimizer was made for another network");
     });
     bool const learns = optimizer != nullptr;
@@ -132,7 +133,7 @@ gr_status gr_net_learn(gr_net* net, gr_optimizer* optimizer, double* loss) {
     double const number = value.item<double>();
     if (learns && !std::isfinite(number))
       throw Error("NotFinite", "the loss is " + std::to_string(number) + "; no parameter was changed");
-    if (learns) optimizer->of.step(value);
+    if (learns) required(optimizer, "optimizer").of.step(value);
     *loss = number;
   });
 }

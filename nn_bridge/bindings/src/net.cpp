@@ -171,13 +171,12 @@ gr_status gr_net_load(gr_comm const* comm, char const* path, gr_net_options cons
       return options != nullptr ? read_structure(options, {"options"}) : gr_net_options(GR_NET_OPTIONS_INIT);
     });
     require_same(of, "ArgumentDisagreement", std::hash<std::string>()(path), "path '" + std::string(path) + "'");
-    auto made = std::make_shared<Net>(of, path, read);
-    *net = new gr_net(std::move(made));
+    give(net, std::make_shared<Net>(of, path, read));
   });
 }
 
 gr_status gr_net_destroy(gr_net** net) {
-  return GR_TORCH_BODY({ free_handle(net, "net"); });
+  return GR_FREE({ free_handle(net, "net"); });
 }
 
 gr_status gr_net_num_inputs(gr_net const* net, int* num_inputs) {

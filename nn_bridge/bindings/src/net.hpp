@@ -144,10 +144,11 @@ class Net {
   bool ran_ = false;
 };
 
-}  // namespace graticule::c
-
-inline constexpr char gr_net_name[] = "gr_net";
-struct gr_net : graticule::c::CountedByName<gr_net_name> {
-  explicit gr_net(std::shared_ptr<graticule::c::Net> of) : net(std::move(of)) {}
-  std::shared_ptr<graticule::c::Net> net;
+template <>
+struct Object<gr_net> {
+  static constexpr char const* name = "gr_net";
+  explicit Object(std::shared_ptr<Net> of) : net(std::move(of)) {}
+  std::shared_ptr<Net> net;
 };
+
+}  // namespace graticule::c

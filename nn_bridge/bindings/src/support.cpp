@@ -15,18 +15,29 @@ gr_status keep_error(gr_status status, char const* rule, char const* text) noexc
   return gr_extension_fail(status, rule, text);
 }
 
-void require_started() {
-  if (gr_extension_started() == 0) throw Error("WrongState", "gr_init was not called");
-}
-
 namespace {
 
-/// Throws the error of a call of libgraticule_c again.
+/// Throws the error of a call of libgraticule_c again, without the name of its function and its rule.
 void succeeded(gr_status status) {
   if (status == GR_SUCCESS) return;
-  if (status == GR_ERROR_ARGUMENT) throw bad_argument(gr_error_text());
-  throw Error(gr_error_rule(), gr_error_text());
+  std::string const rule = gr_error_rule();
+  std::string text = gr_error_text();
+  if (auto const head = text.find(rule + ": "); head != std::string::npos) text.erase(0, head + rule.size() + 2);
+  if (status == GR_ERROR_ARGUMENT) throw bad_argument(text);
+  throw Error(rule, text);
 }
+
+/// `gr_finalize` frees the handles of this library, too.
+bool const handles_are_known = [] {
+  static gr_extension_handles const handles{[] {
+                                              static thread_local std::string text;
+                                              text = HandleTable::get().live();
+                                              return text.c_str();
+                                            },
+                                            [] { HandleTable::get().free_all(); }};
+  gr_extension_add(&handles);
+  return true;
+}();
 
 /// The cores of this rank: those that the launcher bound it to, or its part of the node's.
 int num_threads_here(Comm const& comm) {
@@ -40,15 +51,21 @@ int num_threads_here(Comm const& comm) {
 
 }  // namespace
 
+void require_started() { succeeded(gr_extension_started()); }
+
+void require_init() {
+  if (gr_extension_initialized() == 0) throw Error("WrongState", "gr_init was not called");
+}
+
 Comm comm_of(gr_comm const* comm) {
   MPI_Comm mpi = MPI_COMM_NULL;
-  succeeded(gr_comm_mpi(&required(comm, "comm"), &mpi));
+  succeeded(gr_comm_mpi(not_null(comm, "comm"), &mpi));
   return Comm(mpi);
 }
 
 Layout layout_of(gr_layout const* layout, int num_ranks) {
   int ndim = 0;
-  succeeded(gr_layout_ndim(&required(layout, "layout"), &ndim));
+  succeeded(gr_layout_ndim(not_null(layout, "layout"), &ndim));
   if (ndim != 2)
     throw bad_argument("layout has " + std::to_string(ndim) + " axes; those of a network have latitude and longitude");
   std::array<int64_t, 2> extents{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Handles of this library, and what it reads from those of libgraticule_c, whose engine is another one.
+// What this library reads from the handles of libgraticule_c, whose engine is another one.
 #pragma once
 
 #include <graticule/graticule_nn.h>
@@ -19,15 +19,6 @@
 #include <vector>
 
 namespace graticule::c {
-
-/// Counts the handles of one type that exist. @tparam name of the type
-template <char const* name>
-struct CountedByName {
-  CountedByName() noexcept { gr_extension_count(name, 1); }
-  CountedByName(CountedByName const&) = delete;
-  CountedByName& operator=(CountedByName const&) = delete;
-  ~CountedByName() { gr_extension_count(name, -1); }
-};
 
 /// A duplicate of the communicator, for this library's engine. Collective.
 [[nodiscard]] Comm comm_of(gr_comm const* comm);

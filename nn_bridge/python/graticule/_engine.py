@@ -56,11 +56,12 @@ def init(num_threads: int = 0, check_mode: Optional[str] = None) -> None:
 
 
 def _end() -> None:
-    for reference in reversed(_open):
+    # It frees what is open, and waits a second at most for ranks that do not come: this one may have called sys.exit.
+    library.gr_finalize()
+    for reference in list(_open):
         handle = reference()
         if handle is not None:
-            handle.close()
-    library.gr_finalize()
+            handle._pointer = None
 
 
 class Structure(ctypes.Structure):
