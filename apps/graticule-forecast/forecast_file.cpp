@@ -65,7 +65,7 @@ ForecastFile::ForecastFile(Comm const& world, Comm const& domain, StateTable con
       extents[n - 1] != Index(description.longitudes.size()))
     throw Error(Fault::input, "LayoutMismatch",
                 options_.path.string() + " has fields of another grid; remove it or choose another --output");
-  num_records_ = extents[0];
+  num_records_ = num_complete_records(file.contents(), "time");
 }
 
 void ForecastFile::define(Comm const& domain, StateTable const& table) {

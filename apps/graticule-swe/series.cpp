@@ -66,7 +66,7 @@ Series::Series(Solver const& solver, std::filesystem::path path, std::string con
       throw Error(Fault::input, "StateMismatch",
                   path_.string() + " has values of type " + std::string(to_string(file.variable("h").type)) +
                       ", not of --dtype " + (f64 ? "f64" : "f32") + "; choose another --output, or --resume never");
-    num_records_ = extents[0];
+    num_records_ = num_complete_records(file.contents(), "time");
     if (num_records_ < num_needed) throw lacks(num_records_);
     return;
   }

@@ -374,6 +374,123 @@ TEST(FieldWriter, writes_a_torn_record_anew) {
   EXPECT_EQ(file.variable("plain").extents[0], 3);
 }
 
+/// Leaves in a folder what the disk holds at this moment, as if the program were killed now.
+void copy_as_killed(Comm const& comm, std::filesystem::path const& path, std::filesystem::path const& folder) {
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    std::filesystem::create_directory(folder);
+    for (auto const& name : {path.filename().string(), "." + path.filename().string() + ".undo"})
+      if (std::filesystem::exists(path.parent_path() / name))
+        std::filesystem::copy_file(path.parent_path() / name, folder / name);
+  });
+}
+
+TEST(FieldWriter, restores_what_a_killed_append_in_place_leaves) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder / "records.nc";
+  write_first(comm, path, 3, 0);
+  auto const old = test::read_bytes(path);
+  comm.barrier();
+  {
+    auto writer = FieldWriter::append(comm, path, AppendTo::in_place);
+    copy_as_killed(comm, path, folder / "began");
+    writer.extend("time", 2);
+    copy_as_killed(comm, path, folder / "extended");
+    write_records(comm, writer, 3, 5);
+    copy_as_killed(comm, path, folder / "written");
+    writer.commit();
+    copy_as_killed(comm, path, folder / "committed");
+  }
+  expect_records(comm, path, 5);
+  EXPECT_FALSE(std::filesystem::exists(folder / "committed" / ".records.nc.undo"));
+
+  for (auto const* moment : {"began", "extended", "written"}) {
+    SCOPED_TRACE(moment);
+    auto const torn = folder / moment / "records.nc";
+    expect_records(comm, torn, 3);
+    EXPECT_EQ(test::read_bytes(torn), old);
+    comm.barrier();
+    auto writer = FieldWriter::append(comm, torn, AppendTo::in_place);
+    writer.extend("time", 2);
+    write_records(comm, writer, 3, 5);
+    writer.commit();
+    EXPECT_EQ(test::read_bytes(torn), test::read_bytes(path));
+  }
+}
+
+TEST(FieldWriter, refuses_a_second_append_at_the_same_time) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder / "records.nc";
+  write_first(comm, path, 1, 0);
+  auto writer = FieldWriter::append(comm, path, AppendTo::in_place);
+
+  for (auto const to : {AppendTo::copy, AppendTo::in_place})
+    EXPECT_EQ(rule_of([&] { (void)FieldWriter::append(comm, path, to); }),
+              (test::ErrorWith{"OutputError", "another program appends to it"}));
+
+  // Readers find what was committed.
+  expect_records(comm, path, 1);
+  writer.extend("time", 1);
+  write_records(comm, writer, 1, 2);
+  writer.commit();
+  expect_records(comm, path, 2);
+}
+
+TEST(FieldWriter, saves_no_cells_of_whole_chunks) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder / "growing.nc";
+  constexpr Index num_cells = 1 << 16;
+  constexpr Index num_records = 8;
+  bool const writes = comm.rank() == 0;
+  {
+    FieldWriter writer(comm, path);
+    writer.add_dimension("time", num_records, DimensionKind::unlimited);
+    writer.add_dimension("x", num_cells);
+    writer.add_variable({.name = "time", .dimensions = {"time"}, .type = ValueType::f64});
+    writer.add_variable({.name = "v", .dimensions = {"time", "x"}});
+    writer.add_variable({.name = "fixed", .dimensions = {"x"}});
+    Index const all = writes ? num_records * num_cells : 0;
+    writer.write("v", Box({0, 0}, {writes ? num_records : 0, num_cells}),
+                 std::span<float const>(std::vector<float>(std::size_t(all))));
+    writer.write("fixed", Box({0}, {writes ? num_cells : 0}),
+                 std::span<float const>(std::vector<float>(writes ? num_cells : 0)));
+    writer.write("time", Box({0}, {writes ? num_records : 0}),
+                 std::span<double const>(std::vector<double>(writes ? num_records : 0)));
+    writer.commit();
+  }
+
+  auto const writer = FieldWriter::append(comm, path, AppendTo::in_place);
+
+  EXPECT_LT(std::filesystem::file_size(folder / ".growing.nc.undo"), 65536U);
+  EXPECT_GT(std::filesystem::file_size(path), 2'000'000U);
+}
+
+TEST(NumCompleteRecords, are_those_with_a_coordinate) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("torn.nc", [&](auto const& p) { test::write_bytes(p, ""); });
+  write_first(comm, path, 2, 0);
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    hid_t const file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t const dataset = H5Dopen2(file, "plain", H5P_DEFAULT);
+    hsize_t const extents[]{3, num_rows, num_columns};
+    H5Dset_extent(dataset, extents);
+    H5Dclose(dataset);
+    H5Fclose(file);
+  });
+
+  FieldFile const file(comm, path);
+
+  EXPECT_EQ(file.variable("plain").extents[0], 3);
+  EXPECT_EQ(num_complete_records(file.contents(), "time"), 2);
+  EXPECT_EQ(num_complete_records(file.contents(), "row"), num_rows);
+  EXPECT_EQ(rule_of([&] { (void)num_complete_records(file.contents(), "month"); }), "MissingVariable");
+}
+
 TEST(FieldWriter, leaves_old_records_alone_when_an_append_is_not_committed) {
   auto const comm = Comm::world();
   Folder const folder(comm);

@@ -113,15 +113,44 @@ TEST(TemporaryFile, leaves_the_files_of_living_programs_alone) {
   EXPECT_FALSE(fs::exists(folder / unseen));
 }
 
-TEST(TemporaryFile, leaves_alone_what_it_did_not_name_and_what_another_host_did) {
+TEST(TemporaryFile, removes_what_programs_of_other_hosts_left_that_were_killed) {
+  Folder const folder(Comm::world());
+  Holder other(folder / "x.nc");
+  auto const name = names_in(folder / ".").at(0);
+  auto renamed = name;
+  renamed.replace(std::string(".x.nc.").size(), 8, "00000000");
+  fs::rename(folder / name, folder / renamed);
+
+  write_and_publish(folder / "x.nc", "new");
+  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{renamed, "x.nc"}));
+  other.kill();
+  write_and_publish(folder / "x.nc", "newer");
+
+  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"x.nc"}));
+}
+
+TEST(TemporaryFile, removes_a_leftover_whose_process_number_another_program_has) {
+  Folder const folder(Comm::world());
+  Holder other(folder / "x.nc");
+  auto const name = names_in(folder / ".").at(0);
+  auto own = name;
+  own.replace(own.find("-") + 1, std::to_string(other.process()).size(), std::to_string(::getppid()));
+  fs::rename(folder / name, folder / own);
+  other.kill();
+
+  write_and_publish(folder / "x.nc", "new");
+
+  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"x.nc"}));
+}
+
+TEST(TemporaryFile, leaves_alone_what_it_did_not_name) {
   Folder const folder(Comm::world());
   Holder ended(folder / "x.nc");
   auto const number = std::to_string(ended.process());
   auto const name = names_in(folder / ".").at(0);
   ended.kill();
-  auto other_host = name;
-  other_host.replace(std::string(".x.nc.").size(), 8, "00000000");
-  std::vector<std::string> expected{other_host,
+  fs::remove(folder / name);
+  std::vector<std::string> expected{".x.nc.0000000g-" + number + ".part",
                                     ".x.nc." + number + ".part",
                                     name.substr(0, name.size() - 5) + "a.part",
                                     name.substr(0, name.find('-') + 1) + ".part",
@@ -156,6 +185,32 @@ TEST(TemporaryFile, replaces_what_a_symbolic_link_leads_to) {
     EXPECT_EQ(test::read_bytes(folder / file), link);
   }
   EXPECT_EQ(names_in(folder / "data"), (std::vector<std::string>{"a.nc", "new.nc"}));
+}
+
+TEST(TemporaryFile, follows_no_link_of_another_user_where_others_may_write) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give links to other users";
+  Folder const folder(Comm::world());
+  test::write_bytes(folder / "victim.nc", "precious");
+  fs::create_directory(folder / "shared");
+  for (auto const* target : {"../victim.nc", "../new.nc"})
+    for (auto const& [mode, refused] :
+         std::vector<std::pair<unsigned, bool>>{{01777, true}, {0777, true}, {0775, true}, {0755, false}}) {
+      fs::remove(folder / "shared/x.nc");
+      fs::create_symlink(target, folder / "shared/x.nc");
+      ASSERT_EQ(::lchown((folder / "shared/x.nc").c_str(), 12345, 12345), 0);
+      fs::permissions(folder / "shared", fs::perms(mode));
+      auto const found = test::thrown_by([&] { TemporaryFile const file(folder / "shared/x.nc"); });
+      EXPECT_EQ(found.rule, refused ? "OutputError" : "") << mode;
+      if (refused) {
+        EXPECT_NE(found.text.find("symbolic link of another user (number 12345)"), std::string::npos) << found.text;
+      }
+      // The own one, and one of the folder's owner.
+      ASSERT_EQ(::lchown((folder / "shared/x.nc").c_str(), 0, 0), 0);
+      EXPECT_NO_THROW({ TemporaryFile const file(folder / "shared/x.nc"); });
+    }
+
+  EXPECT_EQ(test::read_bytes(folder / "victim.nc"), "precious");
+  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"shared", "victim.nc"}));
 }
 
 TEST(TemporaryFile, refuses_what_no_file_can_replace) {

@@ -50,9 +50,11 @@ class Sender {
 std::string read(Request const& request, Sender const& sender) {
   auto const note = [&](std::string const& what) { sender.send(Frame::reads, what); };
   if (request.kind == Structure::checkpoint) return to_bytes(list_checkpoint(request.path, note));
-  ChunkCheck const check(std::filesystem::file_size(request.path));
-  return to_bytes(list_catalogue(request.path, request.plugins,
-                                 {note, [&](hid_t dataset, Variable const& variable) { check(dataset, variable); }}));
+  ChunkCheck check(std::filesystem::file_size(request.path));
+  auto catalogue = list_catalogue(request.path, request.plugins,
+                                  {note, [&](hid_t dataset, Variable const& variable) { check(dataset, variable); }});
+  if (request.kind == Structure::growing) catalogue.unchanged = check.take_unchanged();
+  return to_bytes(catalogue);
 }
 
 }  // namespace

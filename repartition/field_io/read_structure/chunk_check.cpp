@@ -6,8 +6,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -28,7 +34,20 @@ struct Chunk {
   std::uint32_t filter_mask = 0;
   std::uint32_t bytes = 0;
   std::uint64_t address = 0;
+  std::optional<Indices> first = {};  ///< cell
 };
+
+/// The cell of a line's end, "12, 0, 48]".
+std::optional<Indices> cell_in(char const* text, int ndim) {
+  Indices cell;
+  for (int axis = 0; axis < ndim; ++axis) {
+    char* end = nullptr;
+    cell.push_back(Index(std::strtoull(text, &end, 10)));
+    if (end == text || (*end != ',' && *end != ']')) return {};
+    text = end + (*end == ',' ? 1 : 0);
+  }
+  return cell;
+}
 
 void require_inside(Chunk const& chunk, std::uintmax_t file_bytes) {
   if (chunk.address > file_bytes || chunk.bytes > file_bytes - chunk.address)
@@ -38,7 +57,7 @@ void require_inside(Chunk const& chunk, std::uintmax_t file_bytes) {
 
 /// Calls `visit` for each chunk, in the order of the index. `H5Dget_chunk_info` would start anew for each.
 template <class Visit>
-hsize_t for_each_chunk(hid_t dataset, Visit const& visit) {
+hsize_t for_each_chunk(hid_t dataset, int ndim, Visit const& visit) {
   std::fflush(stdout);
   if (::ftruncate(STDOUT_FILENO, 0) != 0 || ::lseek(STDOUT_FILENO, 0, SEEK_SET) != 0) return 0;
   h5::check(H5Ddebug(dataset), "H5Ddebug");
@@ -52,6 +71,8 @@ hsize_t for_each_chunk(hid_t dataset, Visit const& visit) {
     if (std::sscanf(line.data(), " 0x%" SCNx32 " %" SCNu32 " %" SCNu64 " [", &chunk.filter_mask, &chunk.bytes,
                     &chunk.address) == 3) {
       ++count;
+      auto const* const bracket = std::strchr(line.data(), '[');
+      chunk.first = bracket != nullptr ? cell_in(bracket + 1, ndim) : std::nullopt;
       try {
         visit(chunk);
       } catch (...) {
@@ -63,21 +84,54 @@ hsize_t for_each_chunk(hid_t dataset, Visit const& visit) {
   return count;
 }
 
-void check_chunks(hid_t dataset, Variable const& variable, std::uintmax_t file_bytes) {
+/// Ends of the cells behind which there may be more of the same chunk later.
+Indices ends_of_growth(hid_t space, int ndim) {
+  std::array<hsize_t, H5S_MAX_RANK> extents{};
+  std::array<hsize_t, H5S_MAX_RANK> limits{};
+  h5::check(H5Sget_simple_extent_dims(space, extents.data(), limits.data()), "H5Sget_simple_extent_dims");
+  Indices ends;
+  for (int axis = 0; axis < ndim; ++axis) {
+    auto const i = std::size_t(axis);
+    ends.push_back(limits[i] == extents[i] ? std::numeric_limits<Index>::max() : Index(extents[i]));
+  }
+  return ends;
+}
+
+bool is_whole(Chunk const& chunk, Indices const& extents, Indices const& ends) {
+  if (!chunk.first) return false;
+  for (int axis = 0; axis < ends.size(); ++axis)
+    if ((*chunk.first)[axis] > ends[axis] - extents[axis]) return false;
+  return true;
+}
+
+}  // namespace
+
+void ChunkCheck::check_chunks(hid_t dataset, Variable const& variable) {
   h5::Space const space(h5::check(H5Dget_space(dataset), "H5Dget_space"));
   hsize_t count = 0;
   h5::check(H5Dget_num_chunks(dataset, space.get(), &count), "H5Dget_num_chunks");
   if (count == 0) return;
   auto const chunk_bytes = bytes_of(dataset, variable.chunk);
   bool const is_plain = variable.filters.empty();
-  for_each_chunk(dataset, [&](Chunk const& chunk) {
-    require_inside(chunk, file_bytes);
+  auto const ends = ends_of_growth(space.get(), variable.ndim());
+  for_each_chunk(dataset, variable.ndim(), [&](Chunk const& chunk) {
+    require_inside(chunk, file_bytes_);
     if (is_plain && chunk.bytes != chunk_bytes)
       refuse("a chunk of " + std::to_string(chunk.bytes) + " bytes, where chunks have " + std::to_string(chunk_bytes));
+    if (is_whole(chunk, variable.chunk, ends)) keep(chunk.address, chunk.bytes);
   });
 }
 
-}  // namespace
+void ChunkCheck::keep(std::uint64_t address, std::uint64_t bytes) {
+  constexpr std::uint64_t short_bytes = 4096;
+  if (bytes < short_bytes) return;
+  if (!unchanged_.empty() && unchanged_.back().hi == Index(address))
+    unchanged_.back().hi += Index(bytes);
+  else
+    unchanged_.push_back({Index(address), Index(address + bytes)});
+}
+
+std::vector<ByteRange> ChunkCheck::take_unchanged() { return std::exchange(unchanged_, {}); }
 
 ChunkCheck::ChunkCheck(std::uintmax_t file_bytes) : file_bytes_(file_bytes) {
   int const memory = ::memfd_create("chunks", MFD_CLOEXEC);
@@ -85,10 +139,10 @@ ChunkCheck::ChunkCheck(std::uintmax_t file_bytes) : file_bytes_(file_bytes) {
   ::close(memory);
 }
 
-void ChunkCheck::operator()(hid_t dataset, Variable const& variable) const {
+void ChunkCheck::operator()(hid_t dataset, Variable const& variable) {
   h5::Properties const creation(h5::check(H5Dget_create_plist(dataset), "H5Dget_create_plist"));
   auto const layout = h5::check(H5Pget_layout(creation.get()), "H5Pget_layout");
-  if (layout == H5D_CHUNKED && variable.chunk.size() == variable.ndim()) check_chunks(dataset, variable, file_bytes_);
+  if (layout == H5D_CHUNKED && variable.chunk.size() == variable.ndim()) check_chunks(dataset, variable);
   if (layout == H5D_COMPACT && H5Dget_storage_size(dataset) < bytes_of(dataset, variable.stored_extents))
     refuse("fewer bytes than its cells need");
   if (layout == H5D_CONTIGUOUS) {
@@ -96,6 +150,7 @@ void ChunkCheck::operator()(hid_t dataset, Variable const& variable) const {
     auto const bytes = bytes_of(dataset, variable.stored_extents);
     if (address != HADDR_UNDEF && (address > file_bytes_ || bytes > file_bytes_ - address))
       refuse("its " + std::to_string(bytes) + " bytes at byte " + std::to_string(address) + " lie outside the file");
+    if (address != HADDR_UNDEF) keep(address, bytes);
   }
 }
 

@@ -3,9 +3,12 @@
 
 #include <graticule/field_io/contents.hpp>
 
+#include "hdf5/undo_file.hpp"
+
 #include <hdf5.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace graticule::detail {
 
@@ -20,10 +23,18 @@ class ChunkCheck {
   ChunkCheck& operator=(ChunkCheck const&) = delete;
 
   /// @throws `Hdf5Error`, `BrokenFile`
-  void operator()(hid_t dataset, Variable const& variable) const;
+  void operator()(hid_t dataset, Variable const& variable);
+
+  /// Where the cells lie that stay as they are when records are appended: those of whole chunks, and of variables
+  /// without chunks. Short ones are left out.
+  [[nodiscard]] std::vector<ByteRange> take_unchanged();
 
  private:
+  void check_chunks(hid_t dataset, Variable const& variable);
+  void keep(std::uint64_t address, std::uint64_t bytes);
+
   std::uintmax_t file_bytes_;
+  std::vector<ByteRange> unchanged_;
 };
 
 }  // namespace graticule::detail

@@ -50,7 +50,10 @@ Request parse(std::string_view text) {
     return found;
   };
   Request request;
-  request.kind = word() == "checkpoint" ? Structure::checkpoint : Structure::contents;
+  auto const kind = word();
+  request.kind = kind == "checkpoint" ? Structure::checkpoint
+                 : kind == "growing"  ? Structure::growing
+                                      : Structure::contents;
   request.plugins = word() == "plugins" ? FilterPlugins::allowed : FilterPlugins::refused;
   request.folder = word();
   request.path = word();

@@ -18,15 +18,19 @@ namespace graticule::detail {
 
 namespace {
 
-/// 0 or ENOSPC, of a file whose first `end` bytes are all to be there, beside `num_others` bytes of other files.
-int compare_with_free_room(int file, Index end, Index num_others = 0) {
+/// 0, ENOSPC or EFBIG, for the bytes from `offset` on of a file, beside `num_others` bytes of other files.
+int compare_with_free_room(int file, Index offset, Index num_bytes, Index num_others) {
+  Index end = 0;
+  if (__builtin_add_overflow(offset, num_bytes, &end)) return EFBIG;
+  // A write beyond this limit would be answered by a signal that ends the program.
+  if (end > file_size_limit()) return EFBIG;
   struct stat status {};
   struct statvfs disk {};
   if (::fstat(file, &status) != 0 || ::fstatvfs(file, &disk) != 0) return 0;
   constexpr Index block = 512;  // of `st_blocks`, on all systems
-  Index missing = 0;
-  if (__builtin_add_overflow(end, num_others, &missing)) return ENOSPC;
-  missing -= Index(status.st_blocks) * block;
+  // Some of the bytes may be there; those of a file that is stored compressed or with holes are not missing.
+  Index missing = std::min(num_bytes, end - Index(status.st_blocks) * block);
+  if (__builtin_add_overflow(std::max<Index>(missing, 0), num_others, &missing)) return ENOSPC;
   return missing > 0 && std::uint64_t(missing) / disk.f_frsize >= disk.f_bavail ? ENOSPC : 0;
 }
 
@@ -39,16 +43,13 @@ Index file_size_limit() {
   return Index(std::min<std::uint64_t>(limit.rlim_cur, std::uint64_t(most)));
 }
 
-std::string lack_of_room(int file, Index num_bytes, Index num_others) {
-  return system_reason(compare_with_free_room(file, num_bytes, num_others));
+std::string lack_of_room(int file, Index offset, Index num_bytes, Index num_others) {
+  return system_reason(compare_with_free_room(file, offset, num_bytes, num_others));
 }
 
 std::string reserve_on_disk(int file, Index offset, Index num_bytes) {
-  Index end = 0;
   if (num_bytes <= 0) return {};
-  if (__builtin_add_overflow(offset, num_bytes, &end)) return system_reason(EFBIG);
-  // A write beyond this limit would be answered by a signal that ends the program.
-  if (end > file_size_limit()) return system_reason(EFBIG);
+  if (auto why = lack_of_room(file, offset, num_bytes); !why.empty()) return why;
 #ifdef __linux__
   // Not posix_fallocate: where the file system cannot reserve, it writes zeros instead.
   int code = 0;
@@ -56,7 +57,7 @@ std::string reserve_on_disk(int file, Index offset, Index num_bytes) {
   while (code == EINTR);
   if (code != EOPNOTSUPP && code != ENOSYS) return system_reason(code);
 #endif
-  return system_reason(compare_with_free_room(file, end));
+  return {};
 }
 
 std::string disk_failure(std::string_view error, std::filesystem::path const& file) {

@@ -10,14 +10,14 @@
 
 namespace graticule::detail {
 
-/// Reserves room on the disk for the bytes from `offset` on of an open file, whose length stays. Where the file system
-/// cannot reserve, it is asked what is free. @return why there is no room: the disk, a quota or a limit; empty when
-/// there is
+/// Reserves room on the disk for the bytes from `offset` on of an open file, whose length stays, if as much is free: an
+/// attempt that fails would leave other programs without any for a while. @return why there is no room: the disk, a
+/// quota or a limit; empty when there is
 [[nodiscard]] std::string reserve_on_disk(int file, Index offset, Index num_bytes);
 
-/// Asks what is free for the first `num_bytes` of an open file and for `num_others` of other files on its disk.
-/// @return why that is too little; empty when it suffices
-[[nodiscard]] std::string lack_of_room(int file, Index num_bytes, Index num_others);
+/// Asks what is free for the bytes from `offset` on of an open file and for `num_others` of other files on its disk.
+/// @return why that is too little: the disk or a limit; empty when it suffices
+[[nodiscard]] std::string lack_of_room(int file, Index offset, Index num_bytes, Index num_others = 0);
 
 /// Maximum length of a file of this process.
 [[nodiscard]] Index file_size_limit();

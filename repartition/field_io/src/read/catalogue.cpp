@@ -467,9 +467,10 @@ detail::Catalogue list_file(std::filesystem::path const& path, FilterPlugins plu
 
 namespace detail {
 
-Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins) {
+Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins, Structure kind) {
+  static_cast<void>(restore_interrupted(path, kind == Structure::growing ? Unseen::has_ended : Unseen::lives));
   require_hdf5_signature(path);
-  auto const bytes = read_by_process(Structure::contents, path, plugins);
+  auto const bytes = read_by_process(kind, path, plugins);
   if (!bytes) return list_catalogue(path, plugins);
   auto catalogue = catalogue_from_bytes(*bytes);
   catalogue.contents.path = path;

@@ -6,6 +6,8 @@
 #include <graticule/partition/comm.hpp>
 
 #include "hdf5/handle.hpp"
+#include "hdf5/undo_file.hpp"
+#include "structure_process.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -17,6 +19,7 @@ namespace graticule::detail {
 struct Catalogue {
   FileContents contents;
   std::vector<std::uint64_t> addresses;  ///< of each variable's dataset in the file
+  std::vector<ByteRange> unchanged;      ///< cells that an append leaves alone, for `Structure::growing`
 };
 
 /// Callbacks during the listing of a file.
@@ -32,10 +35,14 @@ struct ListingWatch {
                                        ListingWatch const& watch = {});
 
 /// As the public `read_contents`: by a process that may crash. Serial.
-[[nodiscard]] Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins);
+/// A file that an append has left incomplete is restored first.
+/// @param kind `contents` or `growing`
+[[nodiscard]] Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins,
+                                       Structure kind = Structure::contents);
 
 /// The same, listed by rank 0, which sends the list, or the error, to all. Collective.
-[[nodiscard]] Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, FilterPlugins plugins);
+[[nodiscard]] Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, FilterPlugins plugins,
+                                         Structure kind = Structure::contents);
 
 [[nodiscard]] std::string to_bytes(Catalogue const& catalogue);
 /// @pre `bytes` come from `to_bytes` of the same program

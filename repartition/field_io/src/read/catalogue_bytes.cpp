@@ -42,6 +42,10 @@ void visit_catalogue(auto& io, auto& catalogue) {
   io.list(contents.variables, [&](auto& variable) { visit_variable(io, variable); });
   visit_attributes(io, contents.attributes);
   io.list(catalogue.addresses, [&](auto& address) { io.number(address); });
+  io.list(catalogue.unchanged, [&](auto& range) {
+    io.number(range.lo);
+    io.number(range.hi);
+  });
 }
 
 }  // namespace
@@ -59,13 +63,13 @@ Catalogue catalogue_from_bytes(std::string const& bytes) {
   return catalogue;
 }
 
-Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, FilterPlugins plugins) {
+Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, FilterPlugins plugins, Structure kind) {
   // The first byte tells what follows: a list, or the rule and the sentence of an error.
   std::string message;
   std::string rule;
   if (comm.rank() == 0) {
     try {
-      message = "L" + to_bytes(read_catalogue(path, plugins));
+      message = "L" + to_bytes(read_catalogue(path, plugins, kind));
     } catch (Error const& error) {
       rule = error.rule();
       message = "E" + error.text();

@@ -117,7 +117,9 @@ std::string request_for(Structure kind, std::filesystem::path const& path, Filte
   // The path may be relative, as the names of other files in there are.
   std::error_code ignored;
   std::string request;
-  for (auto const& word : {std::string(kind == Structure::contents ? "contents" : "checkpoint"),
+  for (auto const& word : {std::string(kind == Structure::contents  ? "contents"
+                                       : kind == Structure::growing ? "growing"
+                                                                    : "checkpoint"),
                            std::string(plugins == FilterPlugins::allowed ? "plugins" : "no-plugins"),
                            std::filesystem::current_path(ignored).string(), path.string()})
     request += word + '\0';

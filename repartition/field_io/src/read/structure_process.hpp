@@ -13,8 +13,8 @@
 
 namespace graticule::detail {
 
-/// What of a file is read.
-enum class Structure : std::uint8_t { contents, checkpoint };
+/// What of a file is read. `growing`: the contents, with the place of the cells that an append leaves alone.
+enum class Structure : std::uint8_t { contents, growing, checkpoint };
 
 /// Limits of that process per file. Both grow with the file, so that no intact file reaches them.
 struct StructureLimits {

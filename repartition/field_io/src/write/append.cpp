@@ -10,30 +10,37 @@
 
 namespace graticule {
 
+Index num_complete_records(FileContents const& contents, std::string_view dimension) {
+  auto const found = std::find_if(contents.dimensions.begin(), contents.dimensions.end(),
+                                  [&](auto const& one) { return one.name == dimension; });
+  if (found == contents.dimensions.end())
+    throw Error("MissingVariable", contents.path.string() + " has no dimension '" + std::string(dimension) + "'");
+  auto const* coordinate = contents.find(dimension);
+  bool const has_coordinate =
+      coordinate != nullptr && coordinate->ndim() > 0 && coordinate->dimensions.front() == dimension;
+  return has_coordinate ? coordinate->stored_extents[0] : found->extent;
+}
+
 FieldWriter::State::State(Comm const& on, detail::Catalogue const& catalogue, std::optional<detail::OutputFile> copy,
-                          FieldWriterOptions const& chosen)
+                          FieldWriterOptions const& chosen, detail::FileStamp const& seen)
     : comm(on), path(catalogue.contents.path), options(chosen), output(std::move(copy)), appends(true) {
   if (options.writers_per_node > 0) group.emplace(on, options.writers_per_node);
   auto const opened = output ? output->temporary() : path;
   run_agreed(on, [&] {
     if (on.rank() != 0) return;
+    if (!output) undo.emplace(path, catalogue.unchanged, seen);
     disk = detail::open_to_write(opened);
     reserved = Index(std::filesystem::file_size(opened));
   });
+  on.broadcast(&reserved, sizeof reserved, 0);
+  taken = reserved;
   run_agreed(on, [&] {
     if (writes()) file.emplace(detail::ParallelFile::open_to_write(group ? group->peers() : on, opened));
     for (auto const& one : catalogue.contents.dimensions)
-      dimensions.push_back({one.name, num_complete(catalogue.contents, one), one.is_unlimited});
+      dimensions.push_back({one.name, num_complete_records(catalogue.contents, one.name), one.is_unlimited});
     for (std::size_t i = 0; i < catalogue.addresses.size(); ++i)
       take_over(catalogue.contents.variables[i], catalogue.addresses[i]);
   });
-}
-
-Index FieldWriter::State::num_complete(FileContents const& contents, graticule::Dimension const& dimension) {
-  auto const* coordinate = contents.find(dimension.name);
-  bool const has_coordinate =
-      coordinate != nullptr && coordinate->ndim() > 0 && coordinate->dimensions.front() == dimension.name;
-  return has_coordinate ? coordinate->stored_extents[0] : dimension.extent;
 }
 
 void FieldWriter::State::take_over(Variable const& variable, std::uint64_t address) {
@@ -92,6 +99,7 @@ void FieldWriter::State::extend(std::string_view name, Index count) {
     }
   });
   reserve(room);
+  take_room();
   auto& grown = dimensions[place_of(name)];
   grown.extent += count;
   grown.grew = true;
@@ -163,9 +171,15 @@ void FieldWriter::State::extend_bare_scales() const {
   }
 }
 
-void FieldWriter::State::shrink_back() noexcept {
-  for (auto& [name, target] : targets)
-    if (target.has_grown()) (void)H5Dset_extent(target.dataset.get(), detail::sizes_of(target.in_file).data());
+void FieldWriter::State::give_back() noexcept {
+  if (!file || !file->meets_others()) return;
+  try {
+    targets.clear();
+    file->close();
+    if (file->meets_others() && undo) undo->restore();
+  } catch (...) {
+    // The undo file stays.
+  }
 }
 
 }  // namespace graticule

@@ -43,6 +43,7 @@ void FieldWriter::State::write_turns(Target& target, std::function<detail::Suppl
                                      Fetch const& fetch) {
   h5::Quiet const quiet;
   auto const [turns, num_rounds] = agreed_turns(prepare);
+  take_room();
   if (target.grows_later) grow_now(target);
   h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
   h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");

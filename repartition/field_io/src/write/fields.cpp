@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/detail/seen_by_all.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/hash.hpp>
@@ -79,7 +80,7 @@ FieldWriter::State::~State() {
     return;
   }
   h5::Quiet const quiet;
-  if (!output && !committed && file && file->meets_others()) shrink_back();
+  if (!output && !committed) give_back();
   if (output && !committed && file) file->divert();
   targets.clear();
 }
@@ -91,6 +92,7 @@ void FieldWriter::State::commit() {
   // Every dimension has a scale, which lists those that refer to it.
   auto const num_scales = Index(dimensions.size());
   reserve({num_scales << 20U, num_scales << 13U});
+  take_room();
   on_disk([&] {
     if (appends) {
       declare_fill();
@@ -109,6 +111,9 @@ void FieldWriter::State::commit() {
   } else {
     detail::cut_to_length(comm, path);
     detail::sync(comm, path);
+    run_agreed(comm, [&] {
+      if (undo) undo->drop();
+    });
   }
   committed = true;
 }
@@ -139,14 +144,22 @@ FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& p
                Hash().add(path.string()).add(int(to)).add(options.writers_per_node).value(), path.string());
   if (options.writers_per_node < 0)
     throw Error("BadOption", std::to_string(options.writers_per_node) + " writers per node");
-  auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused);
+  detail::FileStamp seen;
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    if (detail::restore_interrupted(path, detail::Unseen::has_ended) == detail::Interrupted::in_use)
+      detail::fail_output(path, "another program appends to it");
+    seen = detail::stamp_of(path);
+  });
+  auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused, detail::Structure::growing);
   std::optional<detail::OutputFile> copy;
+  if (to == AppendTo::in_place) detail::require_seen_by_all(comm, path.string(), path);
   if (to == AppendTo::copy) {
     copy.emplace(comm, path);
     detail::copy_bytes(comm, path, copy->temporary());
   }
   h5::Quiet const quiet;
-  return FieldWriter(std::make_unique<State>(comm, catalogue, std::move(copy), options));
+  return FieldWriter(std::make_unique<State>(comm, catalogue, std::move(copy), options, seen));
 }
 
 FieldWriter::FieldWriter(FieldWriter&&) noexcept = default;

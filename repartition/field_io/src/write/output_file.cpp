@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "output_file.hpp"
 
+#include <graticule/field_io/detail/seen_by_all.hpp>
+
 #include "hdf5/descriptor.hpp"
 #include "hdf5/handle.hpp"
 
@@ -80,7 +82,9 @@ OutputFile::OutputFile(Comm const& comm, std::filesystem::path const& path) : co
   run_agreed(comm, [&] {
     if (comm.rank() == 0) file_.emplace(path);
   });
-  temporary_ = comm.broadcast(file_ ? file_->path().string() : std::string(), 0);
+  auto const temporary = comm.broadcast(file_ ? file_->path().string() : std::string(), 0);
+  require_seen_by_all(comm, path.string(), temporary);
+  temporary_ = temporary;
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept

@@ -35,7 +35,7 @@ ScratchFile::ScratchFile(Comm const& comm, std::filesystem::path const& beside) 
 std::string ScratchFile::reserve(Index num_bytes, Index num_others) const {
   std::string reason;
   if (comm_.rank() == 0) {
-    reason = detail::lack_of_room(file_->get(), num_bytes, num_others);
+    reason = detail::lack_of_room(file_->get(), 0, num_bytes, num_others);
     if (reason.empty()) reason = detail::reserve_on_disk(file_->get(), 0, num_bytes);
   }
   return comm_.broadcast(reason, 0);

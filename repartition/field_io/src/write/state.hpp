@@ -9,6 +9,7 @@
 #include "hdf5/descriptor.hpp"
 #include "hdf5/handle.hpp"
 #include "hdf5/parallel_file.hpp"
+#include "hdf5/undo_file.hpp"
 #include "hdf5/values.hpp"
 #include "output_file.hpp"
 #include "read/catalogue.hpp"
@@ -55,6 +56,7 @@ struct FieldWriter::State {
   std::filesystem::path path;
   FieldWriterOptions options;
   std::optional<detail::OutputFile> output;  ///< nothing when the file itself is appended to
+  std::optional<detail::UndoFile> undo;      ///< of such a file, on rank 0
   std::optional<detail::WriterGroup> group;  ///< nothing when every rank writes
   std::optional<detail::ParallelFile> file;  ///< on writers
   detail::Descriptor disk;                   ///< the same file on rank 0, to reserve room
@@ -63,11 +65,13 @@ struct FieldWriter::State {
   std::vector<Variable> unwritable;  ///< of a file that is appended to
   bool appends = false;
   bool committed = false;
-  Index reserved = 0;  ///< bytes that have room on the disk, on rank 0
+  Index reserved = 0;  ///< bytes of the file that fit on the disk
+  Index taken = 0;     ///< of these, the bytes that no other program can get any more
 
   /// Opens a file, or the copy of it that lies at `copy`. Collective.
+  /// @param seen of the file before it was listed, on rank 0
   State(Comm const& on, detail::Catalogue const& catalogue, std::optional<detail::OutputFile> copy,
-        FieldWriterOptions const& chosen);
+        FieldWriterOptions const& chosen, detail::FileStamp const& seen);
   /// Begins a new one. Collective.
   State(Comm const& on, std::filesystem::path const& final_path, detail::OutputFile fresh,
         FieldWriterOptions const& chosen);
@@ -110,16 +114,16 @@ struct FieldWriter::State {
   };
   [[nodiscard]] static Room room_for(Target const& target, Indices const& extents);
   [[nodiscard]] static Room room_for(std::vector<Attribute> const& attributes);
-  /// Makes the file longer and makes sure that the disk has the room. Collective. @throws `OutputError`, and then
-  /// nothing has changed
+  /// Makes the file longer and makes sure that the disk has the room. It is taken later, when all that will be needed
+  /// is known: nobody else could use it until a file that is too large is given up. Collective. @throws `OutputError`,
+  /// and then nothing has changed
   void reserve(Room const& room);
+  /// Takes what was reserved. Collective. @throws as `reserve`
+  void take_room();
   /// Runs what writes to the disk on all writers together. A writer on which it fails cannot tell the others, who wait
   /// for it inside of HDF5: it throws alone. @throws `OutputError`
   void on_disk(std::function<void()> const& action) const;
 
-  /// Cells of a dimension with all that belongs to them: a record that has no coordinate yet was torn when its program
-  /// was killed, and is written anew.
-  static Index num_complete(FileContents const& contents, graticule::Dimension const& dimension);
   void take_over(Variable const& variable, std::uint64_t address);
   /// Collective.
   void extend(std::string_view name, Index count);
@@ -134,8 +138,9 @@ struct FieldWriter::State {
   void declare_fill() const;
   /// Dimensions without a coordinate have a data set of their own.
   void extend_bare_scales() const;
-  /// Removes what was not committed.
-  void shrink_back() noexcept;
+  /// Closes a file that was not committed, and puts its old bytes back. Where not all ranks come to that, who opens it
+  /// next does. Collective.
+  void give_back() noexcept;
 
   void check_box(std::string_view name, Target const& target, Box const& box, std::size_t given, Index per_cell) const;
   static void require_new(std::string_view name, Target const& target, Box const& box);

@@ -168,11 +168,21 @@ FieldWriter::State::Room FieldWriter::State::room_for(std::vector<Attribute> con
 void FieldWriter::State::reserve(Room const& room) {
   run_agreed(comm, [&] {
     if (disk.get() < 0) return;
-    if (auto const why = detail::reserve_on_disk(disk.get(), reserved, room.on_disk); !why.empty())
+    if (auto const why = detail::lack_of_room(disk.get(), taken, reserved - taken + room.on_disk); !why.empty())
       detail::fail_output(path, why);
-    reserved += room.on_disk;
   });
+  reserved += room.on_disk;
   if (writes()) file->reserve(room.length);
+}
+
+void FieldWriter::State::take_room() {
+  if (taken == reserved) return;
+  run_agreed(comm, [&] {
+    if (disk.get() < 0) return;
+    if (auto const why = detail::reserve_on_disk(disk.get(), taken, reserved - taken); !why.empty())
+      detail::fail_output(path, why);
+  });
+  taken = reserved;
 }
 
 void FieldWriter::State::on_disk(std::function<void()> const& action) const {

@@ -4,12 +4,14 @@
 #include <graticule/partition/hash.hpp>
 
 #include "hdf5/descriptor.hpp"
+#include "hdf5/file_lock.hpp"
+#include "hdf5/undo_file.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -38,70 +40,91 @@ void sync_to_disk(fs::path const& path, int flags, fs::path const& given) {
 
 /// Eight hexadecimal digits: names of hosts may be long, those of files may not.
 std::string host_tag() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
   std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "%08x", unsigned(Hash().add(std::string_view(name.data())).value()));
+  std::snprintf(text.data(), text.size(), "%08x", unsigned(Hash().add(std::string_view(host_name())).value()));
   return text.data();
 }
 
-std::string prefix_of(fs::path const& target) { return "." + target.filename().string() + "." + host_tag() + "-"; }
+constexpr std::size_t tag_length = 8;
+
+std::string prefix_of(fs::path const& target) { return "." + target.filename().string() + "."; }
 
 constexpr int most_links = 40;  // as Linux
 
-/// Calls `visit(path)` for what each symbolic link leads to. @return the number of links
+/// Calls `visit(link, path)` for each symbolic link, and what it leads to. @return the number of links
 template <class Visit>
 int follow_links(fs::path at, Visit const& visit) {
   std::error_code error;
   int links = 0;
   for (; links < most_links && fs::is_symlink(at, error); ++links) {
+    auto const link = at;
     at = folder_of(at) / fs::read_symlink(at, error);  // the link's own text alone when it is absolute
-    visit(at);
+    visit(link, at);
   }
   return links;
 }
 
-/// A lock of this open file, which goes when it is closed or its process is killed. It covers one byte far behind the
-/// end, because MPI-IO locks what it writes on some file systems.
-enum class Locked { yes, by_another, unknown };
-Locked lock(int file) {
-  struct flock one_byte {};
-  one_byte.l_type = F_WRLCK;
-  one_byte.l_whence = SEEK_SET;
-  one_byte.l_start = off_t(1) << 62U;
-  one_byte.l_len = 1;
-#ifdef F_OFD_SETLK
-  if (::fcntl(file, F_OFD_SETLK, &one_byte) == 0) return Locked::yes;
-  return errno == EAGAIN || errno == EACCES ? Locked::by_another : Locked::unknown;
-#else
-  return Locked::unknown;
-#endif
+/// The rule of Linux's `fs.protected_symlinks`, which the kernel applies to the paths that it resolves itself, for all
+/// folders that others may write to: who makes a link there chooses the file that is replaced.
+void require_trusted(fs::path const& link, fs::path const& given) {
+  struct stat made {};
+  struct stat folder {};
+  if (::lstat(link.c_str(), &made) != 0 || ::stat(folder_of(link).c_str(), &folder) != 0) return;
+  bool const others_write = (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  if (!others_write || made.st_uid == ::geteuid() || made.st_uid == folder.st_uid) return;
+  fail_output(given, (link == given ? "it" : link.string()) + " is a symbolic link of another user (number " +
+                         std::to_string(made.st_uid) + ") in a folder that others may write to; choose another name");
 }
 
-/// The process that a temporary file of this host names.
-std::optional<pid_t> process_of(std::string_view file, std::string_view prefix) {
-  if (!file.starts_with(prefix) || !file.ends_with(extension)) return {};
-  file.remove_prefix(prefix.size());
+/// What the name of a temporary file says.
+struct Maker {
+  std::string_view target;
+  std::string_view host;
+  long process = 0;
+};
+std::optional<Maker> maker_of(std::string_view file) {
+  if (!file.starts_with('.') || !file.ends_with(extension)) return {};
   file.remove_suffix(extension.size());
-  pid_t process = 0;
-  auto const* const end = file.data() + file.size();
-  auto const [rest, error] = std::from_chars(file.data(), end, process);
-  if (error != std::errc() || process <= 0 || (rest != end && *rest != '-')) return {};
-  return process;
+  auto const dot = file.rfind('.');
+  if (dot == 0 || dot == std::string_view::npos) return {};
+  auto const rest = file.substr(dot + 1);
+  Maker maker{file.substr(1, dot - 1), rest.substr(0, tag_length)};
+  if (rest.size() <= tag_length || rest[tag_length] != '-' ||
+      maker.host.find_first_not_of("0123456789abcdef") != std::string_view::npos)
+    return {};
+  auto const* const end = rest.data() + rest.size();
+  auto const [last, error] = std::from_chars(rest.data() + tag_length + 1, end, maker.process);
+  if (error != std::errc() || maker.process <= 0) return {};
+  if (last == end) return maker;
+  int attempt = 0;
+  auto const [behind, trouble] = std::from_chars(last + 1, end, attempt);
+  if (*last != '-' || trouble != std::errc() || behind != end) return {};
+  return maker;
 }
 
-/// What killed programs have left.
-void remove_leftovers(fs::path const& target) {
-  auto const prefix = prefix_of(target);
+/// Whether the program that made an open temporary file has ended. Its lock tells that on any host, unless the file
+/// system keeps locks on theirs; where there are none, the list of processes tells it.
+bool has_ended(int file, Maker const& maker) {
+  bool const is_here = maker.host == host_tag();
+  switch (lock_file(file)) {
+    case Locked::yes: return is_here || !locks_stay_on_host(file);
+    case Locked::by_another: return false;
+    case Locked::unknown: return is_here && !process_lives(maker.process);
+  }
+  return false;
+}
+
+/// What killed programs have left. @param target empty: for any file
+void remove_leftovers(fs::path const& folder, std::string_view target) {
   std::error_code error;
-  for (fs::directory_iterator entry(folder_of(target), error), end; !error && entry != end; entry.increment(error)) {
-    auto const process = process_of(entry->path().filename().string(), prefix);
-    if (!process || ::kill(*process, 0) == 0 || errno != ESRCH) continue;
-    // A process of another container is not seen, but its lock is.
-    int const file = ::open(entry->path().c_str(), O_RDWR | O_CLOEXEC);
-    if (file < 0) continue;
-    if (lock(file) != Locked::by_another) ::unlink(entry->path().c_str());
-    ::close(file);
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    auto const name = entry->path().filename().string();
+    auto const maker = maker_of(name);
+    if (!maker || (!target.empty() && maker->target != target)) continue;
+    Descriptor const file(::open(entry->path().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    // Under the lock nobody else removes the name.
+    if (file.get() >= 0 && has_ended(file.get(), *maker) && is_name_of(entry->path(), file.get()))
+      ::unlink(entry->path().c_str());
   }
 }
 
@@ -113,8 +136,11 @@ void fail_output(fs::path const& path, std::string const& what) {
 
 fs::path linked_path(fs::path const& path) {
   auto result = path;
-  if (follow_links(path, [&](fs::path const& next) { result = next; }) == most_links)
-    fail_output(path, system_reason(ELOOP));
+  auto const follow = [&](fs::path const& link, fs::path const& next) {
+    require_trusted(link, path);
+    result = next;
+  };
+  if (follow_links(path, follow) == most_links) fail_output(path, system_reason(ELOOP));
   return result;
 }
 
@@ -129,9 +155,11 @@ bool is_stream(fs::path const& path) {
     found = found || (!error && folder.string().starts_with("/proc/"));
   };
   look(path);
-  follow_links(path, look);
+  follow_links(path, [&](fs::path const&, fs::path const& next) { look(next); });
   return found;
 }
+
+void remove_leftovers(fs::path const& folder) { remove_leftovers(folder, ""); }
 
 void sync_to_disk(fs::path const& path) { sync_to_disk(path, O_RDONLY, path); }
 
@@ -143,14 +171,16 @@ TemporaryFile::TemporaryFile(fs::path const& path) : given_(path) {
   if (target_.filename().empty() || fs::is_directory(target_, ignored)) fail_output(path, "it is a folder");
   if (!fs::is_directory(folder_of(target_), ignored))
     fail_output(path, "the folder " + folder_of(target_).string() + " does not exist");
-  remove_leftovers(target_);
+  remove_leftovers(folder_of(target_), target_.filename().string());
+  auto const own = prefix_of(target_) + host_tag() + "-" + std::to_string(::getpid());
   for (int attempt = 0; descriptor_ < 0; ++attempt) {
-    path_ = folder_of(target_) / (prefix_of(target_) + std::to_string(::getpid()) +
-                                  (attempt > 0 ? "-" + std::to_string(attempt) : "") + std::string(extension));
+    path_ = folder_of(target_) / (own + (attempt > 0 ? "-" + std::to_string(attempt) : "") + std::string(extension));
     descriptor_ = ::open(path_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && (errno != EEXIST || attempt == 100)) fail_output(path, system_reason(errno));
+    // Another program that looks for leftovers may have found it before it was locked.
+    if (descriptor_ >= 0 && (lock_file(descriptor_) == Locked::by_another || !is_name_of(path_, descriptor_)))
+      ::close(std::exchange(descriptor_, -1));
   }
-  static_cast<void>(lock(descriptor_));
 }
 
 TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
@@ -167,9 +197,20 @@ TemporaryFile::~TemporaryFile() {
 
 void TemporaryFile::publish() {
   sync_to_disk(path_, O_RDONLY, given_);
+  forget_interrupted(target_);
   if (::rename(path_.c_str(), target_.c_str()) != 0) fail_output(given_, system_reason(errno));
   ::close(std::exchange(descriptor_, -1));
   sync_to_disk(folder_of(target_), O_RDONLY | O_DIRECTORY, given_);
+}
+
+int TemporaryFile::publish_locked() {
+  sync_to_disk(path_, O_RDONLY, given_);
+  if (::link(path_.c_str(), target_.c_str()) == 0)
+    ::unlink(path_.c_str());
+  else if (errno == EEXIST || ::rename(path_.c_str(), target_.c_str()) != 0)  // not every file system has links
+    fail_output(given_, system_reason(errno));
+  sync_to_disk(folder_of(target_), O_RDONLY | O_DIRECTORY, given_);
+  return std::exchange(descriptor_, -1);
 }
 
 }  // namespace graticule::detail

@@ -67,24 +67,30 @@ struct FieldWriterOptions {
 /// `copy`: to a copy in the same folder, which takes the file's name on `commit`. If the program is killed at any
 /// moment, the old file is unchanged. Costs a copy of the file, which is immediate on file systems that share blocks
 /// (btrfs, xfs).
-/// `in_place`: to the file itself. Costs only the new records. Until `commit` or until its coordinate is written, the
-/// old contents are not changed and the file is only extended. Then HDF5 rewrites its metadata within some
-/// milliseconds, and a program killed during this time may leave an unreadable file. The coordinate is written after
-/// everything else is on the disk, so a record without coordinate is incomplete; the next `append` writes it again.
-/// Measured with 30 and 40 programs killed at random moments: with copies every file was intact; in place every file
-/// could be read, 20 of them with a last record without coordinate.
+/// `in_place`: to the file itself. Costs the new records and a copy of what HDF5 may rewrite: of all but the cells of
+/// whole chunks, a few hundred bytes per chunk (of everything where `graticule-read-structure` is missing). That copy is
+/// the file `.NAME.undo` beside it, which exists from `append` to `commit`. If the program is killed in between, the
+/// next `append`, or the next Graticule program that reads the file and may write to it, puts the old bytes back: the
+/// file then has exactly the records that were committed. Until then other programs may find it unreadable. A second
+/// `append` at the same time is an `OutputError`.
 enum class AppendTo : std::uint8_t { copy, in_place };
+
+/// Records along a dimension of a file that are complete: as many as its coordinate has, which is written last, or,
+/// without a coordinate, as the dimension has. `FieldWriter::append` goes on after them. Local.
+/// Example: a program of another origin was killed after `u(time=6, ...)` and before `time(time=5)`: 5.
+/// @throws `MissingVariable` for a dimension that the file does not have
+[[nodiscard]] Index num_complete_records(FileContents const& contents, std::string_view dimension);
 
 /// Writes a netCDF-4 file from all ranks of a communicator; ncdump, netCDF and xarray open it with its coordinates.
 ///
 /// The file has a temporary name in the same folder until `commit` gives it its final name. Without `commit` (an
 /// exception, an early return) the temporary file is removed and an older file of that name remains. Temporary files of
-/// killed programs of this host for that name are removed. A symbolic link is kept: its target is replaced. A full
-/// disk, a quota or a limit on file size is an `OutputError` of `add_variable` or `extend` on all ranks, before cells
-/// are written, and nothing is changed. Only space for compressed cells cannot be reserved: when the disk fills up
-/// during a write, `write` throws on the rank that detects it, and the others wait for it inside HDF5 until it ends the
-/// program.
-/// Without `deflate`, the bytes of the file depend only on the written data, not on ranks, boxes or the time of day.
+/// killed programs for that name are removed. A symbolic link is kept: its target is replaced; that of another user in
+/// a folder that others may write to is an `OutputError`. A full disk, a quota or a limit on file size is an
+/// `OutputError` of `add_variable` or `extend` on all ranks, before cells are written, and nothing is changed. Only
+/// space for compressed cells cannot be reserved: when the disk fills up during a write, `write` throws on the rank
+/// that detects it, and the others wait for it inside HDF5 until it ends the program. Without `deflate`, the bytes of
+/// the file depend only on the written data, not on ranks, boxes or the time of day.
 ///
 /// Example: 3 ranks write `u(latitude, longitude)`:
 ///     FieldWriter writer(comm, "out.nc");

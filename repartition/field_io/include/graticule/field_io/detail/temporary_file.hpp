@@ -9,8 +9,9 @@ namespace graticule::detail {
 /// @throws `OutputError`: with the path and the reason why it cannot be written
 [[noreturn]] void fail_output(std::filesystem::path const& path, std::string const& what);
 
-/// Target of writing to `path`: symbolic links are followed, also to a file that does not exist yet.
-/// @throws `OutputError` for circular links
+/// Target of writing to `path`: symbolic links are followed, also to a file that does not exist yet, unless another
+/// user made them in a folder that others may write to.
+/// @throws `OutputError` for such links and for circular ones
 [[nodiscard]] std::filesystem::path linked_path(std::filesystem::path const& path);
 
 /// A device, a pipe, or an open file of the program (`/dev/stdout`): it can be written to, but not replaced.
@@ -19,14 +20,18 @@ namespace graticule::detail {
 /// Synchronises a file to the disk. @throws `OutputError`
 void sync_to_disk(std::filesystem::path const& path);
 
+/// Removes the temporary files of killed programs from a folder, for whichever file they were.
+void remove_leftovers(std::filesystem::path const& folder);
+
 /// An empty temporary file next to the file that it becomes when it is complete; for one process.
 ///
 /// It is in the folder of `linked_path(path)`, under the name `.NAME.HOST-PROCESS.part`, so that a link stays a link.
-/// Temporary files for the same file by programs that were killed on this host are removed. Those of a live program, of
-/// a holder of the lock, and of other hosts remain.
+/// Temporary files for the same file by programs that were killed are removed, on any host: a program holds a lock on
+/// its file. Where the file system has no locks, or none between hosts, those of other hosts remain.
 class TemporaryFile {
  public:
-  /// @throws `OutputError` when the folder is missing or not writable, and when `path` is a folder or a stream
+  /// @throws as `linked_path`; `OutputError` when the folder is missing or not writable, and when `path` is a folder or
+  /// a stream
   explicit TemporaryFile(std::filesystem::path const& path);
   TemporaryFile(TemporaryFile&& other) noexcept;
   TemporaryFile& operator=(TemporaryFile&&) = delete;
@@ -36,6 +41,8 @@ class TemporaryFile {
   [[nodiscard]] std::filesystem::path const& path() const noexcept { return path_; }
   /// Synchronises the file to the disk and gives it its name. @throws `OutputError`
   void publish();
+  /// The same, unless a file has the name. @return the open file, which stays locked until the caller closes it
+  [[nodiscard]] int publish_locked();
 
  private:
   std::filesystem::path given_;
