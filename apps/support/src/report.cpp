@@ -2,7 +2,10 @@
 #include <graticule/app/report.hpp>
 #include <graticule/field_io/complete_file.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstdio>
+#include <string_view>
 
 namespace graticule::app {
 
@@ -46,9 +49,63 @@ void Report::add_seconds(std::string const& phase, double seconds) {
   entry = (entry.is_number() ? entry.get<double>() : 0.0) + seconds;
 }
 
+namespace {
+
+/// Length of the UTF-8 character at the beginning of a text; 0 where there is none.
+std::size_t character_at(std::string_view text) {
+  auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  auto const first = byte(0);
+  if (first < 0x80) return 1;
+  std::size_t const length = first >= 0xc2 && first < 0xe0   ? 2
+                             : first >= 0xe0 && first < 0xf0 ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  // Longer than need be, a surrogate, or too large.
+  auto const second = byte(1);
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) || (first == 0xf0 && second < 0x90) ||
+      (first == 0xf4 && second >= 0x90))
+    return 0;
+  return length;
+}
+
+/// A text as UTF-8, which JSON needs: bytes that are none become `\xNN`, as in names of files of other encodings.
+std::string utf8_of(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    auto const length = character_at(text);
+    if (length > 0) {
+      result += text.substr(0, length);
+    } else {
+      std::array<char, 8> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\x%02x", unsigned(static_cast<unsigned char>(text.front())));
+      result += escaped.data();
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
+Report::Json as_utf8(Report::Json const& json) {
+  if (json.is_string()) return utf8_of(json.get_ref<std::string const&>());
+  if (json.is_array()) {
+    auto result = Report::Json::array();
+    for (auto const& one : json) result.push_back(as_utf8(one));
+    return result;
+  }
+  if (!json.is_object()) return json;
+  auto result = Report::Json::object();
+  for (auto const& [key, value] : json.items()) result[utf8_of(key)] = as_utf8(value);
+  return result;
+}
+
+}  // namespace
+
 void Report::write(std::filesystem::path const& path) {
   data_["seconds"]["total"] = std::chrono::duration<double>(Clock::now() - begin_).count();
-  write_complete_file(path, data_.dump(2) + "\n");
+  write_complete_file(path, as_utf8(data_).dump(2) + "\n");
 }
 
 }  // namespace graticule::app

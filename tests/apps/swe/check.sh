@@ -152,6 +152,52 @@ case_full_disk() {
     done
 }
 
+# One run at a time in a folder; a killed one leaves it free.
+case_locked() {
+    local first
+    "$BIN/graticule-swe" --case 2 --nlat 16 --nlon 32 --days 100000 --every 1000d --threads 1 --progress none --output shared >first.out 2>&1 &
+    first=$!
+    for _ in $(seq 1000); do
+        [ -s shared/series.nc ] && break
+        sleep 0.02
+    done
+    [ -s shared/series.nc ] || fail "the first run does not begin"
+    local ranks
+    for ranks in 1 2; do
+        run $ranks --case 5 --days 0.5 --every 6h --output shared
+        refuses 1 "shared cannot be written: graticule-swe (process $first on host $(uname -n), since "
+    done
+    run 2 --case 5 --days 0.5 --every 6h --output other
+    succeeds
+    [ ! -e other/.in-use ] || fail "a lock is left"
+    kill -s KILL $first
+    wait $first 2>/dev/null
+    [ -e shared/.in-use ] || fail "a killed run leaves no lock file: the test means nothing"
+    run 2 --case 2 --days 0.5 --every 6h --output shared --resume never
+    succeeds
+    [ -z "$(find shared -name '.*')" ] || fail "left behind: $(find shared -name '.*')"
+}
+
+# A folder that another rank does not see.
+case_private_folder() {
+    need unshare util-linux
+    unshare -m true 2>/dev/null || skip "this user may not make mount namespaces"
+    mkdir private there
+    local program="$BIN/graticule-swe --case 2 --nlat 16 --nlon 32 --days 0.5 --every 6h --threads 1 --progress none --log-level warn"
+    # shellcheck disable=SC2086
+    timeout 120 $MPIEXEC 1 $program --output private : -n 1 unshare -m sh -c "mount -t tmpfs tmpfs private && exec $program --output private" >out 2>err
+    code=$?
+    [ $code -eq 1 ] && grep -qF -- "--output private cannot be written: rank 1 on host $(uname -n) does not find there what rank 0 has written" err &&
+        grep -qF "must be on a file system that all nodes share" err || fail "exit $code of a folder that nodes do not share"
+    ! grep -q ADIO err || fail "an error of MPI-IO"
+    program="$BIN/graticule-make-fields --nlat 8 --nlon 16 --samples 2 --threads 1 --progress none there/x.nc"
+    # shellcheck disable=SC2086
+    timeout 120 $MPIEXEC 1 $program : -n 1 unshare -m sh -c "mount -t tmpfs tmpfs there && exec $program" >out 2>err
+    code=$?
+    [ $code -eq 1 ] && grep -qF "there/x.nc cannot be written: rank 1 on host" err || fail "exit $code of a file that nodes do not share"
+    [ -z "$(ls -A there)" ] || fail "something was left behind"
+}
+
 # A trained network in place of the solver's steps.
 case_emulator() {
     if [ ! -x "$BIN/graticule-train" ]; then

@@ -3,10 +3,12 @@
 
 #include <graticule/app/driver.hpp>
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/field_io/detail/folder_lock.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,20 +21,26 @@ void remove_other_outputs(Comm const& comm, std::filesystem::path const& folder,
                           std::function<bool(std::string const&)> const& is_output,
                           std::vector<std::filesystem::path> const& kept);
 
-/// The folder of `--output`, for the lifetime of a run.
+/// The folder of `--output`, for the lifetime of a run, which no other run may use meanwhile.
 class OutputFolder {
  public:
-  /// Creates the folder and removes the file `stopped` of an earlier run. Collective; rank 0 does it.
+  /// Creates the folder, locks it, and removes the file `stopped` of an earlier run and temporary files of killed ones.
+  /// Collective; rank 0 does it.
   /// @param check further conditions on the folder, tested on rank 0 before the removal
-  /// @throws `OutputError` if the folder cannot be created or written to; what `check` throws
+  /// @throws `OutputError` if the folder cannot be created or written to, is in use by another run, or is another one
+  /// on some nodes; what `check` throws
   OutputFolder(Comm const& comm, std::filesystem::path const& folder, std::function<void()> const& check = {});
   OutputFolder(OutputFolder const&) = delete;
   OutputFolder& operator=(OutputFolder const&) = delete;
-  /// Removes the folders that it created and that are still empty: the run has failed before its first file.
+  /// Unlocks the folder. Removes the folders that it created and that are still empty: the run has failed before its
+  /// first file.
   ~OutputFolder();
 
  private:
+  void require_shared(Comm const& comm, std::filesystem::path const& folder) const;
+
   std::vector<std::filesystem::path> created_;  ///< on rank 0, the innermost first
+  std::optional<detail::FolderLock> lock_;      ///< on rank 0
 };
 
 /// Warns, on rank 0, of each checkpoint that `store.newest()` has skipped, and of a start from the beginning where it
