@@ -64,10 +64,33 @@ void for_each_run(FileShape const& shape, Visit&& visit) {
     }
 }
 
-hid_t checked(hid_t id, char const* call) {
-  if (id < 0) throw Error("OutputError", std::string(call) + " has failed");
-  return id;
+herr_t keep_innermost(unsigned, H5E_error2_t const* error, void* data) {
+  if (error->desc != nullptr && *error->desc != '\0') *static_cast<std::string*>(data) = error->desc;
+  return 0;
 }
+
+hid_t checked(hid_t id, char const* call) {
+  if (id >= 0) return id;
+  std::string why = "HDF5 gives no reason";
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_innermost, &why);
+  throw Error("OutputError", std::string(call) + " has failed: " + why);
+}
+
+/// HDF5 prints no error stacks meanwhile.
+class Quiet {
+ public:
+  Quiet() {
+    H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
+  Quiet(Quiet const&) = delete;
+  Quiet& operator=(Quiet const&) = delete;
+  ~Quiet() { H5Eset_auto2(H5E_DEFAULT, function_, data_); }
+
+ private:
+  H5E_auto2_t function_ = nullptr;
+  void* data_ = nullptr;
+};
 
 /// An identifier of HDF5 and how it is closed.
 class Id {
@@ -142,6 +165,7 @@ void read_plain(std::filesystem::path const& path, FileShape const& shape, void*
 }
 
 void write_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void const* data) {
+  Quiet const quiet;
   Access const access(comm);
   Id const file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id), H5Fclose, "H5Fcreate");
   Transfer const transfer(shape);
@@ -153,6 +177,7 @@ void write_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape c
 }
 
 void read_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void* data) {
+  Quiet const quiet;
   Access const access(comm);
   Id const file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id), H5Fclose, "H5Fopen");
   Id const dataset(H5Dopen2(file, "field", H5P_DEFAULT), H5Dclose, "H5Dopen2");

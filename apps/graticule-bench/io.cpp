@@ -40,6 +40,18 @@ class TemporaryFiles {
   std::filesystem::path stem_;
 };
 
+/// A collective write that finds no room leaves the ranks of HDF5 in different calls.
+void require_room(Comm const& comm, std::filesystem::path const& folder, Index bytes) {
+  run_agreed(comm, [&] {
+    std::error_code error;
+    if (comm.rank() != 0) return;
+    auto const free = std::filesystem::space(folder, error).available;
+    if (!error && std::uintmax_t(bytes) >= free)
+      throw Error("OutputError", "--output " + folder.string() + " has " + std::to_string(free) +
+                                     " free bytes; the three files need " + std::to_string(bytes));
+  });
+}
+
 template <class T>
 void write_ours(Comm const& comm, std::filesystem::path const& path, FileShape const& shape,
                 std::vector<T> const& values) {
@@ -68,6 +80,8 @@ void compare(app::Context& context, Options const& options, Case const& c) {
       for (Index column = owned.lo(1); column < owned.hi(1); ++column)
         values.push_back(T((channel * 131 + row * 17 + column) % 8191));
   std::vector<T> found(values.size());
+  constexpr Index structures = 3 << 20;
+  require_room(comm, options.output, 3 * c.channels * c.extents[0] * c.extents[1] * shape.element_bytes + structures);
   TemporaryFiles const files(comm, options.output);
   std::vector<Candidate> const writes{
       {"plain file, pwrite and fsync", [&] { write_plain(comm, files.plain(), shape, values.data()); }},
