@@ -459,6 +459,40 @@ case_make_fields_errors() {
     [ -z "$(find . -type f ! -name out ! -name err)" ] || fail "a file is left after SIGTERM"
 }
 
+# Each of three fields fits on the disk, all of them do not: nothing is taken from others.
+case_make_fields_room() {
+    need strace strace
+    strace -o /dev/null true 2>/dev/null || skip "this user may not trace processes"
+    small_disk 2048
+    launch 1 strace -f -o trace -e trace=fallocate "$BIN/graticule-make-fields" disk/x.nc --nlat 16 --nlon 32 --samples 400 --threads 1 --progress none
+    fails_with 1 "disk/x.nc cannot be written: No space left on device"
+    ! grep -q ENOSPC trace || fail "all room was taken: $(grep ENOSPC trace)"
+    [ "$(sed -n 's/.*fallocate([0-9]*, [A-Z_]*, [0-9]*, \([0-9]*\)).*/\1/p' trace | awk '{ sum += $1 } END { print sum + 0 }')" -lt 200000 ] ||
+        fail "room was taken: $(grep fallocate trace)"
+    [ -z "$(ls -A disk)" ] || fail "something was left behind"
+    launch 1 strace -f -o trace -e trace=fallocate "$BIN/graticule-make-fields" disk/x.nc --nlat 16 --nlon 32 --samples 100 --threads 1 --progress none
+    succeeds
+    grep -q 'fallocate(.* = 0' trace || fail "no room is reserved: the test means nothing"
+}
+
+# Names with bytes that are no UTF-8, which JSON cannot hold.
+case_odd_names() {
+    local odd=$'caf\xe9'
+    run 2 "$BIN/graticule-make-fields" "$odd.nc" --nlat 8 --nlon 16 --samples 2 --threads 1 --progress none --report r.json
+    succeeds
+    [ -s "$odd.nc" ] && grep -qF 'caf\\xe9.nc' r.json || fail "the report does not name the output"
+    iconv -f UTF-8 -t UTF-8 r.json >/dev/null || fail "the report is not in UTF-8"
+    run 2 "$BIN/graticule-swe" --case 2 --nlat 16 --nlon 32 --days 0.5 --every 6h --threads 1 --progress none --log-level warn --output "$odd"
+    succeeds
+    [ -s "$odd/series.nc" ] && iconv -f UTF-8 -t UTF-8 "$odd/report.json" >/dev/null || fail "no report of a folder with an odd name"
+    run 1 "$BIN/graticule-info" "$odd.nc" --report i.json
+    succeeds
+    iconv -f UTF-8 -t UTF-8 i.json >/dev/null || fail "the report of graticule-info is not in UTF-8"
+    run 2 "$BIN/graticule-make-fields" "höhe.nc" --nlat 8 --nlon 16 --samples 2 --threads 1 --progress none --report r.json
+    succeeds
+    grep -qF '"höhe.nc"' r.json || fail "UTF-8 is not kept"
+}
+
 case_endings() {
     local ranks
     for ranks in 1 3; do
