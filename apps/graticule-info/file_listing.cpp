@@ -2,6 +2,7 @@
 #include "file_listing.hpp"
 
 #include <graticule/field_io/file.hpp>
+#include <graticule/partition/detail/printable.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <algorithm>
@@ -11,11 +12,19 @@ namespace graticule::info {
 
 namespace {
 
+using graticule::detail::printable;
+
 std::string value_text(Attribute const& attribute) {
   if (attribute.type == ValueType::text) {
     auto text = attribute.text();
     std::replace(text.begin(), text.end(), '\n', ' ');
-    return text.size() > 100 ? "\"" + text.substr(0, 97) + "...\"" : "\"" + text + "\"";
+    if (text.size() > 100) {
+      // Not within a character of UTF-8.
+      std::size_t end = 97;
+      while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80) --end;
+      text = text.substr(0, end) + "...";
+    }
+    return "\"" + printable(text) + "\"";
   }
   std::string text;
   auto const numbers = attribute.numbers();
@@ -31,52 +40,54 @@ std::string list_text(Indices const& values) {
 }
 
 void print_variable(Variable const& variable) {
-  std::cout << "  " << to_string(variable) << "  " << to_string(variable.type)
+  std::cout << "  " << printable(to_string(variable)) << "  " << to_string(variable.type)
             << (variable.is_big_endian ? " big-endian" : "");
   if (variable.chunk.size() > 0) std::cout << ", chunks " << list_text(variable.chunk);
   for (auto const& filter : variable.filters) {
-    std::cout << ", " << filter.name;
+    std::cout << ", " << printable(filter.name);
     if (filter.name == "deflate" && !filter.parameters.empty()) std::cout << " " << filter.parameters.front();
     if (!filter.available) std::cout << " (not available)";
   }
   std::cout << "\n";
   if (variable.is_short())
     std::cout << "      the file holds " << list_text(variable.stored_extents) << " cells, the others are missing\n";
-  if (!variable.refusal.empty()) std::cout << "      cannot be read: " << variable.refusal << "\n";
-  for (auto const* name :
-       {"standard_name", "long_name", "units", "scale_factor", "add_offset", "_FillValue", "missing_value"})
+  if (!variable.refusal.empty()) std::cout << "      cannot be read: " << printable(variable.refusal) << "\n";
+  for (auto const* name : {"standard_name", "long_name", "units", "calendar", "scale_factor", "add_offset",
+                           "_FillValue", "missing_value", "valid_range", "valid_min", "valid_max"})
     if (auto const* attribute = variable.attribute(name))
       std::cout << "      " << name << " = " << value_text(*attribute) << "\n";
 }
 
 void print_contents(FileContents const& contents) {
-  std::cout << contents.path.string() << "\ndimensions\n";
+  std::cout << printable(contents.path.string()) << "\ndimensions\n";
   for (auto const& dimension : contents.dimensions)
-    std::cout << "  " << dimension.name << " = " << dimension.extent << (dimension.is_unlimited ? " (unlimited)" : "")
-              << "\n";
+    std::cout << "  " << printable(dimension.name) << " = " << dimension.extent
+              << (dimension.is_unlimited ? " (unlimited)" : "") << "\n";
   std::cout << "variables\n";
   for (auto const& variable : contents.variables) print_variable(variable);
   if (!contents.attributes.empty()) std::cout << "attributes\n";
   for (auto const& attribute : contents.attributes)
-    std::cout << "  " << attribute.name << " = " << value_text(attribute) << "\n";
+    std::cout << "  " << printable(attribute.name) << " = " << value_text(attribute) << "\n";
 }
 
 /// The first variable with a latitude and a longitude axis.
 struct Field {
   Variable const* variable = nullptr;
   HorizontalAxes axes;
+  std::string refusal;  ///< of the first variable of two or more axes, where none has these
 };
 
 Field first_field(FileContents const& contents) {
+  Field none;
   for (auto const& variable : contents.variables) {
     if (variable.ndim() < 2 || !variable.refusal.empty()) continue;
     try {
-      return {&variable, contents.horizontal_axes(variable)};
-    } catch (Error const&) {
-      continue;
+      return {&variable, contents.horizontal_axes(variable), {}};
+    } catch (Error const& error) {
+      if (none.refusal.empty()) none.refusal = error.text();
     }
   }
-  return {};
+  return none;
 }
 
 Cuts row_cuts(FieldFile const& file, std::string const& latitude, CutChoice const& choice, int num_parts,
@@ -115,6 +126,7 @@ void print_cuts(Comm const& comm, FieldFile const& file, Options const& options,
   auto const field = first_field(file.contents());
   if (field.variable == nullptr) {
     std::cout << "cuts\n  no variable has a latitude and a longitude axis\n";
+    if (!field.refusal.empty()) std::cout << "  " << field.refusal << "\n";
     return;
   }
   auto const& variable = *field.variable;
@@ -137,10 +149,10 @@ void print_cuts(Comm const& comm, FieldFile const& file, Options const& options,
     num_empty += cells == 0 ? 1 : 0;
   }
   double const mean = double(extents[0] * extents[1]) / grid.num_ranks();
-  std::cout << "cuts of " << to_string(variable) << "\n  partition " << grid.extent(0) << "x" << grid.extent(1) << ", "
-            << grid.num_ranks() << " ranks, " << options.cuts << "\n  latitude  " << to_text(rows) << "\n  longitude "
-            << to_text(columns) << "\n  cells per rank " << least << " to " << most << ", imbalance "
-            << to_text(mean > 0 ? double(most) / mean : 1) << "\n";
+  std::cout << "cuts of " << printable(to_string(variable)) << "\n  partition " << grid.extent(0) << "x"
+            << grid.extent(1) << ", " << grid.num_ranks() << " ranks, " << options.cuts << "\n  latitude  "
+            << to_text(rows) << "\n  longitude " << to_text(columns) << "\n  cells per rank " << least << " to " << most
+            << ", imbalance " << to_text(mean > 0 ? double(most) / mean : 1) << "\n";
   if (num_empty > 0) std::cout << "  " << num_empty << " ranks own nothing\n";
 }
 

@@ -3,6 +3,7 @@
 #include <graticule/app/numbers.hpp>
 #include <graticule/app/shared_file.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/partition/detail/printable.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/stall.hpp>
@@ -14,6 +15,7 @@
 #include "launchers.hpp"
 #include "version.hpp"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -211,6 +213,18 @@ void parse(Comm const& comm, CommandLine& line, std::vector<std::string> argumen
   }
 }
 
+/// The message, without what would command a terminal: names and attributes of files are quoted in messages.
+class PrintableMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(spdlog::details::log_msg const& message, std::tm const&, spdlog::memory_buf_t& out) override {
+    auto const text = graticule::detail::printable({message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<PrintableMessage>();
+  }
+};
+
 void start_logging(Comm const& comm, CommonOptions const& options) {
   auto logger = std::make_shared<spdlog::logger>("graticule", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   auto const level = spdlog::level::from_str(options.log_level);
@@ -218,7 +232,10 @@ void start_logging(Comm const& comm, CommonOptions const& options) {
   auto const place = comm.num_ranks() > 1
                          ? "[rank " + std::to_string(comm.rank()) + "/" + std::to_string(comm.num_ranks()) + "] "
                          : std::string();
-  logger->set_pattern(comm.rank() == 0 ? "%H:%M:%S %^%l%$ %v" : "%H:%M:%S %^%l%$ " + place + "%v");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PrintableMessage>('*').set_pattern(comm.rank() == 0 ? "%H:%M:%S %^%l%$ %*"
+                                                                          : "%H:%M:%S %^%l%$ " + place + "%*");
+  logger->set_formatter(std::move(formatter));
   spdlog::set_default_logger(std::move(logger));
 }
 
