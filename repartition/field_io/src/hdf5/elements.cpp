@@ -60,8 +60,9 @@ void unpack_integers(Unpacking const& unpacking, void const* stored, std::size_t
 }  // namespace
 
 bool is_same(Unpacking const& unpacking, DType dtype) {
-  return !unpacking.swaps_bytes && !unpacking.scales && unpacking.missing.empty() &&
-         unpacking.type == value_type(dtype);
+  bool const can_mark = dtype == DType::f32 || dtype == DType::f64;
+  return !unpacking.swaps_bytes && !unpacking.scales && unpacking.type == value_type(dtype) &&
+         (can_mark || unpacking.has_all());
 }
 
 bool is_same(PackingPlan const& plan, DType dtype) {

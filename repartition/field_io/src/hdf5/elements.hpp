@@ -8,7 +8,8 @@
 
 namespace graticule::detail {
 
-/// Stored values are the field's elements bit by bit.
+/// Stored values are the field's elements bit by bit, but for missing ones of f32 and f64, which `unpack_elements`
+/// marks where they lie.
 [[nodiscard]] bool is_same(Unpacking const& unpacking, DType dtype);
 [[nodiscard]] bool is_same(PackingPlan const& plan, DType dtype);
 

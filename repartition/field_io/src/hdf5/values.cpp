@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "values.hpp"
 
+#include <graticule/field_io/conventions.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <sstream>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -172,12 +175,73 @@ ValueType unsigned_of(ValueType type) {
 
 bool is_unsigned(Variable const& variable) { return variable.text("_Unsigned") == "true"; }
 
+/// For messages: `'0.5'`, `nan`, `1, 2`.
+std::string shown(Attribute const& attribute) {
+  if (attribute.type == ValueType::text) return "'" + attribute.text() + "'";
+  std::ostringstream text;
+  for (double const number : attribute.numbers()) text << (text.tellp() > 0 ? ", " : "") << number;
+  return text.str();
+}
+
 double single_number(FileContents const& contents, Variable const& variable, Attribute const& attribute) {
   auto const numbers = attribute.numbers();
-  if (numbers.size() == 1 && std::isfinite(numbers.front())) return numbers.front();
-  throw Error(
-      Fault::input, "UnreadableVariable",
-      attribute.name + " of variable " + variable.name + " of " + contents.path.string() + " is not one finite number");
+  bool const is_scale = attribute.name == "scale_factor";
+  bool const is_number = numbers.size() == 1 && std::isfinite(numbers.front());
+  if (is_number && !(is_scale && numbers.front() == 0)) return numbers.front();
+  throw Error(Fault::input, "UnreadableVariable",
+              attribute.name + " of variable " + variable.name + " of " + contents.path.string() + " is " +
+                  shown(attribute) + ", not one finite number" + (is_scale ? " other than 0" : "") +
+                  "; correct it with `ncatted -O -a " + attribute.name + "," + variable.name + ",o,d,NUMBER FILE`");
+}
+
+/// Bits of the stored type that are negative numbers, as the unsigned numbers that they stand for.
+double as_unsigned(ValueType stored, double number) {
+  return number < 0 ? number + std::ldexp(1.0, 8 * size_in_bytes(stored)) : number;
+}
+
+/// Reads the limits of valid values, in units of unpacked values. By the netCDF conventions, limits of the stored
+/// values' type, or of another integer type, are packed as these are. An interval without extent is a placeholder.
+/// Coordinates are taken as they are.
+void read_limits(Variable const& variable, Unpacking& unpacking) {
+  if (variable.ndim() == 1 && variable.dimensions.front() == variable.name) return;
+  bool const stores_integers =
+      variable.type != ValueType::f16 && variable.type != ValueType::f32 && variable.type != ValueType::f64;
+  auto const unpacked = [&](Attribute const& attribute, double number) {
+    bool const is_real = std::holds_alternative<std::vector<double>>(attribute.value);
+    if (unpacking.scales && is_real && stores_integers) return number;
+    if (unpacking.scales && attribute.type == ValueType::f64 && variable.type == ValueType::f32) return number;
+    if (is_unsigned(variable) && !is_real) number = as_unsigned(variable.type, number);
+    // Often given as a double: it is meant rounded.
+    if (variable.type == ValueType::f32) number = double(float(number));
+    return unpacking.scales ? number * unpacking.scale + unpacking.offset : number;
+  };
+  auto limits = std::pair(unpacking.lower, unpacking.upper);
+  auto const read = [&](char const* name, std::size_t count, double* first, double* second) {
+    auto const* attribute = variable.attribute(name);
+    auto const numbers = attribute != nullptr ? attribute->numbers() : std::vector<double>();
+    if (numbers.size() != count) return;
+    *first = unpacked(*attribute, numbers.front());
+    *second = unpacked(*attribute, numbers.back());
+  };
+  bool const is_falling = unpacking.scales && unpacking.scale < 0;
+  double range[2] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
+  read("valid_range", 2, &range[0], &range[1]);
+  if (std::isnan(range[0]) || std::isnan(range[1])) {
+    read("valid_min", 1, &range[0], &range[0]);
+    read("valid_max", 1, &range[1], &range[1]);
+    if (is_falling) std::swap(range[0], range[1]);
+  } else if (range[0] > range[1] && is_falling) {
+    std::swap(range[0], range[1]);
+  }
+  if (!std::isnan(range[0])) limits.first = range[0];
+  if (!std::isnan(range[1])) limits.second = range[1];
+  if (limits.first < limits.second) std::tie(unpacking.lower, unpacking.upper) = limits;
+}
+
+bool holds_default_fill(Variable const& variable, Unpacking const& unpacking) {
+  if (variable.attribute("_FillValue") != nullptr || variable.type == ValueType::f16) return false;
+  bool const is_real = variable.type == ValueType::f32 || variable.type == ValueType::f64;
+  return is_real || (unpacking.scales && size_in_bytes(variable.type) > 1);
 }
 
 /// Calls `visit(i, bits, number)` for each stored value, unpacked. Plain loops, so that compilers vectorise them.
@@ -206,13 +270,24 @@ void for_each_number(Unpacking const& unpacking, void const* stored, std::size_t
   }
 }
 
+/// NaN is.
+bool is_valid(Unpacking const& unpacking, double number) {
+  return !(number < unpacking.lower || number > unpacking.upper);
+}
+
 template <class Stored, bool Swaps, class Value>
 void unpack_as(Unpacking const& unpacking, void const* stored, std::span<Value> values) {
   using Bits = BitsOf<Stored>;
   constexpr auto nan = std::numeric_limits<Value>::quiet_NaN();
   auto* const out = values.data();
   auto const& missing = unpacking.missing;
-  if (missing.empty()) {
+  if (unpacking.has_limits()) {
+    for_each_number<Stored, Swaps>(unpacking, stored, values.size(), [&](std::size_t i, Bits bits, double number) {
+      bool const is_missing =
+          !is_valid(unpacking, number) || std::binary_search(missing.begin(), missing.end(), std::uint64_t(bits));
+      out[i] = is_missing ? nan : Value(number);
+    });
+  } else if (missing.empty()) {
     for_each_number<Stored, Swaps>(unpacking, stored, values.size(),
                                    [out](std::size_t i, Bits, double number) { out[i] = Value(number); });
   } else if (missing.size() == 1) {
@@ -312,7 +387,9 @@ Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
       // `_Unsigned` speaks of the attributes as well: those of the stored type are signed as the data are.
       if (variable.type != unpacking.type) add_missing(*attribute, variable.type, unpacking.missing);
     }
-  if (variable.is_short()) unpacking.missing.push_back(unwritten_bits(variable));
+  if (variable.is_short() || holds_default_fill(variable, unpacking))
+    unpacking.missing.push_back(unwritten_bits(variable));
+  read_limits(variable, unpacking);
   std::sort(unpacking.missing.begin(), unpacking.missing.end());
   unpacking.missing.erase(std::unique(unpacking.missing.begin(), unpacking.missing.end()), unpacking.missing.end());
   return unpacking;
@@ -324,11 +401,36 @@ bool reads_in_place(Unpacking const& unpacking) {
          unpacking.type == (std::is_same_v<Value, float> ? ValueType::f32 : ValueType::f64);
 }
 
+namespace {
+
+/// Marks missing values where they lie. Most blocks have none: they are only compared.
+template <class Value>
+void mark_missing(Unpacking const& unpacking, std::span<Value> values) {
+  using Bits = BitsOf<Value>;
+  constexpr std::size_t block = 1024;
+  auto const lower = Value(unpacking.lower);
+  auto const upper = Value(unpacking.upper);
+  bool const has_limits = unpacking.has_limits();
+  for (std::size_t first = 0; first < values.size(); first += block) {
+    auto const part = values.subspan(first, std::min(block, values.size() - first));
+    unsigned found = 0;
+    for (auto const missing : unpacking.missing) {
+      auto const gap = Bits(missing);
+      for (Value const value : part) found |= unsigned(std::bit_cast<Bits>(value) == gap);
+    }
+    if (has_limits)
+      for (Value const value : part) found |= unsigned(value < lower) | unsigned(value > upper);
+    if (found == 0) continue;
+    unpack_as<Value, false, Value>(unpacking, part.data(), part);
+  }
+}
+
+}  // namespace
+
 template <class Value>
 void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> values) {
-  if (reads_in_place<Value>(unpacking) && unpacking.missing.empty() &&
-      stored == static_cast<void const*>(values.data()))
-    return;
+  if (reads_in_place<Value>(unpacking) && stored == static_cast<void const*>(values.data()))
+    return mark_missing(unpacking, values);
   with_type(unpacking.type, [&](auto sample) {
     using Stored = decltype(sample);
     if (unpacking.swaps_bytes)
@@ -360,9 +462,9 @@ std::optional<Integer> exact_value(Unpacking const& unpacking, BitsOf<Stored> bi
   if (std::binary_search(missing.begin(), missing.end(), std::uint64_t(bits))) return {};
   auto const value = std::bit_cast<Stored>(bits);
   if constexpr (std::is_integral_v<Stored>)
-    if (!unpacking.scales) return exactly<Integer>(value);
-  double const number = as_double(value);
-  return exactly<Integer>(unpacking.scales ? number * unpacking.scale + unpacking.offset : number);
+    if (!unpacking.scales) return is_valid(unpacking, as_double(value)) ? exactly<Integer>(value) : std::nullopt;
+  double const number = unpacking.scales ? as_double(value) * unpacking.scale + unpacking.offset : as_double(value);
+  return is_valid(unpacking, number) ? exactly<Integer>(number) : std::nullopt;
 }
 
 }  // namespace
@@ -478,3 +580,39 @@ template void unpack<float>(Unpacking const&, void const*, std::span<float>);
 template void unpack<double>(Unpacking const&, void const*, std::span<double>);
 
 }  // namespace graticule::detail
+
+namespace graticule {
+
+void require_packing(FileContents const& contents, Variable const& variable) {
+  for (auto const* name : {"scale_factor", "add_offset"})
+    if (auto const* attribute = variable.attribute(name))
+      static_cast<void>(detail::single_number(contents, variable, *attribute));
+}
+
+std::optional<double> probable_fill(Variable const& variable) {
+  if (variable.attribute("_FillValue") != nullptr || variable.attribute("scale_factor") != nullptr ||
+      variable.attribute("add_offset") != nullptr)
+    return {};
+  switch (variable.type) {
+    case ValueType::i16:
+    case ValueType::u16:
+    case ValueType::i32:
+    case ValueType::u32:
+    case ValueType::i64:
+    case ValueType::u64: break;
+    default: return {};
+  }
+  double const fill = detail::default_fill(variable.type).numbers().front();
+  bool const counts_up = variable.type == ValueType::u64 || detail::is_unsigned(variable);
+  return counts_up ? detail::as_unsigned(variable.type, fill) : fill;
+}
+
+std::string limits_text(Variable const& variable) {
+  std::string text;
+  for (auto const* name : {"valid_range", "valid_min", "valid_max"})
+    if (auto const* attribute = variable.attribute(name); attribute != nullptr && !attribute->numbers().empty())
+      text += (text.empty() ? "" : ", ") + std::string(name) + " = " + detail::shown(*attribute);
+  return text;
+}
+
+}  // namespace graticule

@@ -4,7 +4,10 @@
 
 #include <graticule/field_io/contents.hpp>
 
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,11 +31,21 @@ struct Unpacking {
   bool scales = false;
   double scale = 1;
   double offset = 0;
-  /// Stored values that mean "missing", as bits of the stored type in this machine's byte order.
+  /// Stored values that mean "missing", as bits of the stored type in this machine's byte order, sorted.
   std::vector<std::uint64_t> missing;
+  /// Unpacked values outside of these are missing too: `valid_min`, `valid_max`, `valid_range`.
+  double lower = -std::numeric_limits<double>::infinity();
+  double upper = std::numeric_limits<double>::infinity();
+
+  [[nodiscard]] bool has_limits() const noexcept { return std::isfinite(lower) || std::isfinite(upper); }
+  /// No stored value but NaN is missing.
+  [[nodiscard]] bool has_all() const noexcept { return missing.empty() && !has_limits(); }
 };
 
-/// @throws `UnreadableVariable` (input) for a scale, an offset or a missing value that is not a number
+/// Without `_FillValue`, netCDF's default fill value is missing in floating-point variables and in packed integers of
+/// more than one byte. Other integers may be codes or masks, all of whose values count.
+/// @throws `UnreadableVariable` (input) for a scale that is not a finite number or is 0, for an offset that is not
+///         finite, and for a missing value that is text
 [[nodiscard]] Unpacking unpacking_of(FileContents const& contents, Variable const& variable);
 
 /// True when stored values are the memory's type bit by bit, so that they can be read in place.

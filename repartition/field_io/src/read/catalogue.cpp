@@ -386,6 +386,14 @@ class Listing {
       case H5Z_FILTER_SZIP: return "szip";
       case H5Z_FILTER_NBIT: return "nbit";
       case H5Z_FILTER_SCALEOFFSET: return "scaleoffset";
+      case 307: return "bzip2";
+      case 32000: return "lzf";
+      case 32001: return "blosc";
+      case 32004: return "lz4";
+      case 32008: return "bitshuffle";
+      case 32013: return "zfp";
+      case 32015: return "zstd";
+      case 32026: return "blosc2";
       default: return {};
     }
   }
@@ -404,10 +412,15 @@ class Listing {
     filter.name = name.data();
     for (std::size_t k = 0; k < std::min(count, parameters.size()); ++k) filter.parameters.push_back(parameters[k]);
     filter.available = H5Zfilter_avail(id) > 0;
+    // What files say of the others is a sentence, if anything.
+    auto const known = filter_name(filter.id);
+    if (!filter.available && !known.empty()) filter.name = known;
     if (filter.name.empty()) filter.name = std::to_string(id);
     if (!filter.available)
       variable.refusal = "it is stored with the filter '" + filter.name + "' (number " + std::to_string(filter.id) +
-                         "), which this program lacks; rewrite it with `nccopy -F none`";
+                         "), which this program lacks; rewrite it with `HDF5_PLUGIN_PATH=FOLDER nccopy -F none IN "
+                         "OUT`, where FOLDER holds the filter's plugin for HDF5 (Python's netCDF4 has those of zstd, "
+                         "blosc, bzip2 and szip in its folder netCDF4/plugins)";
     variable.filters.push_back(std::move(filter));
   }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/contents.hpp>
+#include <graticule/field_io/conventions.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <numbers>
 
 namespace graticule {
 
@@ -95,27 +96,28 @@ Variable const& FileContents::variable(std::string_view name) const {
                   (names.empty() ? std::string("no variables at all") : names));
 }
 
-Variable const* FileContents::coordinate(std::string_view dimension) const noexcept {
-  auto const* found = find(dimension);
-  return found != nullptr && found->ndim() == 1 ? found : nullptr;
-}
-
 namespace {
 
 struct Direction {
   std::string_view standard_name;
-  std::array<std::string_view, 8> units;
+  std::string_view units;
+  std::array<std::string_view, 4> spellings;  ///< of the units, as `plain` writes them
   std::array<std::string_view, 10> names;
 };
 
 constexpr Direction latitude_direction{
     "latitude",
-    {"degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN", "degrees north", "degree north"},
+    "degrees_north",
+    {"degreesnorth", "degreenorth", "degreesn", "degreen"},
     {"latitude", "lat", "lats", "xlat", "grid_yt", "nav_lat", "nlat", "latitudes", "lat_0", "g0_lat"}};
 constexpr Direction longitude_direction{
     "longitude",
-    {"degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE", "degrees east", "degree east"},
+    "degrees_east",
+    {"degreeseast", "degreeeast", "degreese", "degreee"},
     {"longitude", "lon", "lons", "xlong", "grid_xt", "nav_lon", "nlon", "longitudes", "lon_0", "g0_lon"}};
+/// Degrees of no direction.
+constexpr std::array<std::string_view, 6> degrees{"degrees", "degree", "deg", "arcdegrees", "arcdegree", "°"};
+constexpr std::array<std::string_view, 3> radians{"radians", "radian", "rad"};
 
 template <class Range>
 bool holds(Range const& range, std::string_view value) {
@@ -128,13 +130,47 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+/// Units in lower case without blanks and underscores: `degrees_N` and `degrees n` are the same.
+std::string plain(std::string_view units) {
+  auto result = lower(units);
+  std::erase_if(result, [](char c) { return c == ' ' || c == '_'; });
+  return result;
+}
+
 bool points(Direction const& direction, Variable const& coordinate) {
   auto const standard_name = coordinate.text("standard_name");
   if (!standard_name.empty()) return standard_name == direction.standard_name;
-  return holds(direction.units, coordinate.text("units"));
+  return holds(direction.spellings, plain(coordinate.text("units")));
 }
 
 std::string base_name(std::string const& name) { return name.substr(name.rfind('/') + 1); }
+
+bool is_named(Direction const& direction, std::string_view dimension) {
+  return holds(direction.names, lower(base_name(std::string(dimension))));
+}
+
+bool is_along(Variable const& variable, std::string_view dimension) {
+  return variable.ndim() == 1 && variable.dimensions.front() == dimension;
+}
+
+/// Of a rotated or projected grid, whose axes are not those of the globe whatever their names.
+bool is_projected(Variable const* coordinate) {
+  auto const standard_name = coordinate != nullptr ? coordinate->text("standard_name") : std::string();
+  return standard_name.starts_with("grid_") || standard_name.starts_with("projection_");
+}
+
+void require_known_units(FileContents const& contents, Direction const& direction, Variable const& coordinate) {
+  auto const* const attribute = coordinate.attribute("units");
+  if (attribute == nullptr) return;
+  auto const units = plain(attribute->text());
+  bool const is_text = attribute->type == ValueType::text;
+  if (is_text && (units.empty() || holds(direction.spellings, units) || holds(degrees, units) || holds(radians, units)))
+    return;
+  throw Error(Fault::input, "BadCoordinates",
+              std::string(direction.standard_name) + " " + to_string(coordinate) + " of " + contents.path.string() +
+                  " has the units " + (is_text ? "'" + attribute->text() + "'" : "of a number") + ", not " +
+                  std::string(direction.units) + ", degrees or radians");
+}
 
 int find_axis(FileContents const& contents, Variable const& variable, Direction const& direction) {
   std::vector<int> by_coordinate;
@@ -143,25 +179,58 @@ int find_axis(FileContents const& contents, Variable const& variable, Direction 
     auto const& dimension = variable.dimensions[std::size_t(axis)];
     auto const* coordinate = dimension.empty() ? nullptr : contents.coordinate(dimension);
     if (coordinate != nullptr && points(direction, *coordinate)) by_coordinate.push_back(axis);
-    if (holds(direction.names, lower(base_name(dimension)))) by_name.push_back(axis);
+    if (is_named(direction, dimension) && !is_projected(coordinate)) by_name.push_back(axis);
   }
   auto const& found = by_coordinate.empty() ? by_name : by_coordinate;
-  if (found.size() == 1) return found.front();
+  if (found.size() == 1) {
+    auto const* const coordinate = contents.coordinate(variable.dimensions[std::size_t(found.front())]);
+    if (coordinate != nullptr) require_known_units(contents, direction, *coordinate);
+    return found.front();
+  }
 
   auto const start = "variable " + to_string(variable) + " of " + contents.path.string() + " has ";
   auto const word = std::string(direction.standard_name);
   if (found.size() > 1) throw Error(Fault::input, "MissingVariable", start + "more than one " + word + " axis");
-  for (auto const& other : contents.variables)
-    if (other.ndim() > 1 && points(direction, other))
+  for (auto const& other : contents.variables) {
+    if (!points(direction, other)) continue;
+    if (other.ndim() > 1)
       throw Error(Fault::input, "MissingVariable",
                   start + "no " + word + " axis: its grid is curvilinear, as " + to_string(other) +
                       " shows; remap it to a regular grid of latitudes and longitudes");
+    if (other.ndim() == 1 && variable.axis(other.dimensions.front()) >= 0)
+      throw Error(Fault::input, "MissingVariable",
+                  start + "no " + word + " axis: its grid is unstructured, as " + to_string(other) +
+                      " and its other coordinates show; remap it to a regular grid of latitudes and longitudes");
+  }
   throw Error(Fault::input, "MissingVariable",
               start + "no " + word + " axis; give its coordinate standard_name = \"" + word + "\" or units = \"" +
-                  std::string(direction.units.front()) + "\"");
+                  std::string(direction.units) + "\"");
 }
 
 }  // namespace
+
+Variable const* FileContents::coordinate(std::string_view dimension) const noexcept {
+  if (auto const* found = find(dimension)) return found->ndim() == 1 ? found : nullptr;
+  // Two latitudes, or one of either kind, do not say where the cells are along this axis alone.
+  Variable const* only = nullptr;
+  for (auto const& variable : variables) {
+    bool const is_place = is_along(variable, dimension) && !dimension.empty() &&
+                          (points(latitude_direction, variable) || points(longitude_direction, variable));
+    if (!is_place) continue;
+    if (only != nullptr) return nullptr;
+    only = &variable;
+  }
+  return only;
+}
+
+double degrees_per_unit(FileContents const& contents, std::string_view dimension) {
+  auto const* const found = contents.coordinate(dimension);
+  if (found == nullptr || !holds(radians, plain(found->text("units")))) return 1;
+  for (auto const& direction : {latitude_direction, longitude_direction})
+    if (found->text("standard_name").empty() ? is_named(direction, dimension) : points(direction, *found))
+      return 180 / std::numbers::pi;
+  return 1;
+}
 
 HorizontalAxes FileContents::horizontal_axes(Variable const& variable) const {
   return {find_axis(*this, variable, latitude_direction), find_axis(*this, variable, longitude_direction)};

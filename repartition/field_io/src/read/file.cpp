@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/conventions.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/field_io/same_copies.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "agreed_variable.hpp"
@@ -189,10 +191,20 @@ struct FieldFile::State {
         [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
           if (piece.box == nullptr) return detail::read_raw(variable, dataset, transfer, {}, nullptr);
           auto const slab = detail::part_of(part.slab, part.cells, *piece.box);
-          if (in_place) return detail::read_raw(variable, dataset, transfer, slab, part.first + piece.first * size);
+          auto const mark = [&](std::byte* at) {
+            if (!unpacking.has_all()) detail::unpack_elements(unpacking, at, piece.count, field.dtype, at);
+          };
+          if (in_place) {
+            auto* const at = part.first + piece.first * size;
+            detail::read_raw(variable, dataset, transfer, slab, at);
+            return mark(at);
+          }
           std::vector<std::byte> staging(piece.count * std::size_t(variable.value_bytes));
           detail::read_raw(variable, dataset, transfer, slab, staging.data());
-          if (same) return part.scatter(*piece.box, staging.data());
+          if (same) {
+            mark(staging.data());
+            return part.scatter(*piece.box, staging.data());
+          }
           std::vector<std::byte> elements(piece.count * size);
           detail::unpack_elements(unpacking, staging.data(), piece.count, field.dtype, elements.data());
           part.scatter(*piece.box, elements.data());
@@ -219,6 +231,7 @@ struct FieldFile::State {
 
 FieldFile::FieldFile(Comm const& comm, std::filesystem::path const& path, FieldFileOptions const& options) {
   auto catalogue = detail::shared_catalogue(comm, path, options.plugins);
+  require_same_copies(comm, path);
   h5::Quiet const quiet(options.plugins);
   run_agreed(comm, [&] {
     try {
@@ -256,6 +269,8 @@ std::vector<double> FieldFile::coordinate(std::string_view dimension) const {
   Box const box({0}, {reads ? found->extents[0] : 0});
   read(found->name, box, std::span(values).first(reads ? values.size() : 0));
   state_->comm.broadcast(values.data(), Index(values.size() * sizeof(double)), 0);
+  if (double const factor = degrees_per_unit(contents(), dimension); factor != 1)
+    for (double& value : values) value *= factor;
   return values;
 }
 

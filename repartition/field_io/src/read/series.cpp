@@ -68,16 +68,67 @@ bool has_axis(Variable const& variable, std::string const& dimension) {
   return !dimension.empty() && variable.axis(dimension) >= 0;
 }
 
+bool same_values(std::vector<double> const& a, std::vector<double> const& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
+bool counts_time(FileContents const& contents, std::string const& dimension) {
+  auto const* const coordinate = contents.coordinate(dimension);
+  return coordinate != nullptr && (coordinate->text("standard_name") == "time" ||
+                                   coordinate->text("units").find(" since ") != std::string::npos);
+}
+
 /// The dimension to join along when the user names none.
 std::string find_dimension(FileContents const& contents) {
   std::vector<std::string> unlimited;
-  for (auto const& dimension : contents.dimensions)
+  std::vector<std::string> times;
+  for (auto const& dimension : contents.dimensions) {
     if (dimension.is_unlimited) unlimited.push_back(dimension.name);
+    if (counts_time(contents, dimension.name)) times.push_back(dimension.name);
+  }
   if (unlimited.size() == 1) return unlimited.front();
+  if (times.size() == 1) return times.front();
   Variable const* widest = nullptr;
   for (auto const& variable : contents.variables)
     if (variable.ndim() > 0 && (widest == nullptr || variable.ndim() > widest->ndim())) widest = &variable;
   return widest != nullptr ? widest->dimensions.front() : std::string();
+}
+
+bool sounds_like_records(std::string name) {
+  name.erase(0, name.rfind('/') + 1);
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  constexpr std::array names{"time",   "times",   "t",      "date",         "dates",        "datetime",
+                             "record", "records", "sample", "samples",      "step",         "year",
+                             "month",  "day",     "hour",   "initial_time", "frame",        "frames",
+                             "member", "case",    "batch",  "valid_time",   "forecast_time"};
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Files without an axis of time would be joined along one of space, cells of one beside those of another.
+void require_joinable(FileContents const& contents, std::string const& dimension) {
+  auto const refuse_axis = [&](std::string const& what) {
+    throw Error(Fault::input, "BadInput",
+                contents.path.string() + " and the files after it have no axis of time to be joined along: " + what +
+                    "; give each file one (`ncecat -O -u time IN OUT` adds one of length 1), or name the dimension");
+  };
+  for (auto const& variable : contents.variables) {
+    if (variable.ndim() < 2 || variable.axis(dimension) < 0) continue;
+    HorizontalAxes axes;
+    try {
+      axes = contents.horizontal_axes(variable);
+    } catch (Error const&) {
+      continue;
+    }
+    if (int const axis = variable.axis(dimension); axis == axes.latitude || axis == axes.longitude)
+      refuse_axis("'" + dimension + "' is the " + (axis == axes.latitude ? "latitude" : "longitude") + " of " +
+                  to_string(variable));
+  }
+  auto const found = std::find_if(contents.dimensions.begin(), contents.dimensions.end(),
+                                  [&](auto const& one) { return one.name == dimension; });
+  bool const is_unlimited = found != contents.dimensions.end() && found->is_unlimited;
+  if (!is_unlimited && contents.coordinate(dimension) == nullptr && !sounds_like_records(dimension))
+    refuse_axis("'" + dimension + "' is not unlimited, has no coordinate, and is not named as time is");
 }
 
 /// A variable of a file must be the first file's, but for its length.
@@ -136,6 +187,7 @@ struct FieldSeries::State {
     if (paths.empty()) throw Error(Fault::input, "NoSuchFile", "a series needs at least one file");
     contents = file(0).contents();
     dimension = options.dimension.empty() ? find_dimension(contents) : options.dimension;
+    if (options.dimension.empty() && paths.size() > 1) require_joinable(contents, dimension);
     for (std::size_t i = 0; i < paths.size(); ++i) add(i);
     for (auto& one : contents.dimensions)
       if (one.name == dimension) one.extent = ends.back();
@@ -170,9 +222,6 @@ struct FieldSeries::State {
     if (place > 0) {
       for (auto const& variable : contents.variables)
         if (has_axis(variable, dimension)) require_like(own, variable, dimension, paths[0]);
-      for (auto const& variable : own.variables)
-        if (has_axis(variable, dimension) && contents.find(variable.name) == nullptr)
-          refuse(paths[place], paths[0], "it has the variable " + variable.name + ", which the first one lacks");
     }
     for (auto const& one : contents.dimensions)
       if (auto const* coordinate = contents.coordinate(one.name); coordinate != nullptr && coordinate->refusal.empty())
@@ -192,7 +241,7 @@ struct FieldSeries::State {
       auto const first = all.size();
       all.insert(all.end(), values.begin(), values.end());
       require_sorted(place, all, first);
-    } else if (values != all) {
+    } else if (!same_values(values, all)) {
       refuse(paths[place], paths[0], "its values of " + name + " are others");
     }
   }

@@ -109,12 +109,14 @@ struct FileContents {
   [[nodiscard]] Variable const* find(std::string_view name) const noexcept;
   /// @throws `MissingVariable` (input), which lists the existing variables
   [[nodiscard]] Variable const& variable(std::string_view name) const;
-  /// The one-axis variable of that dimension's own name, `nullptr` when there is none.
+  /// The one-axis variable of that dimension's own name; without one, the only latitude or longitude of another name
+  /// along it, such as `lat(y)`; `nullptr` when there is none.
   [[nodiscard]] Variable const* coordinate(std::string_view dimension) const noexcept;
   /// Finds the latitude and longitude axes of a variable of these contents by the coordinate's `standard_name`, then by
   /// its `units` (`degrees_north`, `degrees_east` and their CF spellings), then by the dimension's name (`lat`,
   /// `latitude`, `grid_yt`, ...).
-  /// @throws `MissingVariable` (input) when there is none or more than one, and for curvilinear grids
+  /// @throws `MissingVariable` (input) when there is none or more than one, and for curvilinear and unstructured grids;
+  ///         `BadCoordinates` (input) for units that are neither degrees nor radians
   [[nodiscard]] HorizontalAxes horizontal_axes(Variable const& variable) const;
 };
 

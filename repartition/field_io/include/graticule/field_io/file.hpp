@@ -37,16 +37,20 @@ struct FieldFileOptions {
 /// all ranks. A file is a layout with one owner: each rank states the box that it needs.
 ///
 /// Values follow the CF conventions: `packed * scale_factor + add_offset`, computed in double and rounded once to the
-/// caller's type; cells equal to `_FillValue` or `missing_value`, compared before unpacking, become NaN. Chunks,
-/// filters and byte order do not change the bits of the result. Where several variables share an unlimited dimension
-/// and one is shorter, the cells beyond its end are missing, as in netCDF. Rows are in the order of the file: see
-/// `coordinate`.
+/// caller's type; cells equal to `_FillValue` or `missing_value`, compared before unpacking, become NaN. By the netCDF
+/// conventions so do cells outside of `valid_min`, `valid_max` or `valid_range`, and, in variables without `_FillValue`
+/// that hold floating-point numbers or packed integers of more than one byte, cells that are netCDF's default fill
+/// value of the stored type (9.97e36, -32767, ...). Integers that are not packed keep all values: they may be codes.
+/// Chunks, filters and byte order do not change the bits of the result. Where several variables share an unlimited
+/// dimension and one is shorter, the cells beyond its end are missing, as in netCDF. Rows are in the order of the file:
+/// see `coordinate`.
 ///
 /// Example: 3 ranks read `z(month=2, level=3, latitude=241, longitude=480)`, rank 1 the box [0, 2) x [0, 3) x [81, 161)
 /// x [0, 480): it gets 2 * 3 * 80 * 480 values, the last axis fastest.
 class FieldFile {
  public:
-  /// Collective. @throws as `read_contents`, on all ranks alike
+  /// Collective. Where ranks have copies of the file, on several nodes or at several places, their sizes and samples of
+  /// their bytes are compared. @throws as `read_contents`, on all ranks alike; `BadInput` (input) for different copies
   FieldFile(Comm const& comm, std::filesystem::path const& path, FieldFileOptions const& options = {});
   FieldFile(FieldFile&&) noexcept;
   FieldFile& operator=(FieldFile&&) noexcept;
@@ -59,7 +63,8 @@ class FieldFile {
   [[nodiscard]] Variable const& variable(std::string_view name) const { return contents().variable(name); }
   /// Latitude and longitude axes of a variable. @throws as `FileContents::horizontal_axes` and `variable`
   [[nodiscard]] HorizontalAxes horizontal_axes(std::string_view name) const;
-  /// All values of the coordinate variable of a dimension, on every rank, NaN where missing. Collective.
+  /// All values of the coordinate variable of a dimension (`FileContents::coordinate`), on every rank, NaN where
+  /// missing. Latitudes and longitudes in radians are converted to degrees. Collective.
   /// @throws `MissingVariable` (input) when the dimension has none
   [[nodiscard]] std::vector<double> coordinate(std::string_view dimension) const;
 

@@ -16,14 +16,18 @@ namespace graticule {
 
 /// Options of `FieldSeries`.
 struct FieldSeriesOptions {
-  std::string dimension = {};  ///< to join along; empty: the unlimited one if any, else the most frequent first axis
-  int most_open = 4;           ///< files open at once
+  /// To join along. Empty: the unlimited one, else the one that counts time, else the first axis of the variable of
+  /// most axes; it must be unlimited, have a coordinate, or be named as time, records or samples are, and not be
+  /// horizontal.
+  std::string dimension = {};
+  int most_open = 4;  ///< files open at once
   FieldFileOptions file = {};
 };
 
 /// Several files of the same variables that follow each other in time, read as if they were one file.
 ///
 /// Variables along the joined dimension have the total extent of all files; the others are those of the first file.
+/// Variables that only later files have are left out.
 /// Each file is unpacked by its own scale, offset and fill value; `contents` lists those of the first one.
 /// Example: `era5_2000.nc` and `era5_2001.nc` hold `t(time=8784, ...)` and `t(time=8760, ...)`: the series holds
 /// `t(time=17544, ...)`, and the box [8780, 8790) along time has 4 cells of the first file and 6 of the second.
@@ -31,6 +35,7 @@ class FieldSeries {
  public:
   /// Opens each file once and compares it with the first. Collective.
   /// @throws as `FieldFile`; `BadInput` (input) when variables, their axes or units, or other coordinates differ;
+  /// `BadInput` (input) when several files, such as maps z(latitude, longitude), have no dimension to be joined along;
   /// `BadInput` (input) when the joined coordinate is not monotonic over all files
   FieldSeries(Comm const& comm, std::vector<std::filesystem::path> files, FieldSeriesOptions const& options = {});
   FieldSeries(FieldSeries&&) noexcept;
