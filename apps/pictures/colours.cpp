@@ -69,8 +69,10 @@ Table table_of(Function const& colour) {
   return table;
 }
 
+/// NaN has the first colour.
 Colour looked_up(Table const& table, double x) {
-  return table[std::size_t(std::lround(std::clamp(x, 0.0, 1.0) * double(num_steps - 1)))];
+  if (!(x > 0)) return table.front();
+  return table[std::size_t(std::lround(std::min(x, 1.0) * double(num_steps - 1)))];
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct Rectangle {
 /// Bounds between the cells of one axis: half way between coordinates, outside by half a spacing.
 std::vector<double> bounds_of(std::vector<double> const& centres) {
   std::size_t const n = centres.size();
+  if (n == 0) return {0, 1};
   if (n == 1) return {centres[0] - 0.5, centres[0] + 0.5};
   std::vector<double> bounds(n + 1);
   for (std::size_t i = 1; i < n; ++i) bounds[i] = (centres[i - 1] + centres[i]) / 2;
@@ -68,7 +69,10 @@ struct Projection {
     std::tie(west, east) = std::minmax(longitude_bounds.front(), longitude_bounds.back());
   }
 
-  double panel_height() const { return panel_width * std::clamp((north - south) / (east - west), 0.25, 1.2); }
+  double panel_height() const {
+    double const ratio = (north - south) / (east - west);
+    return panel_width * (ratio > 0.25 ? std::min(ratio, 1.2) : 0.25);
+  }
   double x(double longitude, Rectangle const& panel) const {
     return panel.x + (longitude - west) / (east - west) * panel.width;
   }
@@ -86,7 +90,7 @@ std::size_t cell_of(std::vector<double> const& bounds, double value) {
   return std::size_t(std::clamp<std::ptrdiff_t>(index, 0, std::ptrdiff_t(bounds.size()) - 2));
 }
 
-/// Values that a colour bar spans. Signed fields are symmetric about zero.
+/// Values that a colour bar spans: finite numbers, `low` below `high`. Signed fields are symmetric about zero.
 struct Range {
   double low = -1;
   double high = 1;
@@ -96,17 +100,39 @@ struct Range {
 
   Colour colour(double value) const {
     if (std::isnan(value)) return missing_colour;
-    return is_signed ? diverging_colour(value / high) : sequential_colour((value - low) / (high - low));
+    return is_signed ? diverging_colour(value / high) : sequential_colour(place(value));
   }
+  /// Of a value between `low`, 0, and `high`, 1. Differences of halves do not overflow.
+  double place(double value) const { return (value / 2 - low / 2) / (high / 2 - low / 2); }
+  /// The value at a place.
+  double at(double part) const { return low * (1 - part) + high * part; }
 };
 
-/// The next larger of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten.
+/// Colour bars neither span less than this about zero nor reach further: their ticks are then ordinary numbers.
+constexpr double least_bound = 1e-300;
+constexpr double most_bound = 1e308;
+
+/// The next larger of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten, between the bounds.
 double rounded_up(double value) {
   if (!(value > 0)) return 1;
+  if (value <= least_bound) return least_bound;
+  if (value >= most_bound) return most_bound;
   double const power = std::pow(10.0, std::floor(std::log10(value)));
   for (double step : {1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0})
     if (step * power >= value * (1 - 1e-12)) return step * power;
   return 10 * power;
+}
+
+/// A range of one sign from `low` to `high`, widened to round numbers and to what its ticks need to differ.
+void set_round(Range& range, double low, double high) {
+  low = std::clamp(low, -most_bound, most_bound);
+  high = std::clamp(high, -most_bound, most_bound);
+  double const largest = std::max(std::abs(low), std::abs(high));
+  // A constant spans one unit, or a tenth of itself where units are lost in its digits.
+  double const least = low < high ? 1e-12 * largest : largest < 1e6 ? 1 : 0.1 * largest;
+  double const step = std::max(rounded_up(high / 10 - low / 10), rounded_up(least));
+  range.low = std::floor(low / step) * step;
+  range.high = std::max(std::ceil(high / step) * step, range.low + step);
 }
 
 double quantile(std::vector<double> values, double part) {
@@ -131,20 +157,19 @@ Range range_of(std::vector<double> const& values) {
     range.low = -range.high;
   } else {
     range.is_signed = false;
-    double const low = quantile(known, 0.001);
-    double const high = quantile(known, 0.999);
-    double const step = rounded_up((high - low) / 10);
-    range.low = std::floor(low / step) * step;
-    range.high = std::max(std::ceil(high / step) * step, range.low + step);
+    set_round(range, quantile(known, 0.001), quantile(known, 0.999));
   }
   range.clips_low = smallest < range.low;
   range.clips_high = largest > range.high;
   return range;
 }
 
-std::string number(double value) {
+/// @param step of the numbers beside it, from which it must be told
+std::string number(double value, double step) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.6g", std::abs(value) < 1e-12 ? 0.0 : value);
+  double const digits = std::ceil(std::log10(std::abs(value) / step)) + 1;
+  int const shown = digits > 6 ? int(std::min(digits, 12.0)) : 6;
+  std::snprintf(text, sizeof text, "%.*g", shown, std::abs(value) < 1e-9 * step ? 0.0 : value);
   std::string result = text;
   if (!result.empty() && result.front() == '-') result.replace(0, 1, "−");
   return result;
@@ -266,6 +291,7 @@ class Painter {
   }
 
   void paint_cells(std::vector<double> const& values, Range const& range, Rectangle const& panel) {
+    if (values.empty()) return;
     cairo_surface_flush(surface_.get());
     unsigned char* const data = cairo_image_surface_get_data(surface_.get());
     int const stride = cairo_image_surface_get_stride(surface_.get());
@@ -312,6 +338,7 @@ class Painter {
 
   void paint_rank_boundaries(Rectangle const& panel) {
     Layout const& layout = picture_.layout;
+    if (picture_.latitudes.empty() || picture_.longitudes.empty()) return;
     for (int rank = 0; rank < layout.num_ranks(); ++rank) {
       Box const box = layout.owned(rank);
       if (box.empty()) continue;
@@ -347,7 +374,7 @@ class Painter {
 
   static std::string degrees(double value, char const* positive, char const* negative) {
     double const rounded = std::abs(value) < 1e-9 ? 0.0 : value;
-    return number(std::abs(rounded)) + "°" + (rounded > 0 ? positive : rounded < 0 ? negative : "");
+    return number(std::abs(rounded), 1) + "°" + (rounded > 0 ? positive : rounded < 0 ? negative : "");
   }
 
   static std::string longitude_label(double longitude) {
@@ -381,7 +408,7 @@ class Painter {
     double const tip = 11;
     Rectangle const body{bar.x, bar.y + tip, bar.width, bar.height - 2 * tip};
     for (int j = 0; j < int(body.height); ++j) {
-      double const value = range.high - (j + 0.5) / std::floor(body.height) * (range.high - range.low);
+      double const value = range.at(1 - (j + 0.5) / std::floor(body.height));
       fill(range.colour(value), {body.x, std::floor(body.y) + j, body.width, 1});
     }
     double const top = std::floor(body.y);
@@ -393,23 +420,27 @@ class Painter {
     cairo_rectangle(context_.get(), body.x + 0.5, top + 0.5, body.width - 1, bottom - top - 1);
     cairo_stroke(context_.get());
 
-    double const step = bar_step(range.high - range.low);
-    for (double value = std::ceil(range.low / step - 1e-9) * step; value <= range.high + 1e-9 * step; value += step) {
-      double const y = std::clamp(std::round(top + (range.high - value) / (range.high - range.low) * (bottom - top)),
-                                  top, bottom - 1) +
-                       0.5;
+    double const step = bar_step(range);
+    double const first = std::ceil(range.low / step - 1e-9);
+    for (int i = 0; i < most_ticks; ++i) {
+      double const value = (first + i) * step;
+      if (!(value <= range.high + 1e-9 * step)) break;
+      double const y = std::clamp(std::round(top + (1 - range.place(value)) * (bottom - top)), top, bottom - 1) + 0.5;
       ink(0.25);
       line(body.x + body.width, y, body.x + body.width + 4, y);
-      text(number(value), body.x + body.width + 8, y + 4.5, 13, Align::left);
+      text(number(value, step), body.x + body.width + 8, y + 4.5, 13, Align::left);
     }
     ink(0.10);
     text(units, bar.x - 2, bar.y - 9, 14, Align::left);
   }
 
-  static double bar_step(double span) {
-    double const power = std::pow(10.0, std::floor(std::log10(span / 4)));
+  static constexpr int most_ticks = 16;
+
+  static double bar_step(Range const& range) {
+    double const quarter = range.high / 4 - range.low / 4;
+    double const power = std::pow(10.0, std::floor(std::log10(quarter)));
     for (double step : {1.0, 2.0, 2.5, 5.0})
-      if (span / (step * power) <= 6.5) return step * power;
+      if (quarter / (step * power) <= 6.5 / 4) return step * power;
     return 10 * power;
   }
 
