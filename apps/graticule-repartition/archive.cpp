@@ -2,8 +2,10 @@
 #include "archive.hpp"
 
 #include <graticule/app/bytes.hpp>
+#include <graticule/field_io/conventions.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
@@ -158,6 +160,7 @@ class Run {
       RoundBuffers buffers(variable, *passes->store, setting_);
       store_values(buffers, *passes, input_, *scratch_, step(variable));
       add(result_.totals, buffers.totals());
+      describe_fills(variable, buffers.fills());
     }
     RoundBuffers buffers(variable, passes->last, setting_);
     if (passes->store)
@@ -165,7 +168,32 @@ class Run {
     else
       copy_values(buffers, passes->last, input_, output, step(variable));
     add(result_.totals, buffers.totals());
+    if (!passes->store) describe_fills(variable, buffers.fills());
     result_.variables.push_back({variable, *passes});
+  }
+
+  /// Collective.
+  void describe_fills(Rewrite const& variable, ProbableFills const& own) {
+    auto const fill = probable_fill(variable.source);
+    if (variable.form == Form::stored || !fill) return;
+    std::array<Index, 1> count{own.count};
+    std::array<Index, 1> first{-own.first};
+    setting_.comm.sum(std::span<Index>(count));
+    setting_.comm.max(first);
+    if (count[0] == 0) return;
+    Index place = -first[0];
+    std::string where;
+    for (int a = variable.source.ndim() - 1; a >= 0; --a) {
+      Index const extent = variable.source.extents[a];
+      where = variable.source.dimensions[std::size_t(a)] + "=" + std::to_string(place % extent) +
+              (where.empty() ? "" : ", " + where);
+      place /= extent;
+    }
+    result_.fills.push_back(input_.contents().path.string() + ": '" + variable.source.name + "' has " +
+                            std::to_string(count[0]) + (count[0] == 1 ? " cell" : " cells") + " of " +
+                            std::to_string(Index(*fill)) +
+                            ", netCDF's default fill value of its type, and no _FillValue: first at " + where +
+                            "; treated as values, because integers that are not packed may be codes");
   }
 
   Watch const& watch_;

@@ -29,6 +29,7 @@ struct Result {
   std::vector<std::string> fixed;      ///< see `Plan`
   std::vector<std::string> flags;      ///< see `Plan`
   std::vector<std::string> no_limits;  ///< see `Plan`
+  std::vector<std::string> fills;      ///< a line for each converted variable that has `ProbableFills`
 };
 
 /// Called before each round and after the last one with the number of rounds and of completed rounds; throws on all

@@ -71,13 +71,15 @@ Json describe(archive::VariableResult const& result) {
 }
 
 /// Tells what stayed as it was, and what would have made the run faster.
-void advise(archive::Result const& result) {
+void advise(Comm const& comm, archive::Result const& result) {
   for (auto const& name : result.ambiguous)
     spdlog::info("{} keeps its order: --order cannot tell its axes apart", name);
   for (auto const& name : result.fixed)
     spdlog::info("dimension {} is no longer unlimited: contiguous fields cannot grow", name);
   for (auto const& name : result.flags)
     spdlog::info("{} keeps its type: its flag_values or flag_masks have that type", name);
+  for (auto const& line : result.fills)
+    if (comm.rank() == 0) spdlog::warn("{}", line);
   for (auto const& limit : result.no_limits)
     spdlog::info("{} is left out: it limits stored values, which have changed", limit);
   if (!result.no_scratch.empty())
@@ -146,7 +148,7 @@ int run(app::Context& context, archive::Options const& options) {
         progress->update(done, variable);
       });
   progress.reset();
-  advise(result);
+  advise(context.comm, result);
   fill_report(context, options, result);
   return app::good;
 }

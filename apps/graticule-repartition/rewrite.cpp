@@ -2,6 +2,7 @@
 #include "rewrite.hpp"
 
 #include <graticule/app/joined.hpp>
+#include <graticule/field_io/conventions.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -99,18 +100,23 @@ struct Choice {
   std::vector<std::string> ambiguous;  ///< fields that nobody asked for by name, so they stay as they are
 };
 
-Choice chosen(std::vector<Variable> const& variables, Options const& options) {
+Choice chosen(FileContents const& contents, std::vector<Variable> const& variables, Options const& options) {
   Choice choice;
   std::vector<std::string> all;
+  Variable const* refused = nullptr;
   auto const known_helpers = helpers(variables);
   for (auto const& variable : variables) {
     all.push_back(variable.name);
     bool const has_order =
         options.order.empty() || std::all_of(variable.dimensions.begin(), variable.dimensions.end(),
                                              [&](auto const& dimension) { return holds(options.order, dimension); });
-    bool const is_field =
-        variable.ndim() > 1 && is_number(variable) && has_order && !known_helpers.contains(variable.name);
-    if (!is_field || holds(options.exclude, variable.name)) continue;
+    bool const is_field = variable.ndim() > 1 && size_in_bytes(variable.type) > 0 && has_order &&
+                          !known_helpers.contains(variable.name) && !holds(options.exclude, variable.name);
+    if (!is_field) continue;
+    if (!variable.refusal.empty()) {
+      refused = &variable;
+      continue;
+    }
     if (is_ambiguous(variable, options.order))
       choice.ambiguous.push_back(to_string(variable));
     else
@@ -121,6 +127,10 @@ Choice chosen(std::vector<Variable> const& variables, Options const& options) {
   for (auto const& name : options.variables)
     if (holds(options.exclude, name)) refuse("BadOption", "--exclude and --variables both name " + name);
   if (!options.variables.empty()) return {options.variables, {}};
+  if (choice.names.empty() && refused != nullptr)
+    throw Error(
+        Fault::input, refused->refusal_rule,
+        "variable " + refused->name + " of " + contents.path.string() + " cannot be rewritten: " + refused->refusal);
   if (choice.names.empty() && !options.order.empty())
     refuse("BadOption",
            "--order " + joined(options.order) +
@@ -300,6 +310,11 @@ void require_copyable(FileContents const& contents, Variable const& variable) {
     throw Error(Fault::input, "UnreadableVariable",
                 "variable " + variable.name + " of " + contents.path.string() + " cannot be copied (" +
                     variable.refusal + ")" + leave_out);
+  try {
+    if (variable.type != ValueType::text) require_packing(contents, variable);
+  } catch (Error const& error) {
+    throw Error(error.fault(), error.rule(), error.text() + leave_out);
+  }
 }
 
 }  // namespace
@@ -328,7 +343,7 @@ Plan plan_rewrite(FileContents const& contents, Options const& options) {
   for (auto const& [name, extent] : wishes.chunk.extents) chunked.push_back(name);
   require_known(options.order, dimensions, "--order", "dimension");
   require_known(chunked, dimensions, "--chunk", "dimension");
-  auto const choice = chosen(variables, options);
+  auto const choice = chosen(contents, variables, options);
   plan.ambiguous = choice.ambiguous;
   if (wishes.chunk.kind == ChunkWish::Kind::none) fix_dimensions(plan, variables, choice.names);
   for (auto const& variable : variables) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rounds.hpp"
 
+#include <graticule/field_io/conventions.hpp>
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -145,6 +146,7 @@ TilingTask scan_task_of(Rewrite const& rewrite, Setting const& setting) {
 
 RoundBuffers::RoundBuffers(Rewrite const& rewrite, Tiling const& tiling, Setting const& setting)
     : rewrite_(rewrite), tiling_(tiling), setting_(setting) {
+  if (rewrite.form != Form::stored) fill_ = probable_fill(rewrite.source);
   auto const source_bytes = std::size_t(tiling.read_cells * rewrite.value_bytes());
   auto const target_bytes = std::size_t(tiling.written_cells * rewrite.value_bytes());
   run_agreed(setting.comm, [&] {
@@ -229,19 +231,35 @@ void RoundBuffers::for_each_chunk(Indices const& chunk, Layout const& layout, In
   }
 }
 
+template <class Value>
+void RoundBuffers::count_fills(Box const& box, std::span<Value const> values) {
+  auto const fill = Value(*fill_);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] != fill) continue;
+    ++fills_.count;
+    auto const cell = coords_of(Index(i), box.extents());
+    Index place = 0;
+    for (int a = 0; a < box.ndim(); ++a) place = place * rewrite_.source.extents[a] + box.lo(a) + cell[a];
+    fills_.first = std::min(fills_.first, place);
+  }
+}
+
 void RoundBuffers::read(FieldFile const& input, Box const& round) {
   Stopwatch const watch(totals_.read_seconds);
   auto const layout = tiling_.readers(round);
   auto const storage = rewrite_.source_storage();
   source_box_ = owned(layout, setting_.comm.rank());
+  auto const read_numbers = [&]<class Value>(Box const& box, std::span<Value> values) {
+    input.read(rewrite_.source.name, box, values);
+    if (fill_) count_fills<Value>(box, values);
+  };
   for_each_slab(storage, layout, source_box_, round.lo(), source_, [&](Box const& box, std::span<std::byte> bytes) {
-    auto const& name = rewrite_.source.name;
     if (rewrite_.form == Form::stored)
-      input.read_stored(name, box, bytes);
+      input.read_stored(rewrite_.source.name, box, bytes);
     else if (rewrite_.form == Form::f32)
-      input.read(name, box, std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)));
+      read_numbers(box, std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)));
     else
-      input.read(name, box, std::span(reinterpret_cast<double*>(bytes.data()), bytes.size() / sizeof(double)));
+      read_numbers(box, std::span(reinterpret_cast<double*>(bytes.data()), bytes.size() / sizeof(double)));
   });
   totals_.read_bytes += source_box_.num_cells() * rewrite_.source.value_bytes;
   count(tiling_.scratch_bytes);

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,6 +46,12 @@ struct Totals {
   Index num_messages = 0;
 };
 
+/// Cells that are probably no values though they are read as such: see `probable_fill`.
+struct ProbableFills {
+  Index count = 0;
+  Index first = std::numeric_limits<Index>::max();  ///< in row-major order of the source
+};
+
 /// What is to be cut into rounds: a rewrite, and a pass over its source alone.
 [[nodiscard]] TilingTask task_of(Rewrite const& rewrite, Setting const& setting);
 [[nodiscard]] TilingTask scan_task_of(Rewrite const& rewrite, Setting const& setting);
@@ -74,6 +81,8 @@ class RoundBuffers {
     return {reinterpret_cast<Value const*>(source_), std::size_t(source_box_.num_cells())};
   }
   [[nodiscard]] Totals const& totals() const noexcept { return totals_; }
+  /// What this rank has read of them.
+  [[nodiscard]] ProbableFills const& fills() const noexcept { return fills_; }
   [[nodiscard]] Rewrite const& rewrite() const noexcept { return rewrite_; }
   [[nodiscard]] Comm const& comm() const noexcept { return setting_.comm; }
 
@@ -86,6 +95,8 @@ class RoundBuffers {
   void for_each_chunk(Indices const& chunk, Layout const& layout, Indices const& first,
                       std::function<void(Box const&, std::span<std::byte>)> const& visit);
   void count(Index scratch);
+  template <class Value>
+  void count_fills(Box const& box, std::span<Value const> values);
 
   Rewrite const& rewrite_;
   Tiling const& tiling_;
@@ -104,6 +115,8 @@ class RoundBuffers {
   std::uint64_t plan_key_ = 0;
   PullStats before_;
   Totals totals_;
+  std::optional<double> fill_;
+  ProbableFills fills_;
 };
 
 /// Rewrites the values of a variable; its `target` was added to the output. Collective.
