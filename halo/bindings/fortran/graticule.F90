@@ -8737,7 +8737,8 @@ contains
     call ended(status, stat)
   end subroutine
 
-  !> Values of the coordinate of a dimension, on every rank. Collective.
+  !> Values of the coordinate of a dimension, on every rank. Latitudes and longitudes in radians become degrees.
+  !> Collective.
   subroutine gr_file_coordinate(file, dimension, values, stat)
     type(gr_file), intent(in) :: file
     character(*), intent(in) :: dimension
@@ -8820,7 +8821,9 @@ contains
 
   !> Reads a box of a variable into a field of any type and strides. Collective; each rank passes its own box.
   !>
-  !> Packed values are unpacked; missing values become NaN. `first` of the field is the element of the first cell read.
+  !> Packed values are unpacked; missing values become NaN: `_FillValue`, `missing_value`, what `valid_min`, `valid_max`
+  !> and `valid_range` exclude, and, without `_FillValue`, netCDF's default fill value, except in bytes and in integers
+  !> that are not packed. `first` of the field is the element of the first cell read.
   !> Example: a file with z(time, latitude, longitude), and a field of 2 axes: box {5, 10, 0} to {6, 20, 480} is read
   !> into 10 x 480 elements, because without `axes` the field has the last axes of the variable.
   subroutine gr_file_read_field(file, variable, lower, upper, steps, axes, field, stat)

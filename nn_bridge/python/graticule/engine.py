@@ -1361,7 +1361,8 @@ class File(_engine.Handle):
         return _FILE_DIMENSION({'self': self, 'ndim': self.ndim(variable), 'variable': variable, 'axis': axis})
 
     def coordinate(self, dimension: str, num_values: int) -> np.ndarray:
-        """Values of the coordinate of a dimension, on every rank. Collective.
+        """Values of the coordinate of a dimension, on every rank. Latitudes and longitudes in radians become degrees.
+        Collective.
 
         dimension: name of the dimension.
         num_values: cells of the dimension.
@@ -1392,7 +1393,9 @@ class File(_engine.Handle):
     def read(self, variable: str, lower: Sequence[int], upper: Sequence[int], field: Fields, steps: Optional[Sequence[int]]
              = None, axes: Optional[Sequence[int]] = None) -> None:
         """Reads a box of a variable into a field of any type and strides. Collective; each rank passes its own box.
-        Packed values are unpacked; missing values become NaN. `first` of the field is the element of the first cell read.
+        Packed values are unpacked; missing values become NaN: `_FillValue`, `missing_value`, what `valid_min`, `valid_max`
+        and `valid_range` exclude, and, without `_FillValue`, netCDF's default fill value, except in bytes and in integers
+        that are not packed. `first` of the field is the element of the first cell read.
         Example: a file with z(time, latitude, longitude), and a field of 2 axes: box {5, 10, 0} to {6, 20, 480} is read
         into 10 x 480 elements, because without `axes` the field has the last axes of the variable.
 

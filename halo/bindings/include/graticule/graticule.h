@@ -1095,7 +1095,8 @@ GR_API gr_status gr_file_dimension(gr_file const* file,   // [in] file
                                    int axis,              // [in] [axis ndim] which axis
                                    char const** name);    // [out] name of the dimension
 
-/// Values of the coordinate of a dimension, on every rank. Collective.
+/// Values of the coordinate of a dimension, on every rank. Latitudes and longitudes in radians become degrees.
+/// Collective.
 GR_API gr_status gr_file_coordinate(gr_file const* file,    // [in] file
                                     char const* dimension,  // [in] name of the dimension
                                     int num_values,         // [in] [count values] cells of the dimension
@@ -1117,7 +1118,9 @@ GR_API gr_status gr_file_attribute_numbers(gr_file const* file,    // [in] file
 
 /// Reads a box of a variable into a field of any type and strides. Collective; each rank passes its own box.
 ///
-/// Packed values are unpacked; missing values become NaN. `first` of the field is the element of the first cell read.
+/// Packed values are unpacked; missing values become NaN: `_FillValue`, `missing_value`, what `valid_min`, `valid_max`
+/// and `valid_range` exclude, and, without `_FillValue`, netCDF's default fill value, except in bytes and in integers
+/// that are not packed. `first` of the field is the element of the first cell read.
 /// Example: a file with z(time, latitude, longitude), and a field of 2 axes: box {5, 10, 0} to {6, 20, 480} is read
 /// into 10 x 480 elements, because without `axes` the field has the last axes of the variable.
 GR_API gr_status gr_file_read(
