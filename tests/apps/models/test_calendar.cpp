@@ -65,9 +65,10 @@ TEST(Calendar, rounds_to_whole_seconds) {
 
 TEST(Calendar, reads_units_and_zones_as_files_write_them) {
   for (char const* const units :
-       {"minutes since 1970-01-01", "minute since 1970-01-01 00:00", "mins since 1970-1-1 0:0:0",
-        "min since 1970-01-01T00:00:00Z", "minutes since 1970-01-01 00:00:00 UTC",
-        "minutes since 1970-01-01 00:00:00.000 +00:00", "minutes  since  1970-01-01"})
+       {"Minutes since 1970-01-01", "MINUTES Since 1970-01-01 00:00:00", "minutes since 1970-01-01",
+        "minute since 1970-01-01 00:00", "mins since 1970-1-1 0:0:0", "min since 1970-01-01T00:00:00Z",
+        "minutes since 1970-01-01 00:00:00 UTC", "minutes since 1970-01-01 00:00:00.000 +00:00",
+        "minutes  since  1970-01-01"})
     EXPECT_EQ(times_of({2}, units, ""), std::vector<Seconds>{120}) << units;
   EXPECT_EQ(times_of({2}, "d since 1970-01-02 06:30", ""), std::vector<Seconds>{3 * 86400 + 23400});
   for (char const* const wrong :

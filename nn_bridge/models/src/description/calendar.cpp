@@ -115,7 +115,13 @@ std::optional<Parsed> parse_moment(std::string_view text) {
   return Parsed{begin, join(year_month_day(first.year(), December, day(31)), day_seconds - 1)};
 }
 
-double unit_seconds(std::string_view unit) {
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+double unit_seconds(std::string const& unit) {
   for (char const* name : {"seconds", "second", "secs", "sec", "s"})
     if (unit == name) return 1;
   for (char const* name : {"minutes", "minute", "mins", "min"})
@@ -149,9 +155,9 @@ std::vector<Seconds> times_of(std::vector<double> const& values, std::string con
   bool const is_standard = calendar.empty() || calendar == "standard" || calendar == "gregorian";
   if (!is_standard && calendar != "proleptic_gregorian")
     refuse_time("times of the calendar '" + calendar + "' are not supported; standard and proleptic_gregorian are");
-  auto const since = units.find(" since ");
+  auto const since = lower_case(units).find(" since ");
   double const factor =
-      since == std::string::npos ? 0 : unit_seconds(trimmed(std::string_view(units).substr(0, since)));
+      since == std::string::npos ? 0 : unit_seconds(lower_case(trimmed(std::string_view(units).substr(0, since))));
   auto const begin = factor > 0 ? reference(std::string_view(units).substr(since + 7)) : std::nullopt;
   if (!begin)
     refuse_time("'" + units +

@@ -15,7 +15,8 @@ namespace {
 
 /// Coordinates in files are often f32: a spacing is known to about this part of itself.
 constexpr double spacing_tolerance = 1e-3;
-constexpr double on_pole_degrees = 1e-6;
+/// Two steps of f32 at 90 degrees.
+constexpr double on_pole_degrees = 2e-5;
 constexpr double earth_radius_m = 6.371e6;
 constexpr double earth_rotation_per_s = 7.292e-5;
 
@@ -77,9 +78,11 @@ double spacing_at(std::vector<double> const& values, std::size_t index, std::siz
 Grid make_grid(std::vector<double> latitudes, std::vector<double> longitudes) {
   require_monotonic(latitudes, "BadCoordinates", "latitudes");
   require_monotonic(longitudes, "BadCoordinates", "longitudes");
-  for (double latitude : latitudes)
+  for (double& latitude : latitudes) {
     if (std::abs(latitude) > 90 + on_pole_degrees)
       throw Error(Fault::input, "BadCoordinates", "latitude " + degrees(latitude) + " lies beyond the pole");
+    latitude = std::clamp(latitude, -90.0, 90.0);
+  }
 
   Grid grid{std::move(latitudes), std::move(longitudes), {}};
   grid.boundary.axes.assign(2, AxisBoundary{Edge::replicate, Edge::replicate});
