@@ -3,23 +3,28 @@
 """Exports a torch.nn.Module for Graticule, and checks the file.
 
     scripts/export.py net.py:make_network NET.pt2 --input 1x3x721x1440 [--input ...] [--dynamic 2,3] [--eval] [--golden FOLDER]
+                      [--forward-only]
 
 net.py:make_network is a file and a function (or class) in it that returns the module when called without arguments. --input gives
 the sizes of one input, in order, and its type where it is not float32: 1x3x721x1440:bfloat16, 1:int64, or :int64 for a tensor without
 axes. Integers are 0 and 1 in turns. --dynamic lists the axes, counted from 0, (latitude and longitude, mostly) that may have other sizes
 later, in all inputs that have them; those whose size the network itself fixes are named. Without it the program runs at the given sizes alone. The module is exported in training mode, with batch norms and dropout as in training;
---eval exports it for forecasts. --golden writes inputs, outputs, loss and gradient norms, with which
+--eval exports it for forecasts. An exported program has the operators of the forward pass and their gradients. Where a network has others
+(a torch.autograd.Function with a backward of its own, hooks on gradients), it is refused with the place, unless --forward-only says
+that the program is not to be trained. --golden writes inputs, outputs, loss and gradient norms, with which
 
     graticule-info NET.pt2 --check FOLDER
 
-compares. From Python: import export; export.save(module, (x,), "NET.pt2"). Needs PyTorch 2.9 or newer.
+compares. From Python: import export; export.save(module, (x,), "NET.pt2"), which raises export.OtherGradients. Needs PyTorch 2.9 or newer.
 """
 import argparse
+import contextlib
 import importlib.util
 import json
 import operator
 import os
 import sys
+import traceback
 
 import torch
 
@@ -60,14 +65,315 @@ def cells_of_recurrent_layers():
     return {operator: rule for operator, rule in torch.export.default_decompositions().items() if operator.name().endswith("_cell")}
 
 
-def save(module, inputs, path, dynamic=()):
-    """Exports the module, saves it and loads it again. Returns the loaded program."""
+register_hook = torch.Tensor.register_hook  # its own hooks are no causes
+
+
+class DenseNorms(torch.overrides.TorchFunctionMode):
+    """LibTorch 2.13's backward of batch norms and instance norms on the CPU is wrong where a batch of 1, or an axis of one cell, lets the
+    input and its cotangent pass for the same memory format: gives it both dense in one format, as Graticule does."""
+
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        named = named or {}
+        name = getattr(function, "__name__", "")
+        if not arguments or not name.endswith(("batch_norm", "instance_norm")) or not isinstance(arguments[0], torch.Tensor) or arguments[0].device.type != "cpu":
+            return function(*arguments, **named)
+        given = arguments[0]
+        form = format_of(given) if name.endswith("batch_norm") else torch.contiguous_format
+        result = function(given.contiguous(memory_format=form), *arguments[1:], **named)
+        first = result[0] if isinstance(result, (tuple, list)) else result
+        if first.requires_grad:
+            register_hook(first, lambda cotangent: cotangent.contiguous(memory_format=form))
+        return result
+
+
+def format_of(tensor):
+    """The memory format in which LibTorch's operators give their results."""
+    form = torch._prims_common.suggest_memory_format(tensor)
+    return form if tensor.dim() in (4, 5) else torch.contiguous_format
+
+
+class OtherGradients(RuntimeError):
+    """The exported program has other gradients than the network."""
+
+
+class Region:
+    """Where Python code runs: the innermost module of the network, and the line outside of PyTorch."""
+
+    def __init__(self, module):
+        self.names = {id(part): name or "the network" for name, part in module.named_modules()}
+        self.path = []
+
+    def line(self):
+        torch_folder = os.path.dirname(torch.__file__)
+        for frame in reversed(traceback.extract_stack()):
+            if not frame.filename.startswith((torch_folder, "<")) and os.path.abspath(frame.filename) != os.path.abspath(__file__):
+                return f"{frame.filename}:{frame.lineno}"
+        return "an unknown line"
+
+    def __str__(self):
+        return f"{self.line()}, in {self.path[-1] if self.path else 'the network'}"
+
+    @contextlib.contextmanager
+    def followed(self):
+        def enter(part, _):
+            self.path.append(f"{self.names.get(id(part), '?')} ({type(part).__name__})")
+
+        def leave(part, *_):
+            self.path.pop()
+
+        handles = [torch.nn.modules.module.register_module_forward_pre_hook(enter),
+                   torch.nn.modules.module.register_module_forward_hook(leave, always_call=True)]
+        try:
+            yield self
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+@contextlib.contextmanager
+def replaced(owner, name, value):
+    own = name in vars(owner)
+    before = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before) if own else delattr(owner, name)
+
+
+def without_recomputation():
+    """torch.export drops the gradient of everything behind a re-entrant checkpoint: runs its function as it is."""
+    from torch.utils.checkpoint import CheckpointFunction
+    return replaced(CheckpointFunction, "apply", staticmethod(lambda function, preserve, *arguments: function(*arguments)))
+
+
+KEPT_FUNCTIONS = ("CheckpointFunction", "BackwardHookFunction")  # PyTorch's own: run as they are, and named by the hook
+
+
+@contextlib.contextmanager
+def noted_causes(module, causes):
+    """Notes what runs in the network that torch.export does not keep: gradients that are not those of operators."""
+    function_apply = vars(torch.autograd.Function)["apply"]
+
+    def apply(function, *arguments, **named):
+        if function.__name__ not in KEPT_FUNCTIONS:
+            causes.add(f"class {function.__module__}.{function.__qualname__}, a torch.autograd.Function with a backward of its own, at {region}")
+        return function_apply.__get__(None, function)(*arguments, **named)
+
+    def noting(method, what):
+        def wrapper(tensor, *arguments, **named):
+            causes.add(f"{what} at {region}")
+            return method(tensor, *arguments, **named)
+        return wrapper
+
+    for name, part in module.named_modules():
+        for hooks, what in (("_backward_hooks", "a full backward hook"), ("_backward_pre_hooks", "a full backward pre-hook")):
+            for hook in getattr(part, hooks, {}).values():
+                code = getattr(hook, "__code__", None)
+                place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+                causes.add(f"{what} on the module {name or 'of the network itself'} ({type(part).__name__}){place}")
+    for name, parameter in module.named_parameters():
+        if getattr(parameter, "_backward_hooks", None):
+            causes.add(f"a hook on the parameter {name}")
+    with contextlib.ExitStack() as stack:
+        region = stack.enter_context(Region(module).followed())
+        stack.enter_context(replaced(torch.autograd.Function, "apply", classmethod(apply)))
+        for name in ("register_hook", "register_post_accumulate_grad_hook"):
+            stack.enter_context(replaced(torch.Tensor, name, noting(getattr(torch.Tensor, name), "a hook on a tensor (Tensor." + name + ")")))
+        yield
+
+
+class WithBackward(torch.fx.Interpreter):
+    """Runs the graph of an exported program, some of whose operators have no backward in Python, with one, as Graticule does."""
+
+    def call_function(self, target, arguments, named):
+        name = target.name() if isinstance(target, torch._ops.OpOverload) else ""
+        if name == "aten::copy":
+            return arguments[1].expand(arguments[0].shape).to(arguments[0], copy=True)
+        if name in ("aten::slice_scatter", "aten::select_scatter") and arguments[0].is_complex():
+            result = arguments[0].clone()
+            part = torch.ops.aten.slice.Tensor if name == "aten::slice_scatter" else torch.ops.aten.select.int
+            part(result, *arguments[2:], **named).copy_(arguments[1])
+            return result
+        if "batch_norm" not in name and "instance_norm" not in name:
+            return super().call_function(target, arguments, named)
+        if name == "aten::_native_batch_norm_legit_functional":
+            given = dict(zip([one.name for one in target._schema.arguments], arguments)) | named
+            mean, var = given["running_mean"].clone(), given["running_var"].clone()
+            results = self.dense(torch.ops.aten.native_batch_norm.default, given["input"], (given["weight"], given["bias"], mean, var, given["training"],
+                                                                                           given["momentum"], given["eps"]), {})
+            return (*results, mean, var)
+        return self.dense(target, arguments[0], arguments[1:], named)
+
+    @staticmethod
+    def dense(target, given, others, named):
+        form = torch.contiguous_format if "instance_norm" in target.name() else format_of(given)
+        result = target(given.contiguous(memory_format=form), *others, **named)
+        first = result[0] if isinstance(result, (tuple, list)) else result
+        if first.requires_grad:
+            register_hook(first, lambda cotangent: cotangent.contiguous(memory_format=form))
+        return result
+
+
+def with_own_tensors(module):
+    """The module with parameters of its own on the same memory, which have none of the hooks of the network's, and copies of its buffers."""
+    own = {}
+    for part in module.modules():
+        for name, one in part._buffers.items():
+            if one is not None:
+                part._buffers[name] = own.setdefault(id(one), one.detach().clone())
+        for name, one in part._parameters.items():
+            if one is not None:
+                part._parameters[name] = own.setdefault(id(one), torch.nn.Parameter(one.detach(), one.requires_grad))
+    return module
+
+
+def differentiable(tensor):
+    return isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())
+
+
+def functions_behind(outputs):
+    """The classes of torch.autograd.Function in the graph of the outputs, also those whose `apply` was bound before the network ran."""
+    todo, done, classes = [one.grad_fn for one in outputs if one.grad_fn is not None], set(), set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in done:
+            continue
+        done.add(node)
+        classes.add(getattr(type(node), "_forward_cls", None))
+        todo += [one for one, _ in node.next_functions]
+    return classes - {None}
+
+
+def gradients_of(run, named_parameters, inputs, functions=None):
+    """Outputs, and gradients by name of the sum of all outputs with random factors; .grad of the parameters is left as it was."""
+    before = {name: one.grad for name, one in named_parameters.items()}
+    for one in named_parameters.values():
+        one.grad = None
+    leaves = [one.detach().clone().requires_grad_(differentiable(one)) for one in inputs]
+    torch.manual_seed(1)
+    try:
+        with torch.enable_grad():
+            outputs = [one for one in torch.utils._pytree.tree_leaves(run(*[one.clone() for one in leaves])) if isinstance(one, torch.Tensor)]
+            if functions is not None:
+                functions |= functions_behind(outputs)
+            maker = torch.Generator().manual_seed(2)
+            loss = 0
+            for one in outputs:
+                factors = torch.randn(one.shape, generator=maker, dtype=torch.float64).to(one.device)
+                if differentiable(one) and one.requires_grad:
+                    loss = loss + ((torch.view_as_real(one).sum(-1) if one.is_complex() else one) * factors.to(one.real.dtype if one.is_complex() else one.dtype)).sum()
+            if isinstance(loss, torch.Tensor):
+                loss.backward()
+        found = {f"parameter {name}": one.grad for name, one in named_parameters.items()}
+        found |= {f"input {number}": one.grad for number, one in enumerate(leaves) if differentiable(one)}
+        return [one.detach() for one in outputs], found
+    finally:
+        for name, one in named_parameters.items():
+            one.grad = before[name]
+
+
+@contextlib.contextmanager
+def unchanged_buffers(module):
+    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    try:
+        yield
+    finally:
+        for name, buffer in module.named_buffers():
+            if name in before and not torch.equal(buffer, before[name]):
+                buffer.data.copy_(before[name])
+
+
+def accepted_difference(tensors):
+    """Of gradients, by the narrowest type that takes part."""
+    types = {one.dtype for one in tensors}
+    return 0.2 if torch.bfloat16 in types else 0.05 if torch.float16 in types else 1e-3
+
+
+def other_gradients(found, wanted):
+    """(name, relative difference or None where one of the two has no gradient) by size, largest first; both as gradients_of gives them."""
+    norms = {name: 0.0 if one is None else wide(one).norm().item() for name, one in wanted.items()}
+    largest = max([one for one in norms.values() if one == one and one != float("inf")], default=0.0)
+    result = []
+    for name, one in wanted.items():
+        other = found.get(name)
+        if one is None and (other is None or not other.any()) or other is None and not one.any():
+            continue
+        if one is None or other is None:
+            result.append((name, None))
+            continue
+        gap = torch.where((wide(other) == wide(one)) | (other.isnan() & one.isnan()), 0, wide(other) - wide(one)).norm().item()
+        difference = 0.0 if gap == 0 else gap / max(norms[name], 0.01 * largest, 1e-30)
+        result.append((name, difference if difference == difference else float("inf")))
+    return sorted(result, key=lambda one: -(float("inf") if one[1] is None else one[1]))
+
+
+def gradients_of_program(program, undecomposed, names, inputs):
+    """Parameters, outputs and gradients of the program, or where Python lacks the backward of one of its operators, of `undecomposed`."""
+    for one in (program, undecomposed):
+        own = with_own_tensors(one.module())
+        parameters = {name: parameter for name, parameter in own.named_parameters() if name in names}
+        try:
+            return parameters, *gradients_of(WithBackward(own).run, parameters, inputs)
+        except RuntimeError:
+            if one is undecomposed:
+                raise
+
+
+def check_gradients(module, program, undecomposed, inputs):
+    """Raises OtherGradients where the gradients of the exported program are not those of the module; names what torch.export has dropped."""
+    parameters = dict(module.named_parameters())
+    causes, functions = set(), set()
+    with DenseNorms():
+        with unchanged_buffers(module), noted_causes(module, causes):
+            outputs, wanted = gradients_of(module, parameters, inputs, functions)
+        exported, found_outputs, found = gradients_of_program(program, undecomposed, parameters, inputs)
+        if len(outputs) != len(found_outputs) or any(largest_difference(one, other) > 1e-2 for one, other in zip(found_outputs, outputs)):
+            return  # values that are drawn at random, or a program that computes something else: `check` says so
+        accepted = accepted_difference([*parameters.values(), *inputs, *[node.meta["val"] for node in program.graph.nodes
+                                                                         if differentiable(node.meta.get("val"))]])
+        names = {f"parameter {name}" for name in exported} | {name for name in wanted if name.startswith("input ")}
+        wanted = {name: one for name, one in wanted.items() if name in names}
+        differences = [(name, one) for name, one in other_gradients(found, wanted) if one is None or one > accepted]
+        if differences and all(one is not None for _, one in differences):
+            # Rounding may change gradients by as much: as a change of the inputs in their last digits does.
+            moved = [one * (1 + 4 * torch.finfo(one.dtype).eps) if differentiable(one) else one for one in inputs]
+            with unchanged_buffers(module):
+                rounding = dict(other_gradients(gradients_of(module, parameters, moved)[1], wanted))
+            differences = [(name, one) for name, one in differences if one > 10 * (rounding.get(name) or 0.0)]
+    if not differences:
+        return
+    for one in functions:
+        name = f"class {one.__module__}.{one.__qualname__}"
+        if one.__name__ not in KEPT_FUNCTIONS and not any(cause.startswith(name + ",") for cause in causes):
+            code = one.forward.__code__
+            causes.add(f"{name}, a torch.autograd.Function with a backward of its own ({code.co_filename}:{code.co_firstlineno})")
+    name, difference = differences[0]
+    none = sum(one is None for _, one in differences)
+    what = (f"{none} of {len(wanted)} gradients are there in the program or in the network alone, first that of {name}" if none
+            else f"{len(differences)} of {len(wanted)} gradients differ, most that of {name}, by {difference:.2g} of its norm")
+    because = "".join(f"\n  {cause}" for cause in sorted(causes)) or "\n  a cause that was not seen: code that reads or changes gradients"
+    raise OtherGradients(f"the exported program would have other gradients than the network: {what}. torch.export keeps the operators of the forward "
+                         f"pass alone, and drops{because}\nWrite it with operators that have the gradients that are meant (x + (f(x) - x).detach() has f's "
+                         "values and x's gradient), take it out before the export, or export with --forward-only (forward_only=True) a program that is not to "
+                         "be trained")
+
+
+def save(module, inputs, path, dynamic=(), forward_only=False):
+    """Exports the module, saves it and loads it again. Returns the loaded program.
+
+    Raises OtherGradients, and saves nothing, where the program has other gradients than the module; forward_only: it may.
+    """
     shapes = None
     if dynamic:
         shapes = tuple({axis: torch.export.Dim.AUTO for axis in dynamic if axis < one.dim()} for one in inputs)
-    program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
+    with without_recomputation():
+        program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
     detach_parts_without_gradients(program.graph_module)
+    undecomposed = program
     program = program.run_decompositions(cells_of_recurrent_layers())
+    if not forward_only:
+        check_gradients(module, program, undecomposed, inputs)
     torch.export.save(program, path)
     return torch.export.load(path)
 
@@ -178,12 +484,13 @@ def write_golden(module, program, inputs, folder):
         sys.exit("--golden: the network drops values at random, which no other program repeats; export it with --eval for figures")
     os.makedirs(folder, exist_ok=True)
     inputs = [one.clone().requires_grad_(one.is_floating_point() or one.is_complex()) for one in inputs]
-    outputs = torch.utils._pytree.tree_leaves(module(*[one.clone() for one in inputs]))
-    first = outputs[0]
-    if not (isinstance(first, torch.Tensor) and first.requires_grad):
-        sys.exit("--golden: the loss is the mean of the squares of output 0, which has no gradient; let the network return a field first")
-    loss = (first.abs() ** 2 if first.is_complex() else first**2).mean()
-    loss.backward()
+    with DenseNorms():
+        outputs = torch.utils._pytree.tree_leaves(module(*[one.clone() for one in inputs]))
+        first = outputs[0]
+        if not (isinstance(first, torch.Tensor) and first.requires_grad):
+            sys.exit("--golden: the loss is the mean of the squares of output 0, which has no gradient; let the network return a field first")
+        loss = (first.abs() ** 2 if first.is_complex() else first**2).mean()
+        loss.backward()
     names = program.graph_signature.user_inputs
     golden = {"torch": torch.__version__, "loss": loss.item(), "loss_is": "mean of the squares of output 0"}
     golden["inputs"] = [write_tensor(one, folder, names[number], f"input_{number}.bin") for number, one in enumerate(inputs)]
@@ -233,6 +540,7 @@ def main():
     parser.add_argument("--dynamic", default="", help="axes of dynamic size, 2,3")
     parser.add_argument("--eval", action="store_true", help="export for forecasts instead of training")
     parser.add_argument("--golden", help="folder for golden figures")
+    parser.add_argument("--forward-only", action="store_true", help="accept a program with other gradients than the network, which is not to be trained")
     options = parser.parse_args()
     module = make_module(options.network).train(not options.eval)
     inputs = [make_input(text) for text in options.input]
@@ -244,7 +552,10 @@ def main():
         run_once(module, inputs)
     except Exception as error:  # of any layer
         sys.exit(f"the network does not take --input {' --input '.join(options.input)}: {str(error).splitlines()[0] if str(error) else repr(error)}")
-    program = save(module, inputs, options.output, axes)
+    try:
+        program = save(module, inputs, options.output, axes, options.forward_only)
+    except OtherGradients as error:
+        sys.exit(f"{options.output} is not written: {error}")
     report_fixed_axes(program, inputs, axes)
     check(module, program, inputs)
     if options.golden:
