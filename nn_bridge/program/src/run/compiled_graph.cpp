@@ -27,11 +27,14 @@ class OperatorStep : public Step {
 
   void run(Frame& frame) const override {
     c10::Stack stack = arguments_.fill(frame);
-    handle_.callBoxed(&stack);
+    call(stack);
     for (std::size_t i = 0; i < results_.size(); ++i) {
       store(results_[i], std::move(stack[i]), frame);
     }
   }
+
+ protected:
+  virtual void call(c10::Stack& stack) const { handle_.callBoxed(&stack); }
 
  private:
   static void store(Argument const& place, c10::IValue result, Frame& frame) {
@@ -54,6 +57,55 @@ class OperatorStep : public Step {
   c10::OperatorHandle handle_;
   CallArguments arguments_;
   std::vector<Argument> results_;
+};
+
+// LibTorch 2.13's batch norms on the CPU take the input and its cotangent for equally laid out where a batch of 1 or an
+// axis of one cell lets both pass for the same memory format, and pair wrong cells: gradients are off by as much as
+// they are large. Right where both are dense in one format. Instance norms are batch norms of a batch of 1. (No
+// upstream report is known.)
+class StatisticsStep : public OperatorStep {
+ public:
+  enum class Format { of_input, contiguous };
+
+  StatisticsStep(Format format, c10::OperatorHandle handle, CallArguments arguments,
+                 std::vector<Argument> const& results)
+      : OperatorStep(std::move(handle), std::move(arguments), results), format_(format) {}
+
+ protected:
+  void call(c10::Stack& stack) const override {
+    at::Tensor const x = stack.at(0).toTensor();
+    if (!x.is_cpu()) {
+      OperatorStep::call(stack);
+      return;
+    }
+    auto const format = format_ == Format::of_input ? x.suggest_memory_format() : at::MemoryFormat::Contiguous;
+    stack.at(0) = x.contiguous(format);
+    OperatorStep::call(stack);
+    if (at::Tensor const& y = stack.at(0).toTensor(); y.requires_grad()) {
+      y.register_hook([format](at::Tensor const& cotangent) {
+        return cotangent.defined() ? cotangent.contiguous(format) : cotangent;
+      });
+    }
+  }
+
+ private:
+  Format format_;
+};
+
+// LibTorch's `native_group_norm` takes the input alone when it is contiguous, and reads weights as if they were.
+class DenseStep : public OperatorStep {
+ public:
+  using OperatorStep::OperatorStep;
+
+ protected:
+  void call(c10::Stack& stack) const override {
+    for (c10::IValue& argument : stack) {
+      if (argument.isTensor() && argument.toTensor().defined()) {
+        argument = argument.toTensor().contiguous();
+      }
+    }
+    OperatorStep::call(stack);
+  }
 };
 
 // `copy` has no derivative of its own: the second tensor in the sizes and the type of the first.
@@ -162,7 +214,19 @@ std::unique_ptr<Step> make_operator_step(Graph const& graph, Node const& node, C
       return std::make_unique<ScatterStep>(slice, CallArguments(graph, node, schema, conversion), result);
     }
   }
-  return std::make_unique<OperatorStep>(handle, CallArguments(graph, node, schema, conversion), node.outputs);
+  CallArguments arguments(graph, node, schema, conversion);
+  if (node.target.find("instance_norm") != std::string::npos) {
+    return std::make_unique<StatisticsStep>(StatisticsStep::Format::contiguous, handle, std::move(arguments),
+                                            node.outputs);
+  }
+  if (node.target.find("batch_norm") != std::string::npos) {
+    return std::make_unique<StatisticsStep>(StatisticsStep::Format::of_input, handle, std::move(arguments),
+                                            node.outputs);
+  }
+  if (node.target == "aten.native_group_norm.default") {
+    return std::make_unique<DenseStep>(handle, std::move(arguments), node.outputs);
+  }
+  return std::make_unique<OperatorStep>(handle, std::move(arguments), node.outputs);
 }
 
 std::unique_ptr<Step> make_step(Graph const& graph, Node const& node, Conversion const& conversion) {
