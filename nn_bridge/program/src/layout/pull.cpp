@@ -20,7 +20,7 @@ std::int64_t padded_index(std::int64_t i, std::int64_t extent, PadMode mode) {
     case PadMode::constant: return -1;
     case PadMode::reflect: return i < 0 ? -i : 2 * (extent - 1) - i;
     case PadMode::replicate: return std::clamp<std::int64_t>(i, 0, extent - 1);
-    case PadMode::circular: return modulo(i, extent);
+    case PadMode::circular: return extent > 0 ? modulo(i, extent) : -1;
   }
   return -1;
 }
@@ -62,9 +62,13 @@ PullTable cat_table(std::vector<std::int64_t> const& extents) {
 }
 
 PullTable pad_table(std::int64_t extent, std::int64_t lower, std::int64_t upper, PadMode mode) {
+  // A crop comes first: circular padding goes round what it leaves, the other modes do not depend on it.
+  bool const circular = mode == PadMode::circular;
+  std::int64_t const lo = circular ? std::max<std::int64_t>(-lower, 0) : 0;
+  std::int64_t const hi = circular ? extent - std::max<std::int64_t>(-upper, 0) : extent;
   PullTable table;
   for (std::int64_t i = -lower; i < extent + upper; ++i) {
-    table.push_back({0, padded_index(i, extent, mode)});
+    table.push_back({0, lo + padded_index(i - lo, hi - lo, mode)});
   }
   return table;
 }

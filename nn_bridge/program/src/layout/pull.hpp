@@ -30,8 +30,9 @@ using PullTable = std::vector<Source>;
 /// What lies beyond the edges.
 enum class PadMode { constant, reflect, replicate, circular };
 
-/// Sources of padding by `lower` and `upper` indices, which may be negative (a crop).
-/// @pre of reflect, the widths are below the extent; of circular, at most the extent
+/// Sources of padding by `lower` and `upper` indices, which may be negative (a crop). Circular padding goes round what
+/// a crop at the other end leaves: of 4 indices by -1 and 1 it gives 1, 2, 3, 1.
+/// @pre of reflect, the widths are below the extent; of circular, at most what a crop leaves of it
 [[nodiscard]] PullTable pad_table(std::int64_t extent, std::int64_t lower, std::int64_t upper, PadMode mode);
 
 /// "constant", "reflect", "replicate" or "circular", as PyTorch calls them.

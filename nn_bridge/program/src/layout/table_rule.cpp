@@ -2,6 +2,7 @@
 #include "node_shapes.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace graticule::program::detail {
 
@@ -97,8 +98,16 @@ void pad(NodeShapes& shapes) {
   keep_all(shapes);
   for (std::size_t i = 0; 2 * i + 1 < widths.size(); ++i) {
     std::int64_t const axis = shapes.ndim() - 1 - static_cast<std::int64_t>(i);
-    if (widths[2 * i] != 0 || widths[2 * i + 1] != 0) {
-      set_table(shapes, axis, pad_table(extent(shapes, axis), widths[2 * i], widths[2 * i + 1], mode));
+    std::int64_t const lower = widths[2 * i];
+    std::int64_t const upper = widths[2 * i + 1];
+    std::int64_t const kept = extent(shapes, axis) + std::min<std::int64_t>(std::min(lower, upper), 0);
+    if (mode == PadMode::circular && std::max(lower, upper) > kept && std::max(lower, upper) > 0) {
+      shapes.refuse("circular padding by " + std::to_string(lower) + " and " + std::to_string(upper) + " of " +
+                    std::to_string(extent(shapes, axis)) +
+                    " cells goes round what the crop leaves more than once; crop and pad in two calls");
+    }
+    if (lower != 0 || upper != 0) {
+      set_table(shapes, axis, pad_table(extent(shapes, axis), lower, upper, mode));
     }
   }
 }

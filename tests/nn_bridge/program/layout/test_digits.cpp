@@ -289,6 +289,19 @@ TEST(Pull, tables_of_padding_equal_pytorchs) {
   EXPECT_EQ(rows_of(pad_table(4, -1, -2, PadMode::constant)), (std::vector<std::int64_t>{1}));
 }
 
+// PyTorch crops first, and circular padding goes round what is left.
+TEST(Pull, tables_of_padding_and_cropping_at_once_equal_pytorchs) {
+  auto const rows = [](std::int64_t lower, std::int64_t upper, PadMode mode) {
+    return rows_of(pad_table(4, lower, upper, mode));
+  };
+  EXPECT_EQ(rows(-1, 2, PadMode::circular), (std::vector<std::int64_t>{1, 2, 3, 1, 2}));
+  EXPECT_EQ(rows(2, -1, PadMode::circular), (std::vector<std::int64_t>{1, 2, 0, 1, 2}));
+  EXPECT_EQ(rows(-1, 2, PadMode::reflect), (std::vector<std::int64_t>{1, 2, 3, 2, 1}));
+  EXPECT_EQ(rows(2, -1, PadMode::reflect), (std::vector<std::int64_t>{2, 1, 0, 1, 2}));
+  EXPECT_EQ(rows(-1, 2, PadMode::replicate), (std::vector<std::int64_t>{1, 2, 3, 3, 3}));
+  EXPECT_EQ(rows(2, -1, PadMode::constant), (std::vector<std::int64_t>{-1, -1, 0, 1, 2}));
+}
+
 TEST(Pull, tables_of_rolls_flips_and_joins) {
   EXPECT_EQ(rows_of(roll_table(4, 1)), (std::vector<std::int64_t>{3, 0, 1, 2}));
   EXPECT_EQ(rows_of(roll_table(4, -6)), (std::vector<std::int64_t>{2, 3, 0, 1}));
