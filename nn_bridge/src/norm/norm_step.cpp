@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace graticule::nn::detail {
@@ -96,6 +97,7 @@ struct NormCall {
   Norm norm;
   double count;
   bool requires_grad;
+  std::optional<torch::ScalarType> bias_type;  ///< none without a bias
 };
 using NormCallPointer = std::shared_ptr<NormCall const>;
 
@@ -196,11 +198,9 @@ struct NormFunction : torch::autograd::Function<NormFunction> {
                                : plain_gradients(call, saved, grads[0], ctx->needs_input_grad(0));
     variable_list result(6);
     result[0] = gradients.x;
-    if (saved.weight.defined()) {
-      auto const type = saved.weight.scalar_type();
-      result[1] = gradients.weight.to(type);
-      result[2] = gradients.bias.to(type);
-    }
+    // Each may be there without the other.
+    if (saved.weight.defined()) result[1] = gradients.weight.to(saved.weight.scalar_type());
+    if (call->bias_type) result[2] = gradients.bias.to(*call->bias_type);
     return result;
   }
 };
@@ -241,7 +241,8 @@ NormStatistics norm_statistics(Norm const& norm, torch::Tensor const& x, bool re
 
 torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torch::Tensor const& x,
                         torch::Tensor const& weight, torch::Tensor const& bias) {
-  auto const call = std::make_shared<NormCall>(NormCall{norm, statistics.count, statistics.requires_grad});
+  auto const bias_type = bias.defined() ? std::optional(bias.scalar_type()) : std::nullopt;
+  auto const call = std::make_shared<NormCall>(NormCall{norm, statistics.count, statistics.requires_grad, bias_type});
   auto const wanted = [](torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); };
   auto const any = torch::GradMode::is_enabled() && (statistics.requires_grad || wanted(weight) || wanted(bias));
   auto const given = [](torch::Tensor const& p) { return p.defined() ? std::optional(p) : std::nullopt; };
