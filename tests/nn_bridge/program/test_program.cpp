@@ -192,6 +192,67 @@ TEST(Program, is_cloned_with_weights_of_its_own) {
   EXPECT_FALSE(copy->is_training());
 }
 
+// Weights have no structure that damage would break: without the checksum the network would compute with them.
+TEST(Program, names_the_record_that_is_damaged) {
+  std::filesystem::path const path = folder_of_rank() / "damaged.pt2";
+  write_records(path, linear_network());
+  std::string const whole = test::read_bytes(path);
+  std::string const weight = linear_network().at("data/weights/weight_0");
+  std::string const shift = linear_network().at("data/constants/tensor_0");
+  for (auto const& [record, content] :
+       {std::pair("data/weights/weight_0", weight), std::pair("data/constants/tensor_0", shift),
+        std::pair("data/weights/model_weights_config.json",
+                  linear_network().at("data/weights/model_weights_config.json"))}) {
+    std::string bytes = whole;
+    std::size_t const at = bytes.find(content);
+    ASSERT_NE(at, std::string::npos);
+    bytes[at + content.size() / 2] ^= 1;
+    test::write_bytes(path, bytes);
+
+    auto const thrown = thrown_by([&] { Program refused(path); });
+
+    EXPECT_EQ(thrown.rule, "BrokenFile");
+    EXPECT_NE(thrown.text.find(std::string("the record '") + record + "' is damaged"), std::string::npos)
+        << thrown.text;
+    EXPECT_NE(thrown.text.find(path.string()), std::string::npos) << thrown.text;
+  }
+  for (std::size_t const kept : {whole.size() - 1, whole.size() - 60, whole.size() / 2}) {
+    test::write_bytes(path, whole.substr(0, kept));
+    EXPECT_EQ(rule_of([&] { Program refused(path); }), "BrokenFile") << kept;
+  }
+  test::write_bytes(path, whole);
+  EXPECT_EQ(rule_of([&] { Program taken(path); }), "nothing was thrown");
+  std::filesystem::remove(path);
+}
+
+// More records than 16 bits count, names in folders of many, and what is saved is read again.
+TEST(Program, holds_seventy_thousand_weights) {
+  constexpr int count = 70000;
+  Json program = test::empty_program({2});
+  std::vector<test::Payload> weights;
+  torch::Tensor const value = torch::tensor({1.0F, 2.0F});
+  for (int i = 0; i < count; ++i) {
+    std::string const name = "part." + std::to_string(i) + ".weight";
+    std::string const id = "p_" + std::to_string(i);
+    test::add_weight(program, "parameter", id, name, {2});
+    weights.push_back({name, i == 4321 ? value * 3 : value, true});
+  }
+  test::append(program, "aten.mul.Tensor", {{"self", test::tensor("x")}, {"other", test::tensor("p_4321")}}, "y", {2});
+  test::set_output(program, "y");
+  std::filesystem::path const path = folder_of_rank() / "many.pt2";
+  write_records(path, test::make_records(program, weights));
+
+  Program const first(path);
+  first->save(folder_of_rank() / "again.pt2");
+  Program second(folder_of_rank() / "again.pt2");
+
+  EXPECT_EQ(second->parameters().size(), std::size_t(count));
+  EXPECT_TRUE(torch::equal(second->forward(torch::ones({2})), value * 3));
+  EXPECT_TRUE(torch::equal(second->parameter("part.69999.weight"), value));
+  std::filesystem::remove(path);
+  std::filesystem::remove(folder_of_rank() / "again.pt2");
+}
+
 TEST(Program, refuses_files_by_name) {
   struct Row {
     char const* what;

@@ -2,17 +2,16 @@
 #include <graticule/partition/error.hpp>
 
 #include "archive/stored_tensors.hpp"
-
-#include <caffe2/serialize/inline_container.h>
+#include "archive/zip_reader.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstddef>
 #include <fstream>
-#include <limits>
-#include <memory>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 static_assert(std::endian::native == std::endian::little,
@@ -25,54 +24,32 @@ namespace {
 // The inputs of the example, which this library does not need, are kept up to this size.
 constexpr std::size_t max_kept_example = std::size_t(64) << 20;
 
+// Of the records and their alignment, as caffe2/serialize/versions.h counts them.
+constexpr char const* container_version = ".data/version";
+constexpr int newest_container = 10;
+
 class Archive {
  public:
-  explicit Archive(std::filesystem::path const& path)
-      : file_bytes_(std::filesystem::file_size(path)),
-        reader_(std::make_unique<caffe2::serialize::PyTorchStreamReader>(path.string())) {
-    for (std::string const& record : reader_->getAllRecords()) {
-      records_.push_back(record);
-    }
-  }
+  explicit Archive(std::filesystem::path const& path) : reader_(path) {}
 
-  [[nodiscard]] std::vector<std::string> const& records() const { return records_; }
-  [[nodiscard]] bool has(std::string const& record) const {
-    return std::ranges::find(records_, record) != records_.end();
-  }
-
-  // A record is stored as it is, so it cannot be larger than the file.
-  [[nodiscard]] std::size_t bytes(std::string const& record) {
-    if (!has(record)) {
-      throw Error(Fault::input, "BrokenFile", "the record '" + record + "' is missing");
-    }
-    std::size_t const size = reader_->getRecordSize(record);
-    if (size > file_bytes_) {
-      throw Error(Fault::input, "BrokenFile", "the record '" + record + "' is larger than the file");
-    }
-    return size;
-  }
+  [[nodiscard]] std::vector<std::string> const& records() const { return reader_.records(); }
+  [[nodiscard]] bool has(std::string const& record) const { return reader_.has(record); }
+  [[nodiscard]] std::size_t bytes(std::string const& record) const { return reader_.bytes(record); }
 
   [[nodiscard]] std::string text(std::string const& record) {
     std::string content(bytes(record), '\0');
-    if (!content.empty()) {
-      reader_->getRecord(record, content.data(), content.size());
-    }
+    reader_.read(record, content.data());
     return content;
   }
 
   [[nodiscard]] torch::Tensor storage(std::string const& record) {
-    auto const size = static_cast<std::int64_t>(bytes(record));
-    torch::Tensor content = torch::empty({size}, torch::kUInt8);
-    if (size > 0) {
-      reader_->getRecord(record, content.data_ptr(), static_cast<std::size_t>(size));
-    }
+    torch::Tensor content = torch::empty({static_cast<std::int64_t>(bytes(record))}, torch::kUInt8);
+    reader_.read(record, content.data_ptr());
     return content;
   }
 
  private:
-  std::uintmax_t file_bytes_;
-  std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
-  std::vector<std::string> records_;
+  ZipReader reader_;
 };
 
 void expect_text(Archive& archive, std::string const& record, std::string const& wanted, char const* advice) {
@@ -94,6 +71,16 @@ void check_format(Archive& archive) {
   }
   expect_text(archive, "archive_format", "pt2", "torch.export.save writes such files");
   expect_text(archive, "archive_version", "0", "it is from a newer PyTorch than this Graticule knows");
+  if (archive.has(container_version)) {
+    int number = 0;
+    std::string const text = archive.text(container_version);
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || number > newest_container) {
+      throw Error(Fault::input, "RefusedProgram",
+                  "its container has the version '" + text.substr(0, 40) + "', this Graticule knows versions up to " +
+                      std::to_string(newest_container));
+    }
+  }
   if (archive.has("byteorder")) {
     expect_text(archive, "byteorder", "little", "save it on a machine that stores numbers low byte first");
   }

@@ -8,37 +8,40 @@
 
 #include <cstddef>
 #include <fstream>
-#include <set>
+#include <map>
 #include <system_error>
+#include <vector>
 
 namespace graticule::program::detail {
 
 namespace {
 
 // The content of a record, put together from the tensors that are views of it.
-torch::Tensor record_content(std::string const& record, std::size_t bytes, std::vector<StoredTensor> const& tensors,
+torch::Tensor record_content(std::size_t bytes, std::vector<StoredTensor const*> const& views,
                              std::map<std::string, torch::Tensor> const& values) {
   torch::NoGradGuard const no_grad;
   torch::Tensor content = torch::zeros({static_cast<std::int64_t>(bytes)}, torch::kUInt8);
-  for (StoredTensor const& stored : tensors) {
-    if (stored.record != record) {
-      continue;
-    }
-    view_of(content, stored).copy_(values.at(stored.name));
+  for (StoredTensor const* const stored : views) {
+    view_of(content, *stored).copy_(values.at(stored->name));
   }
   return content;
 }
 
 void write_records(caffe2::serialize::PyTorchStreamWriter& writer, ArchiveContent const& content,
                    std::map<std::string, torch::Tensor> const& values) {
-  std::set<std::string> written;
   for (auto const* tensors : {&content.weights, &content.constants}) {
+    std::map<std::string, std::vector<StoredTensor const*>> views;
+    std::vector<std::string> order;
     for (StoredTensor const& stored : *tensors) {
-      if (written.insert(stored.record).second) {
-        torch::Tensor const bytes =
-            record_content(stored.record, content.record_bytes.at(stored.record), *tensors, values);
-        writer.writeRecord(stored.record, bytes.data_ptr(), static_cast<std::size_t>(bytes.numel()));
+      auto& of_record = views[stored.record];
+      if (of_record.empty()) {
+        order.push_back(stored.record);
       }
+      of_record.push_back(&stored);
+    }
+    for (std::string const& record : order) {
+      torch::Tensor const bytes = record_content(content.record_bytes.at(record), views.at(record), values);
+      writer.writeRecord(record, bytes.data_ptr(), static_cast<std::size_t>(bytes.numel()));
     }
   }
   for (auto const& [record, text] : content.others) {

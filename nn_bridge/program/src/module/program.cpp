@@ -56,6 +56,7 @@ struct ProgramImpl::State {
   std::shared_ptr<detail::ArchiveContent const> content;
   std::string source;  // the file, for messages
   detail::Weights weights;
+  std::set<std::string> parameters;   // by name
   std::set<std::string> overwritten;  // buffers, by name
   detail::Conversion conversion;
   std::unique_ptr<detail::CompiledGraph> compiled;
@@ -104,8 +105,12 @@ void ProgramImpl::register_tensors() {
     }
   }
   std::set<std::string> done;
+  std::map<std::string, torch::nn::Module*> parts;  // by path; a module gives its children as a copy of all of them
   for (InputSpec const& input : state_->graph->inputs) {
     bool const parameter = input.kind == InputSpec::Kind::parameter;
+    if (parameter) {
+      state_->parameters.insert(input.name);
+    }
     if ((!parameter && (input.kind != InputSpec::Kind::buffer || !input.persistent)) || further.contains(input.name)) {
       continue;
     }
@@ -117,9 +122,9 @@ void ProgramImpl::register_tensors() {
     for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
       std::string const part(rest.substr(0, dot));
       rest.remove_prefix(dot + 1);
-      auto const children = owner->named_children();  // a copy, into which `child` points
-      auto const* child = children.find(part);
-      owner = child != nullptr ? child->get() : owner->register_module(part, std::make_shared<Part>()).get();
+      torch::nn::Module*& place = parts[input.name.substr(0, input.name.size() - rest.size() - 1)];
+      place = place != nullptr ? place : owner->register_module(part, std::make_shared<Part>()).get();
+      owner = place;
     }
     torch::Tensor const& tensor = state_->weights.tensors.at(input.name);
     if (parameter) {
@@ -234,6 +239,10 @@ std::vector<c10::IValue> ProgramAccess::inputs(ProgramImpl const& program, std::
   return program.graph_inputs(inputs);
 }
 
+std::map<std::string, torch::Tensor> const& ProgramAccess::tensors(ProgramImpl const& program) {
+  return program.state_->weights.tensors;
+}
+
 std::vector<torch::Tensor> ProgramAccess::finish(ProgramImpl& program, std::vector<torch::Tensor> const& inputs,
                                                  std::vector<c10::IValue> const& outputs) {
   return program.finish(inputs, outputs);
@@ -254,10 +263,8 @@ std::vector<std::pair<std::string, std::string>> const& ProgramImpl::aliases() c
 }
 
 torch::Tensor ProgramImpl::parameter(std::string const& parameter_name) const {
-  for (InputSpec const& input : state_->graph->inputs) {
-    if (input.kind == InputSpec::Kind::parameter && input.name == parameter_name) {
-      return state_->weights.tensors.at(parameter_name);
-    }
+  if (state_->parameters.contains(parameter_name)) {
+    return state_->weights.tensors.at(parameter_name);
   }
   throw Error("UnknownName", "the program has no parameter '" + parameter_name + "'");
 }

@@ -6,6 +6,8 @@
 
 #include <torch/torch.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
 namespace graticule::program::detail {
@@ -16,6 +18,8 @@ struct ProgramAccess {
   /// One value per input of the graph. @throws Error `UnsupportedTensor`, `RefusedProgram`
   [[nodiscard]] static std::vector<c10::IValue> inputs(ProgramImpl const& program,
                                                        std::vector<torch::Tensor> const& inputs);
+  /// Parameters, buffers and constants by their names in the file.
+  [[nodiscard]] static std::map<std::string, torch::Tensor> const& tensors(ProgramImpl const& program);
   /// Overwrites buffers and inputs, and returns the user's outputs.
   [[nodiscard]] static std::vector<torch::Tensor> finish(ProgramImpl& program, std::vector<torch::Tensor> const& inputs,
                                                          std::vector<c10::IValue> const& outputs);
