@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
@@ -164,6 +165,7 @@ void ShardedProgramImpl::plan_for(std::vector<Shape> const& whole, std::vector<s
 }
 
 void ShardedProgramImpl::reset_structure() {
+  weights_compared_ = false;
   calls_->reset_structure();
   for (auto* const movers : {&to_bands_, &to_blocks_}) {
     for (nn::Repartition& mover : *movers) {
@@ -226,6 +228,27 @@ BlockCuts ShardedProgramImpl::block_cuts(Layout const& bands) const {
   return result;
 }
 
+// The sizes that do not fit are those of the whole fields, which no rank has seen.
+Sizes ShardedProgramImpl::sizes_of_all(std::vector<Shape> const& whole, Layout const& layout) const {
+  try {
+    return Sizes(program_->graph(), whole);
+  } catch (Error const& error) {
+    if (domain_.comm().num_ranks() == 1) {
+      throw;
+    }
+    std::string own = "each rank gives its block of it";
+    if (!blocks_) {
+      Cuts const* const cuts = layout.cuts(field_axis_ == -2 ? 0 : 1);
+      own = "the ranks give ";
+      for (int part = 0; part < cuts->num_parts(); ++part) {
+        own += (part > 0 ? " + " : "") + std::to_string(cuts->size(part));
+      }
+      own += field_axis_ == -2 ? " rows of the first one" : " columns of the first one";
+    }
+    throw Error(error.fault(), error.rule(), error.text() + " (these are the sizes of the whole field: " + own + ")");
+  }
+}
+
 std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std::vector<torch::Tensor> const& inputs,
                                                                             Layout const& layout) {
   Comm const& comm = domain_.comm();
@@ -238,7 +261,7 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
   auto result = std::make_shared<SetUp>();
   auto const conversion = detail::ProgramAccess::conversion(*program_);
   run_agreed(comm, [&] {
-    Sizes const sizes(program_->graph(), shapes);
+    Sizes const sizes = sizes_of_all(shapes, layout);
     PlanOptions options;
     options.num_ranks = comm.num_ranks();
     options.field_axis = field_axis_;
@@ -272,6 +295,29 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
                                                              [&](std::size_t node) { return steps.make(node); });
   result->compiled->bind(result->local.shapes);
   return result;
+}
+
+// Ranks that read other files or start from other random numbers would compute parts of other networks.
+void ShardedProgramImpl::compare_weights() {
+  if (weights_compared_) {
+    return;
+  }
+  nn::NamedTensors weights;
+  auto const& tensors = detail::ProgramAccess::tensors(*program_);
+  for (InputSpec const& input : program_->graph().inputs) {
+    if (input.kind != InputSpec::Kind::user) {
+      weights.emplace_back((input.kind == InputSpec::Kind::parameter ? "parameter " : "buffer ") + input.name,
+                           tensors.at(input.name));
+    }
+  }
+  try {
+    nn::require_same_bits(domain_.comm(), weights);
+  } catch (Error const& error) {
+    throw Error(error.fault(), error.rule(),
+                "the program has other weights on other ranks (" + error.text() +
+                    "); read the same file on all ranks, or send the weights from one of them");
+  }
+  weights_compared_ = true;
 }
 
 // Whether an input requires a gradient is the same on all ranks, so that all have the same nodes.
@@ -323,8 +369,11 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
   };
   auto const more = Hash().add(static_cast<int>(program_->dtype())).add(static_cast<int>(program_->device().type()));
   torch::Tensor const x = first_field_ < inputs.size() ? inputs[first_field_] : torch::Tensor();
-  auto const call = calls_->enter(
-      x, check, [&](Layout const& layout) { return set_up(inputs, layout); }, false, more.value(), structure);
+  auto const first_set_up = [&](Layout const& layout) {
+    compare_weights();
+    return set_up(inputs, layout);
+  };
+  auto const call = calls_->enter(x, check, first_set_up, false, more.value(), structure);
   latest_ = call.set_up;
   auto const own = with_gradients(inputs, call.input_grad);
   auto values = detail::ProgramAccess::inputs(*program_, own);

@@ -6,6 +6,7 @@
 #include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/program/layout/plan.hpp>
 #include <graticule/program/program.hpp>
+#include <graticule/program/sizes.hpp>
 
 #include <torch/torch.h>
 
@@ -62,8 +63,9 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   /// All outputs, in the order of the file. Collective, as is the backward.
   /// @param inputs this rank's shards of the fields, and whole tensors; see `Program::run`
   /// @throws Error on all ranks alike `StructureDisagreement`, `BadLayout`, `ShapeMismatch` (of the whole inputs),
-  /// `RefusedProgram` and what `Program::run` throws. After an error in the middle of a call on one rank, the others
-  /// throw `PeerFailed`
+  /// `RefusedProgram` and what `Program::run` throws; `ReplicaMismatch` where the first call finds other weights on
+  /// other ranks, with the first that differs. After an error in the middle of a call on one rank, the others throw
+  /// `PeerFailed`
   std::vector<torch::Tensor> run(std::vector<torch::Tensor> const& inputs);
 
   /// Plans for inputs of these sizes as a first forward does, and runs nothing. Collective.
@@ -92,9 +94,11 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
 
   [[nodiscard]] std::shared_ptr<SetUp const> set_up(std::vector<torch::Tensor> const& inputs, Layout const& layout);
   [[nodiscard]] std::vector<Shape> whole_shapes(std::vector<torch::Tensor> const& inputs, Layout const& layout) const;
+  [[nodiscard]] Sizes sizes_of_all(std::vector<Shape> const& whole, Layout const& layout) const;
   [[nodiscard]] std::vector<torch::Tensor> with_gradients(std::vector<torch::Tensor> const& inputs,
                                                           bool first_requires) const;
 
+  void compare_weights();
   void make_movers();
   [[nodiscard]] nn::Sharding own_sharding() const;
   [[nodiscard]] BlockCuts block_cuts(Layout const& bands) const;
@@ -106,6 +110,7 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   ShardOptions options_;
   bool blocks_ = false;                     ///< the domain cuts rows and columns
   bool has_moved_ = false;                  ///< blocks to bands
+  bool weights_compared_ = false;           ///< between the ranks
   std::vector<nn::Repartition> to_bands_;   ///< per input; null for one that is no field
   std::vector<nn::Repartition> to_blocks_;  ///< per output
   std::int64_t field_axis_ = -2;
