@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <utility>
@@ -115,15 +114,34 @@ void print_difference(char const* what, int count, program::Difference const& di
   std::cout << "\n";
 }
 
-/// Figures of f32 are no closer to anything than the rounding of f32.
-bool has_wide_figures(std::string const& folder) {
-  std::ifstream file(folder + "/golden.json");
-  auto const golden = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  auto const outputs = golden.is_object() ? golden.find("outputs") : golden.end();
-  return golden.is_object() && outputs != golden.end() && outputs->is_array() &&
-         std::all_of(outputs->begin(), outputs->end(), [](auto const& output) {
-           return output.is_object() && output.contains("dtype") && output["dtype"] == "float64";
-         });
+/// What rounding may change in the narrowest type that the network computes with.
+double tolerance_of(program::Graph const& graph) {
+  double tolerance = 1e-4;
+  for (auto const& value : graph.values) {
+    if (value.kind != program::Value::Kind::tensor) continue;
+    if (value.tensor.dtype == program::Dtype::f16) tolerance = std::max(tolerance, 2e-2);
+    if (value.tensor.dtype == program::Dtype::bf16) tolerance = std::max(tolerance, 1e-1);
+  }
+  for (auto const& node : graph.nodes)
+    for (auto const& input : node.inputs)
+      if (auto const* subgraph = std::get_if<program::SubgraphRef>(&input.value))
+        tolerance = std::max(tolerance, tolerance_of(*subgraph->graph));
+  return tolerance;
+}
+
+/// Figures of a narrow type are no closer to anything than its rounding.
+double default_tolerance(program::Program const& network, bool wide_figures, Options const& options) {
+  return options.dtype == "f64" && wide_figures ? 1e-10 : tolerance_of(network->graph().graph);
+}
+
+std::string type_name(torch::Dtype dtype) {
+  switch (dtype) {
+    case torch::kFloat64: return "f64";
+    case torch::kFloat32: return "f32";
+    case torch::kFloat16: return "f16";
+    case torch::kBFloat16: return "bf16";
+    default: return c10::toString(dtype);
+  }
 }
 
 std::vector<Index> sizes_of(std::vector<std::int64_t> const& bounds) {
@@ -158,15 +176,15 @@ program::GoldenDifferences compare(app::Context& context, program::Program const
 }
 
 int check(app::Context& context, program::Program const& network, Options const& options) {
-  double const tolerance = options.tolerance >= 0                                      ? options.tolerance
-                           : options.dtype == "f64" && has_wide_figures(options.check) ? 1e-10
-                                                                                       : 1e-4;
   program::GoldenDifferences differences;
   {
     auto const phase = context.report.phase("check");
     differences = compare(context, network, options);
   }
-  std::cout << "largest relative differences from " << options.check << " in " << options.dtype << "\n";
+  double const tolerance =
+      options.tolerance >= 0 ? options.tolerance : default_tolerance(network, differences.wide_figures, options);
+  std::cout << "largest relative differences from " << options.check << " in " << type_name(network->dtype())
+            << ", of which " << to_text(tolerance) << " is accepted\n";
   print_difference("outputs", differences.num_outputs, differences.outputs);
   print_difference("loss", 1, differences.loss);
   print_difference("parameter gradients", differences.num_parameters, differences.parameter_gradients);

@@ -82,7 +82,7 @@ def require_eager(what: str) -> None:
     """Raises where torch records a program: messages are not in it. Errors: Unsupported."""
     if torch._C._get_tracing_state() is not None or torch.compiler.is_exporting():
         raise Error("Unsupported", f"{what} in torch.jit.trace or torch.export: it sends messages, which a recorded program would lack; "
-                    "graticule-export divides a program of the serial model")
+                    "export the serial model (scripts/export.py of Graticule's sources does), and divide the program: docs/programs.md")
 
 
 def uncompiled(function: F) -> F:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/comm.hpp>
+#include <graticule/partition/cuts.hpp>
 #include <graticule/program/golden.hpp>
 
 #include "expect_error.hpp"
@@ -178,6 +179,123 @@ TEST_F(Golden, counts_a_value_that_is_no_number_as_the_largest_difference) {
   auto const folder = figures("nan", [](Json&, Figures& figures) { figures.y[0][2][5][7].fill_(std::nan("")); });
 
   EXPECT_EQ(compare_with_golden(network_, folder).outputs.largest, INFINITY);
+}
+
+// Python's json writes NaN and Infinity, which JSON does not have.
+TEST_F(Golden, reads_numbers_that_json_does_not_have) {
+  auto const folder = figures("words", [](Json& golden, Figures&) {
+    golden["loss"] = "WORD";
+    golden["input_gradient_norms"][0] = "OTHER";
+    golden["torch"] = "NaN is text here, \\" and Infinity as well ";
+  });
+  std::string text = test::read_bytes(folder / "golden.json");
+  comm_.barrier();
+  if (comm_.rank() == 0) {
+    text.replace(text.find("\"WORD\""), 6, "NaN");
+    text.replace(text.find("\"OTHER\""), 7, "-Infinity");
+    test::write_bytes(folder / "golden.json", text);
+  }
+  comm_.barrier();
+
+  auto const differences = compare_with_golden(network_, folder);
+
+  EXPECT_EQ(differences.loss.largest, INFINITY);
+  EXPECT_EQ(differences.input_gradients.largest, INFINITY);
+  EXPECT_LE(differences.outputs.largest, 1e-12);
+}
+
+TEST_F(Golden, finds_no_difference_where_loss_and_gradients_are_zero) {
+  {
+    torch::NoGradGuard const no_grad;
+    network_->parameter("head.weight").zero_();
+  }
+  auto const folder = figures("zero", [](Json& golden, Figures& figures) {
+    figures.y.zero_();
+    golden["loss"] = 0.0;
+    golden["parameter_gradient_norms"]["head.weight"] = 0.0;
+    golden["input_gradient_norms"][0] = 0.0;
+  });
+
+  EXPECT_EQ(compare_with_golden(network_, folder).largest(), 0);
+}
+
+// y = x / |x|, whose loss does not depend on x: its gradient is rounding on both sides.
+TEST_F(Golden, finds_no_difference_where_gradients_vanish) {
+  Program network(folder_.make("unit.pt2", [](std::filesystem::path const& path) {
+    Json program = test::empty_program({1, 2, num_rows, num_columns});
+    test::append(program, "aten.linalg_vector_norm.default", {{"self", test::tensor("x")}}, "size", {});
+    test::append(program, "aten.div.Tensor", {{"self", test::tensor("x")}, {"other", test::tensor("size")}}, "y",
+                 {1, 2, num_rows, num_columns});
+    test::set_output(program, "y");
+    test::write_records(path, test::make_records(program, {}));
+  }));
+  network->to(torch::kFloat64);
+  auto const folder = figures("unit", [](Json& golden, Figures& figures) {
+    auto const x = input().to(torch::kDouble);
+    figures.y = x / x.norm();
+    golden["outputs"][0]["shape"] = figures.y.sizes().vec();
+    golden["loss"] = figures.y.square().mean().item<double>();
+    golden["parameter_gradient_norms"] = Json::object();
+    golden["input_gradient_norms"][0] = 3e-19;
+  });
+
+  EXPECT_LE(compare_with_golden(network, folder).largest(), 1e-11);
+}
+
+/// y = x * head.scale, and a parameter that no node reads.
+Program scaled(test::Folder const& folder) {
+  return Program(folder.make("scaled.pt2", [](std::filesystem::path const& path) {
+    Json program = test::empty_program({1, 2, num_rows, num_columns});
+    test::add_weight(program, "parameter", "p_a", "a", {2, 1, 1});
+    test::add_weight(program, "parameter", "p_scale", "head.scale", {2, 1, 1});
+    test::append(program, "aten.mul.Tensor", {{"self", test::tensor("x")}, {"other", test::tensor("p_scale")}}, "y",
+                 {1, 2, num_rows, num_columns});
+    test::set_output(program, "y");
+    test::write_records(path, test::make_records(program, {{"a", torch::ones({2, 1, 1}), true},
+                                                           {"head.scale", torch::ones({2, 1, 1}), true}}));
+  }));
+}
+
+TEST_F(Golden, first_call_of_shards_names_the_first_weight_that_differs_between_ranks) {
+  if (comm_.num_ranks() == 1) {
+    GTEST_SKIP() << "one rank has no other to differ from";
+  }
+  nn::Domain const domain(comm_, ProcessGrid{comm_.num_ranks(), 1});
+  Program network = scaled(folder_);
+  ShardedProgram shards(network, domain);
+  std::int64_t const own = balanced_cuts(num_rows, comm_.num_ranks()).size(comm_.rank());
+  torch::Tensor const x = torch::ones({1, 2, own, num_columns});
+  torch::Tensor const scale = network->parameter("head.scale");
+  if (comm_.rank() == comm_.num_ranks() - 1) {
+    torch::NoGradGuard const no_grad;
+    scale[1] += 1e-6;
+  }
+
+  EXPECT_EQ(rule_of([&] { (void)shards->forward(x); }), (ErrorWith{"ReplicaMismatch", "parameter head.scale"}));
+
+  {
+    torch::NoGradGuard const no_grad;
+    scale.fill_(2);
+  }
+  EXPECT_TRUE(torch::equal(shards->forward(x), 2 * x));
+}
+
+TEST_F(Golden, sizes_that_do_not_fit_are_those_of_all_ranks) {
+  if (comm_.num_ranks() == 1) {
+    GTEST_SKIP() << "one rank has all rows";
+  }
+  nn::Domain const domain(comm_, ProcessGrid{comm_.num_ranks(), 1});
+  ShardedProgram shards(scaled(folder_), domain);
+  std::string const rows = std::to_string(num_rows);
+
+  // Each rank gives the whole field.
+  auto const thrown = test::thrown_by([&] { (void)shards->forward(torch::ones({1, 2, num_rows, num_columns})); });
+
+  EXPECT_EQ(thrown.rule, "ShapeMismatch");
+  EXPECT_NE(thrown.text.find(std::to_string(num_rows * comm_.num_ranks()) + " along axis 2"), std::string::npos)
+      << thrown.text;
+  EXPECT_NE(thrown.text.find("of the whole field: the ranks give " + rows + " + " + rows), std::string::npos)
+      << thrown.text;
 }
 
 TEST_F(Golden, refuses_figures_by_name_and_place) {

@@ -17,6 +17,8 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -29,6 +31,46 @@ using GoldenJson = nlohmann::json;
 [[noreturn]] void bad_golden(std::filesystem::path const& path, std::string const& why) {
   throw Error(Fault::input, "BadInput", path.string() + ": " + why);
 }
+
+// Python's json writes values that are no numbers, and infinite ones, as words that JSON does not have: as texts then.
+std::string with_quoted_words(std::string const& text) {
+  std::string result;
+  bool in_text = false;
+  for (std::size_t at = 0; at < text.size();) {
+    std::string_view const rest = std::string_view(text).substr(at);
+    std::size_t length = 1;
+    if (in_text) {
+      length = rest[0] == '\\' && rest.size() > 1 ? 2 : 1;
+      in_text = rest[0] != '"';
+    } else if (rest[0] == '"') {
+      in_text = true;
+    } else {
+      for (std::string_view const word : {"NaN", "-Infinity", "Infinity"}) {
+        if (rest.starts_with(word)) {
+          result.append(1, '"').append(word).append(1, '"');
+          length = 0;
+          at += word.size();
+          break;
+        }
+      }
+    }
+    result.append(rest.substr(0, length));
+    at += length;
+  }
+  return result;
+}
+
+double number_of(GoldenJson const& json) {
+  if (json == "NaN") {
+    return std::nan("");
+  }
+  if (json == "Infinity" || json == "-Infinity") {
+    return json == "Infinity" ? INFINITY : -INFINITY;
+  }
+  return json.get<double>();
+}
+
+bool alike(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 std::string read_file(std::filesystem::path const& path) {
   std::ifstream file(path, std::ios::binary);
@@ -79,6 +121,8 @@ torch::Tensor wide(torch::Tensor const& tensor) {
 
 // Norms below this part of the largest one of their kind are rounding errors of sums that are exactly zero.
 constexpr double small_norm = 1e-2;
+// And so are norms below this part of the loss: where all gradients vanish, none is the largest.
+constexpr double rounded_away = 1e-4;
 
 void note(Difference& difference, double value, std::string const& at) {
   // A value that is not a number is the largest difference.
@@ -156,8 +200,8 @@ double relative(torch::Tensor const& found, torch::Tensor const& wanted, FieldCu
   } else if (own.numel() > 0) {
     torch::Tensor const one = wide(found);
     torch::Tensor const other = wide(own);
-    torch::Tensor const alike = (one == other).logical_or(one.isnan().logical_and(other.isnan()));
-    gap = (one - other).masked_fill(alike, 0).abs().max().item<double>();
+    torch::Tensor const same = (one == other).logical_or(one.isnan().logical_and(other.isnan()));
+    gap = (one - other).masked_fill(same, 0).abs().max().item<double>();
     gap = std::isnan(gap) ? INFINITY : gap;
   }
   gap = division.largest(gap);
@@ -173,10 +217,11 @@ struct Norm {
   double wanted;
   double found;
   double found_real;  // of the real parts
+  double of_tensor;   // of which this is the gradient
 };
 
-Norm norm_of(std::string const& name, torch::Tensor const& gradient, nlohmann::json const& wanted) {
-  Norm norm{name, wanted.is_null() ? 0 : wanted.get<double>(), 0, 0};
+Norm norm_of(std::string const& name, torch::Tensor const& gradient, double of_tensor, GoldenJson const& wanted) {
+  Norm norm{name, wanted.is_null() ? 0 : number_of(wanted), 0, 0, of_tensor};
   if (gradient.defined()) {
     torch::Tensor const values = wide(gradient);
     norm.found = values.norm().item<double>();
@@ -185,15 +230,23 @@ Norm norm_of(std::string const& name, torch::Tensor const& gradient, nlohmann::j
   return norm;
 }
 
-Difference compare_norms(std::vector<Norm> const& norms) {
+// A gradient as large as the loss changes it by itself when the tensor changes by itself; of tensors smaller than 1,
+// by 1.
+double natural_norm(double loss, double of_tensor) { return std::abs(loss) / std::max(of_tensor, 1.0); }
+
+Difference compare_norms(std::vector<Norm> const& norms, double loss) {
   double largest = 0;
   for (Norm const& norm : norms) {
-    largest = std::max(largest, norm.wanted);
+    largest = std::isfinite(norm.wanted) ? std::max(largest, norm.wanted) : largest;
   }
   Difference difference;
   for (Norm const& norm : norms) {
-    double const gap = std::min(std::abs(norm.found - norm.wanted), std::abs(norm.found_real - norm.wanted));
-    note(difference, gap == 0 ? 0 : gap / std::max(norm.wanted, small_norm * largest), norm.name);
+    double const gap = alike(norm.found, norm.wanted)
+                           ? 0
+                           : std::min(std::abs(norm.found - norm.wanted), std::abs(norm.found_real - norm.wanted));
+    double const natural = std::isfinite(loss) ? natural_norm(loss, norm.of_tensor) : 0;
+    note(difference, gap == 0 ? 0 : gap / std::max({norm.wanted, small_norm * largest, rounded_away * natural}),
+         norm.name);
   }
   return difference;
 }
@@ -253,7 +306,8 @@ std::vector<Norm> parameter_norms(Program const& program, GoldenJson const& want
   std::vector<Norm> norms;
   for (auto const& [name, norm] : wanted.items()) {
     torch::Tensor const parameter = program->parameter(name);
-    norms.push_back(norm_of(name, division.sum(parameter.grad(), parameter), norm));
+    norms.push_back(
+        norm_of(name, division.sum(parameter.grad(), parameter), wide(parameter).norm().abs().item<double>(), norm));
   }
   return norms;
 }
@@ -264,14 +318,16 @@ std::vector<Norm> input_norms(std::vector<torch::Tensor> const& inputs, std::vec
   auto const& wanted = golden.at("input_gradient_norms");
   for (std::size_t i = 0; i < wanted.size() && i < inputs.size(); ++i) {
     torch::Tensor gradient = inputs[i].grad();
+    double size = wide(inputs[i]).norm().abs().item<double>();
     if (!cuts[i].empty()) {
       // Of cut fields each rank has its own cells: the norm of the norms.
       torch::Tensor const own = gradient.defined() ? wide(gradient).norm().square() : torch::zeros({}, torch::kDouble);
       gradient = division.sum(torch::real(own), own).sqrt();
+      size = division.largest(size);
     } else {
       gradient = division.sum(gradient, inputs[i]);
     }
-    norms.push_back(norm_of(golden.at("inputs").at(i).at("name").get<std::string>(), gradient, wanted[i]));
+    norms.push_back(norm_of(golden.at("inputs").at(i).at("name").get<std::string>(), gradient, size, wanted[i]));
   }
   return norms;
 }
@@ -311,6 +367,7 @@ GoldenDifferences compare(Program program, Network const& network, Division cons
     bad_golden(folder / "golden.json", "its loss is the mean of the squares of output 0, which has no gradient");
   }
   GoldenDifferences differences;
+  differences.wide_figures = true;
   auto const placements = output_cuts(program, division);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     GoldenJson const& entry = golden.at("outputs").at(i);
@@ -320,17 +377,20 @@ GoldenDifferences compare(Program program, Network const& network, Division cons
     if (entry.is_null()) {
       continue;
     }
+    differences.wide_figures = differences.wide_figures && entry.at("dtype") == "float64";
     note(differences.outputs, relative(outputs[i], read_tensor(folder, entry), placements[i], division),
          "output " + entry.at("name").get<std::string>());
   }
   torch::Tensor const loss =
       mean_of_squares(outputs[0], placements[0], read_tensor(folder, golden.at("outputs").at(0)), division);
   loss.backward();
-  auto const wanted_loss = golden.at("loss").get<double>();
-  note(differences.loss, std::abs(loss.item<double>() - wanted_loss) / std::abs(wanted_loss), "loss");
+  auto const wanted_loss = number_of(golden.at("loss"));
+  auto const found_loss = loss.item<double>();
+  note(differences.loss,
+       alike(found_loss, wanted_loss) ? 0 : std::abs(found_loss - wanted_loss) / std::abs(wanted_loss), "loss");
   differences.parameter_gradients =
-      compare_norms(parameter_norms(program, golden.at("parameter_gradient_norms"), division));
-  differences.input_gradients = compare_norms(input_norms(inputs, cuts, golden, division));
+      compare_norms(parameter_norms(program, golden.at("parameter_gradient_norms"), division), wanted_loss);
+  differences.input_gradients = compare_norms(input_norms(inputs, cuts, golden, division), wanted_loss);
   differences.num_outputs = static_cast<int>(outputs.size());
   differences.num_parameters = static_cast<int>(golden.at("parameter_gradient_norms").size());
   differences.num_inputs = static_cast<int>(inputs.size());
@@ -342,7 +402,7 @@ GoldenDifferences compare_file(Program const& program, Network const& network, D
   std::filesystem::path const path = folder / "golden.json";
   std::string const text = read_file(path);
   try {
-    return compare(program, network, division, folder, GoldenJson::parse(text));
+    return compare(program, network, division, folder, GoldenJson::parse(with_quoted_words(text)));
   } catch (GoldenJson::exception const& error) {
     bad_golden(path, error.what());
   }

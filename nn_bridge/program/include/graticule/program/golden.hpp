@@ -15,7 +15,9 @@ namespace graticule::program {
 /// The largest relative difference of one kind, and where it is.
 ///
 /// Tensors: max |a - b| / max |b|. Norms: |a - b| / b, where norms below 0.01 of the largest one of their kind
-/// count as that large: such norms are rounding errors of sums that are exactly zero. For complex gradients the norm of
+/// count as that large, and so do norms below 1e-4 of the loss divided by the tensor's norm (or by 1, of smaller
+/// tensors): such norms are rounding errors of sums that are exactly zero. Values that are no numbers, and infinite
+/// ones, are alike where both are. For complex gradients the norm of
 /// the real parts is accepted as well, which is what Python's `grad.double().norm()` gives.
 struct Difference {
   double largest = 0;
@@ -31,6 +33,7 @@ struct GoldenDifferences {
   int num_outputs = 0;
   int num_parameters = 0;
   int num_inputs = 0;
+  bool wide_figures = false;  ///< all outputs that are compared are f64 in the folder
 
   [[nodiscard]] double largest() const noexcept;
 };
@@ -39,8 +42,8 @@ struct GoldenDifferences {
 ///
 /// The file has `inputs` and `outputs` (`name`, `shape`, `dtype`, `file`: raw numbers beside it, low byte first; null
 /// for an output that is None), `loss` (mean of the squares of output 0), `parameter_gradient_norms` by original names,
-/// and `input_gradient_norms` in order. Inputs are converted to the program's types. Gradients that the parameters have
-/// are dropped.
+/// and `input_gradient_norms` in order. Numbers may be NaN, Infinity and -Infinity, as Python writes them. Inputs are
+/// converted to the program's types. Gradients that the parameters have are dropped.
 /// @throws Error `NoSuchFile`, `BadInput` (with the place), and those of `Program::run`
 [[nodiscard]] GoldenDifferences compare_with_golden(Program program, std::filesystem::path const& folder);
 
