@@ -8,10 +8,12 @@ from ._domain import AxisPart, Domain, FieldPart, part_of, shard_of, whole_field
 from ._errors import Error
 from ._forecaster import Forecaster
 from ._library import start
+from ._program import Program, ProgramInput, ProgramNode, ProgramReport, ShardedProgram, shard_program
 from ._shard import ShardedModule, ShardReport, Trial, reset_structure, shard, try_sharded
 from ._training import Daso, DataParallel, GradientSync, ShardedParameters, load_model, save_model
 
 __all__ = ["AxisPart", "Daso", "DataParallel", "Domain", "Error", "FieldPart", "Forecaster", "GradientSync", "NotSharded",
+           "Program", "ProgramInput", "ProgramNode", "ProgramReport", "ShardedProgram", "shard_program",
            "ShardReport", "ShardedModule", "ShardedParameters", "Trial", "all_sum", "all_to_all", "broadcast", "checkpoint",
            "copy_to_region", "gather", "gather_to_root", "load_model", "nn", "part_of", "reduce_loss", "reduce_scatter",
            "engine", "reset_structure", "rollout", "save_model", "scatter", "scatter_from_root", "shard", "shard_of", "start",

@@ -85,6 +85,12 @@ def require_eager(what: str) -> None:
                     "export the serial model (scripts/export.py of Graticule's sources does), and divide the program: docs/programs.md")
 
 
+def _nothing_compiles() -> bool:
+    """Whether no code of this thread is being compiled by torch.compile, whose check costs less than torch.compiler.disable."""
+    callback = getattr(torch._C._dynamo.eval_frame, "get_eval_frame_callback", None)  # PyTorch 2.6
+    return callback is not None and callback() is None
+
+
 def uncompiled(function: F) -> F:
     """A function that sends messages: `torch.compile` breaks its graph here, since messages have an order.
 
@@ -97,7 +103,7 @@ def uncompiled(function: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal disabled
         if disabled is None:
-            if "torch._dynamo" not in sys.modules:
+            if "torch._dynamo" not in sys.modules or _nothing_compiles():
                 return function(*args, **kwargs)
             disabled = torch.compiler.disable(function, reason=reason)
         return disabled(*args, **kwargs)

@@ -104,4 +104,5 @@ PYBIND11_MODULE(_core, m) {
   graticule::python::define_collectives(m);
   graticule::python::define_training(m);
   graticule::python::define_forecaster(m);
+  graticule::python::define_program(m);
 }

@@ -28,5 +28,6 @@ void define_fields(py::module_& m);
 void define_layers(py::module_& m);
 void define_collectives(py::module_& m);
 void define_training(py::module_& m);
+void define_program(py::module_& m);
 
 }  // namespace graticule::python

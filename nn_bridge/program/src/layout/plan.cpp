@@ -70,6 +70,7 @@ class Planner {
   void fetch(State& state, Transfer& transfer) const;
 
   [[nodiscard]] Placement caller_cut(Shape const& shape) const;
+  [[nodiscard]] Placement cut_of(Shape const& shape) const;
   [[nodiscard]] std::int64_t item(ValueId id) const { return item_bytes(plan_.graph.value(id).tensor.dtype); }
 
   Sizes const* sizes_;
@@ -104,10 +105,15 @@ Planner::Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions c
   find_last_uses();
 }
 
-// Rows of the network's inputs, or of outputs with as many.
+// Rows of an output with about as many axes as the network's first field.
 Placement Planner::caller_cut(Shape const& shape) const {
+  return is_field(shape.size(), first_ndim_) ? cut_of(shape) : std::nullopt;
+}
+
+// Rows of a field.
+Placement Planner::cut_of(Shape const& shape) const {
   std::int64_t const axis = static_cast<std::int64_t>(shape.size()) + options_.field_axis;
-  if (!is_field(shape.size(), first_ndim_) || axis < 0 || shape[index(axis)] < 1) {
+  if (axis < 0 || shape[index(axis)] < 1) {
     return std::nullopt;
   }
   if (shape[index(axis)] == rows_ && !options_.bounds.empty()) {
@@ -128,12 +134,14 @@ void Planner::place_inputs(ExportedGraph const& program) {
     }
     plan_.user_inputs.push_back(tensor->value);
   }
-  if (auto const first = first_field(program)) {
+  if (auto const first = first_field(program, options_.fields)) {
     set_first_field(plan_.shapes[index(plan_.user_inputs.at(*first))]);
   }
-  for (ValueId const id : plan_.user_inputs) {
+  std::vector<bool> const fields = field_inputs(program, options_.fields);
+  for (std::size_t i = 0; i < plan_.user_inputs.size(); ++i) {
+    ValueId const id = plan_.user_inputs[i];
     field_[index(id)] = true;
-    plan_.inputs[index(id)] = caller_cut(plan_.shapes[index(id)]);
+    plan_.inputs[index(id)] = fields[i] ? cut_of(plan_.shapes[index(id)]) : Placement();
     if (plan_.inputs[index(id)]) {
       states_[0].copies[id].insert(plan_.inputs[index(id)]);
     }
@@ -444,8 +452,22 @@ Plan Planner::plan() {
 
 }  // namespace
 
-std::optional<std::size_t> first_field(ExportedGraph const& program) {
+std::optional<std::size_t> first_field(ExportedGraph const& program, DeclaredFields const& declared) {
   auto const ids = user_inputs(program);
+  if (declared) {
+    if (declared->size() != ids.size()) {
+      throw Error("BadArgument", std::to_string(declared->size()) + " declarations of fields for " +
+                                     std::to_string(ids.size()) + " inputs");
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if ((*declared)[i] && program.graph.value(ids[i]).tensor.sizes.size() < 2) {
+        throw Error("BadArgument", "the input '" + program.graph.value(ids[i]).name +
+                                       "' is declared as a field and has no rows and columns");
+      }
+    }
+    auto const found = std::ranges::find(*declared, true);
+    return found == declared->end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - declared->begin()));
+  }
   for (std::size_t const least : {3U, 2U}) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (program.graph.value(ids[i]).tensor.sizes.size() >= least) {
@@ -454,6 +476,20 @@ std::optional<std::size_t> first_field(ExportedGraph const& program) {
     }
   }
   return std::nullopt;
+}
+
+std::vector<bool> field_inputs(ExportedGraph const& program, DeclaredFields const& declared) {
+  auto const ids = user_inputs(program);
+  auto const first = first_field(program, declared);
+  if (declared) {
+    return *declared;
+  }
+  std::vector<bool> fields(ids.size(), false);
+  for (std::size_t i = 0; first && i < ids.size(); ++i) {
+    fields[i] = is_field(program.graph.value(ids[i]).tensor.sizes.size(),
+                         program.graph.value(ids[*first]).tensor.sizes.size());
+  }
+  return fields;
 }
 
 bool is_field(std::size_t ndim, std::size_t first_ndim) {

@@ -42,6 +42,16 @@ torch::ScalarType own_type(ExportedGraph const& program) {
   return torch::kFloat32;
 }
 
+// That of the weights; the processor's where there are none.
+torch::Device own_device(detail::Weights const& weights) {
+  for (auto const& [tensor_name, tensor] : weights.tensors) {
+    if (tensor.dim() > 0) {
+      return tensor.device();
+    }
+  }
+  return torch::kCPU;
+}
+
 torch::Tensor as_tensor(c10::IValue const& value) {
   if (value.isTensor()) {
     return value.toTensor();
@@ -82,6 +92,18 @@ ProgramImpl::ProgramImpl(std::filesystem::path const& path)
   } catch (c10::Error const& error) {
     throw Error(Fault::input, "BrokenFile", path.string() + ": " + error.what_without_backtrace());
   }
+}
+
+ProgramImpl::ProgramImpl(std::string_view graph_json, std::map<std::string, torch::Tensor> tensors)
+    : torch::nn::Module("Program"), state_(std::make_unique<State>()) {
+  state_->source = "a graph in memory";
+  auto graph = std::make_shared<ExportedGraph>(read_graph(graph_json));
+  detail::check_operators(*graph);
+  state_->graph = graph;
+  state_->weights = detail::take_weights(*graph, std::move(tensors));
+  state_->conversion = {own_type(*graph), own_type(*graph), own_device(state_->weights)};
+  register_tensors();
+  compile();
 }
 
 ProgramImpl::ProgramImpl(std::unique_ptr<State> state) : torch::nn::Module("Program"), state_(std::move(state)) {
@@ -131,7 +153,8 @@ void ProgramImpl::register_tensors() {
       auto const& in_graph = state_->graph->graph.value(std::get<TensorRef>(input.value).value).tensor;
       bool const differentiable =
           torch::isFloatingType(tensor.scalar_type()) || torch::isComplexType(tensor.scalar_type());
-      owner->register_parameter(std::string(rest), tensor, in_graph.requires_grad && differentiable);
+      bool const requires_grad = state_->content ? in_graph.requires_grad && differentiable : tensor.requires_grad();
+      owner->register_parameter(std::string(rest), tensor, requires_grad);
     } else {
       owner->register_buffer(std::string(rest), tensor);
     }
@@ -251,6 +274,9 @@ std::vector<torch::Tensor> ProgramAccess::finish(ProgramImpl& program, std::vect
 }  // namespace detail
 
 void ProgramImpl::save(std::filesystem::path const& path) const {
+  if (!state_->content) {
+    throw Error("Unsupported", path.string() + ": a program that was captured in memory is saved by torch.export.save");
+  }
   detail::write_archive(path, *state_->content, state_->weights.tensors);
 }
 

@@ -49,6 +49,23 @@ void join_aliases(ExportedGraph const& program, ArchiveContent const& content, W
   }
 }
 
+void check_weights(ExportedGraph const& program, Weights const& weights) {
+  for (InputSpec const& input : program.inputs) {
+    if (input.kind == InputSpec::Kind::user) {
+      continue;
+    }
+    auto const found = weights.tensors.find(input.name);
+    if (found == weights.tensors.end() || !found->second.defined()) {
+      not_a_program("'" + input.name + "' is missing among the stored tensors");
+    }
+    auto const* value = std::get_if<TensorRef>(&input.value);
+    if (value == nullptr) {
+      not_a_program("'" + input.name + "' is no tensor in the graph");
+    }
+    check_match(input, program.graph.value(value->value).tensor, found->second);
+  }
+}
+
 }  // namespace
 
 Weights take_weights(ExportedGraph const& program, ArchiveContent& content) {
@@ -61,21 +78,28 @@ Weights take_weights(ExportedGraph const& program, ArchiveContent& content) {
       weights.dtypes[stored.name] = stored.meta.dtype;
     }
   }
+  check_weights(program, weights);
+  join_aliases(program, content, weights);
+  return weights;
+}
+
+Weights take_weights(ExportedGraph const& program, std::map<std::string, torch::Tensor> tensors) {
+  Weights weights;
+  weights.tensors = std::move(tensors);
+  check_weights(program, weights);
+  std::map<void*, std::string> first;
   for (InputSpec const& input : program.inputs) {
     if (input.kind == InputSpec::Kind::user) {
       continue;
     }
-    auto const found = weights.tensors.find(input.name);
-    if (found == weights.tensors.end()) {
-      not_a_program("'" + input.name + "' is missing among the stored tensors");
+    weights.dtypes[input.name] = program.graph.value(std::get<TensorRef>(input.value).value).tensor.dtype;
+    if (input.kind == InputSpec::Kind::parameter) {
+      auto const [place, is_new] = first.try_emplace(weights.tensors.at(input.name).unsafeGetTensorImpl(), input.name);
+      if (!is_new) {
+        weights.aliases.emplace_back(input.name, place->second);
+      }
     }
-    auto const* value = std::get_if<TensorRef>(&input.value);
-    if (value == nullptr) {
-      not_a_program("'" + input.name + "' is no tensor in the graph");
-    }
-    check_match(input, program.graph.value(value->value).tensor, found->second);
   }
-  join_aliases(program, content, weights);
   return weights;
 }
 

@@ -23,5 +23,8 @@ struct Weights {
 /// Takes the tensors over from the file and compares them with the signature.
 /// @throws Error `BrokenFile`: one is missing, or has other sizes or another type than the graph says
 [[nodiscard]] Weights take_weights(ExportedGraph const& program, ArchiveContent& content);
+/// Takes the caller's tensors over as they are; parameters that are one tensor are aliases.
+/// @throws Error as above
+[[nodiscard]] Weights take_weights(ExportedGraph const& program, std::map<std::string, torch::Tensor> tensors);
 
 }  // namespace graticule::program::detail

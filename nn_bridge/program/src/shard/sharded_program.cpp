@@ -43,11 +43,12 @@ ShardedProgramImpl::ShardedProgramImpl(Program program, nn::Domain const& domain
   auto const& grid = domain.grid();
   blocks_ = grid.extent(0) > 1 && grid.extent(1) > 1;
   field_axis_ = grid.extent(1) > 1 && !blocks_ ? -1 : -2;
-  auto const first = first_field(program_->graph());
+  auto const first = first_field(program_->graph(), options.fields);
   if (!first) {
     throw Error(Fault::input, "RefusedProgram", "refused: the network has no input with rows and columns to cut");
   }
   first_field_ = *first;
+  fields_ = field_inputs(program_->graph(), options.fields);
   for (auto const& child : program_->named_children()) {
     register_module(child.key(), child.value());
   }
@@ -71,8 +72,7 @@ void ShardedProgramImpl::make_movers() {
   auto const mover = [&](bool field, nn::Sharding const& from, nn::Sharding const& to) {
     return field ? nn::Repartition(nn::RepartitionOptions{.from = from, .to = to}, domain_) : nn::Repartition(nullptr);
   };
-  for (ValueId const id : ids) {
-    bool const field = is_field(graph.value(id).tensor.sizes.size(), first_ndim);
+  for (bool const field : fields_) {
     to_bands_.push_back(mover(field, domain_.sharding(), own_sharding()));
   }
   for (OutputSpec const& output : program_->graph().outputs) {
@@ -150,7 +150,7 @@ void ShardedProgramImpl::plan_for(std::vector<Shape> const& whole, std::vector<s
   std::vector<torch::Tensor> inputs;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     Shape own = whole[i];
-    if (is_field(own.size(), first.size())) {
+    if (fields_[i]) {
       std::int64_t& cells = own[own.size() - place(-field_axis_)];
       cells = cells == extent ? parts[place(comm.rank())] : balanced_cuts(cells, comm.num_ranks()).size(comm.rank());
     }
@@ -183,6 +183,20 @@ Plan const& ShardedProgramImpl::plan() const {
   return latest_->plan;
 }
 
+std::vector<Placement> ShardedProgramImpl::outputs() const {
+  Plan const& planned = plan();
+  std::vector<Placement> result;
+  std::size_t tensor = 0;
+  for (OutputSpec const& output : program_->graph().outputs) {
+    bool const is_tensor = std::holds_alternative<TensorRef>(output.value);
+    if (output.kind == OutputSpec::Kind::user) {
+      result.push_back(is_tensor ? planned.outputs.at(tensor).to : Placement());
+    }
+    tensor += is_tensor ? 1 : 0;
+  }
+  return result;
+}
+
 torch::Tensor ShardedProgramImpl::forward(torch::Tensor const& input) {
   std::vector<torch::Tensor> outputs = run({input});
   if (outputs.size() != 1) {
@@ -194,14 +208,13 @@ torch::Tensor ShardedProgramImpl::forward(torch::Tensor const& input) {
 // The sum of the ranks' rows for fields; collective for all but the first.
 std::vector<Shape> ShardedProgramImpl::whole_shapes(std::vector<torch::Tensor> const& inputs,
                                                     Layout const& layout) const {
-  auto const first_ndim = place(inputs[first_field_].dim());
   std::vector<Shape> shapes;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Shape shape = inputs[i].sizes().vec();
     if (i == first_field_) {
       shape[shape.size() - 2] = layout.extent(0);
       shape[shape.size() - 1] = layout.extent(1);
-    } else if (is_field(shape.size(), first_ndim)) {
+    } else if (fields_[i]) {
       std::int64_t& rows = shape[shape.size() - place(-field_axis_)];
       auto const all = domain_.comm().gather_to_all(rows);
       rows = std::accumulate(all.begin(), all.end(), std::int64_t{0});
@@ -267,6 +280,7 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
     options.field_axis = field_axis_;
     options.largest_gather = options_.largest_gather;
     options.costs = options_.costs;
+    options.fields = fields_;
     options.bounds = {0};
     Cuts const* const cuts = layout.cuts(field_axis_ == -2 ? 0 : 1);
     for (int part = 0; part < cuts->num_parts(); ++part) {
@@ -349,8 +363,11 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
                   "the program takes " + std::to_string(ids.size()) + " inputs, not " + std::to_string(inputs.size()));
     }
     (void)detail::ProgramAccess::inputs(*program_, inputs);
-    if (inputs[first_field_].dim() < 2) {
-      throw Error("ShapeMismatch", "a field has rows and columns");
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (fields_[i] && inputs[i].dim() < 2) {
+        throw Error("ShapeMismatch", "the input '" + program_->graph().graph.value(ids[i]).name + "' is a field and has " +
+                                         std::to_string(inputs[i].dim()) + " axes instead of rows and columns");
+      }
     }
     if (is_training()) {
       nn::detail::check_mask_device(inputs[first_field_]);

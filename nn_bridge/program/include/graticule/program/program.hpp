@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,6 +51,13 @@ class ProgramImpl : public torch::nn::Module {
   /// not run: the
   ///   operator, its module path, its source line, and what would help)
   explicit ProgramImpl(std::filesystem::path const& path);
+  /// The program of a graph in memory, with the caller's tensors: they are registered as they are, so that gradients and
+  /// new running statistics are theirs. Nothing is copied.
+  /// @param graph_json as in the file, without values
+  /// @param tensors parameters, buffers and constants by the names of the graph. A tensor under several names is
+  /// registered under the first of the graph.
+  /// @throws Error `BrokenFile` (malformed graph; a tensor is missing or has other sizes), `RefusedProgram`
+  ProgramImpl(std::string_view graph_json, std::map<std::string, torch::Tensor> tensors);
   ~ProgramImpl() override;
   ProgramImpl(ProgramImpl const&) = delete;
   ProgramImpl& operator=(ProgramImpl const&) = delete;
@@ -68,7 +77,7 @@ class ProgramImpl : public torch::nn::Module {
 
   /// Writes the program with its present weights; Python reads it by `torch.export.load`. Weights are written in the
   /// types of the original file. The file appears when it is complete.
-  /// @throws Error `OutputError`
+  /// @throws Error `OutputError`, `Unsupported` for a program that does not come from a file
   void save(std::filesystem::path const& path) const;
 
   [[nodiscard]] ExportedGraph const& graph() const noexcept;

@@ -22,6 +22,7 @@ struct ShardOptions {
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   PlanCosts costs = {};                                  ///< by which the layout pass chooses
   std::uint64_t seed = 0;                                ///< of the masks of dropout
+  DeclaredFields fields = std::nullopt;  ///< inputs that are cut; nothing: decided by their number of axes
 };
 
 /// An exported network on the ranks of a domain: takes shards of the fields and returns shards, equal to what the
@@ -29,7 +30,7 @@ struct ShardOptions {
 ///
 /// Rows (latitude) of the inputs are cut among the ranks as the caller cuts them: unevenly, and with ranks without
 /// rows. Inputs and outputs with the number of axes of the first field (`first_field`), one less or more are fields;
-/// others are whole, and equal, on every rank. Where the layout pass finds it cheaper, values are cut along other axes,
+/// others are whole, and equal, on every rank. `ShardOptions::fields` declares the inputs instead. Where the layout pass finds it cheaper, values are cut along other axes,
 /// windows or heads on the way (`plan`). A domain that cuts rows and columns has blocks of the fields: they are moved
 /// to balanced bands of rows, in which the network is planned, and its outputs back (outputs on another grid to
 /// balanced blocks).
@@ -77,6 +78,10 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
 
   /// How the inputs of the latest call are divided. @pre a forward
   [[nodiscard]] Plan const& plan() const;
+  /// How the outputs of the latest call are divided, in the order of `run`; nothing for a whole one. @pre a forward
+  [[nodiscard]] std::vector<Placement> outputs() const;
+  /// Which inputs are cut, in the order of `run`.
+  [[nodiscard]] std::vector<bool> const& fields() const noexcept { return fields_; }
   /// The program whose parameters these are.
   [[nodiscard]] Program const& serial() const noexcept { return program_; }
   void reset_structure() override;
@@ -114,6 +119,7 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   std::vector<nn::Repartition> to_bands_;   ///< per input; null for one that is no field
   std::vector<nn::Repartition> to_blocks_;  ///< per output
   std::int64_t field_axis_ = -2;
+  std::vector<bool> fields_;     ///< which inputs are cut
   std::size_t first_field_ = 0;  ///< the input whose cuts are those of all fields
   std::shared_ptr<Calls> calls_;
   std::shared_ptr<SetUp const> latest_;

@@ -68,9 +68,18 @@ struct Plan {
   std::int64_t messages = 0;              ///< received in a forward pass, sum over nodes of the most of a rank
 };
 
-/// The input of the network whose cuts are those of all its fields: the first with at least three axes, or with two if
-/// none has more.
-[[nodiscard]] std::optional<std::size_t> first_field(ExportedGraph const& program);
+/// Which of the tensors that the network takes are fields, in the order of `user_inputs`; nothing: decided by `is_field`.
+using DeclaredFields = std::optional<std::vector<bool>>;
+
+/// The input of the network whose cuts are those of all its fields: the first that is declared as one; without a
+/// declaration the first with at least three axes, or with two if none has more.
+/// @throws Error `BadArgument`: as many declarations as inputs are wanted, and a field has two axes
+[[nodiscard]] std::optional<std::size_t> first_field(ExportedGraph const& program,
+                                                     DeclaredFields const& declared = std::nullopt);
+/// Which inputs the caller cuts: those declared, or without a declaration those with as many axes as `is_field` says.
+/// @throws Error as `first_field`
+[[nodiscard]] std::vector<bool> field_inputs(ExportedGraph const& program,
+                                             DeclaredFields const& declared = std::nullopt);
 /// Whether the caller cuts an input or output of so many axes: at least two, and as many as the first field has, one
 /// less or one more. Others are whole on every rank.
 [[nodiscard]] bool is_field(std::size_t ndim, std::size_t first_ndim);
@@ -97,6 +106,7 @@ struct PlanOptions {
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   std::size_t beam = 16;                                 ///< plans that are followed at a time
   PlanCosts costs = {};
+  DeclaredFields fields = std::nullopt;  ///< inputs that the caller cuts
 };
 
 /// Chooses a placement for every value of the program.

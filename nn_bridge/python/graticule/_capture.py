@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Captures the forward of a module as the graph of an exported program, without running it.
+
+Needs torch alone: scripts/export.py loads this file by its path.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import io
+import logging
+import os
+import sys
+import traceback
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+class CaptureError(RuntimeError):
+    """torch.export cannot take a module: the line of its code, the cause and the way out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Captured:
+    """The graph of a forward, as text, and the tensors of the module that it reads.
+
+    outputs: for each leaf of the result True where it is a tensor that the program returns, else (value,), a constant.
+    """
+    json: str
+    tensors: Dict[str, torch.Tensor]
+    outputs: Tuple[Any, ...]
+    out_spec: Any
+    num_inputs: int
+
+
+# --- Corrections of what torch.export does ---
+
+def detach_parts_without_gradients(graph_module: torch.fx.GraphModule) -> None:
+    """run_decompositions drops the mark of torch.no_grad, so that gradients would flow through such parts: detaches their results."""
+    for node in graph_module.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
+            continue
+        for argument in node.args:
+            if isinstance(argument, torch.fx.Node) and argument.op == "get_attr":
+                part = getattr(graph_module, argument.target)
+                if isinstance(part, torch.fx.GraphModule):
+                    detach_parts_without_gradients(part)
+                    if "set_grad_enabled" in str(node.target) and node.args[0] is False:
+                        _detach_results(part)
+
+
+def _detach_results(part: torch.fx.GraphModule) -> None:
+    end = next(node for node in part.graph.nodes if node.op == "output")
+
+    def detached(value: torch.fx.Node) -> torch.fx.Node:
+        if not isinstance(value.meta.get("val"), torch.Tensor):
+            return value
+        with part.graph.inserting_before(end):
+            result = part.graph.call_function(torch.ops.aten.detach.default, (value,))
+        result.meta = dict(value.meta)
+        return result
+
+    end.args = (torch.fx.map_arg(end.args[0], detached),)
+    part.recompile()
+
+
+def cells_of_recurrent_layers() -> Dict[Any, Callable[..., Any]]:
+    """Rules that turn GRUCell, LSTMCell and RNNCell into products and sums, which shards run; torch keeps them as operators."""
+    if not hasattr(torch.export, "default_decompositions"):
+        return {}
+    return {operator: rule for operator, rule in torch.export.default_decompositions().items() if operator.name().endswith("_cell")}
+
+
+# --- Capture ---
+
+def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]) -> Captured:
+    """The graph of `module(*args, **kwargs)`, whose tensors are replaced by fake ones: no memory of a field is used.
+
+    args, kwargs: with `Like` in the place of each tensor. The module is left as it was.
+    Raises CaptureError. Cost: about 10 ms per operator, independent of the sizes.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    with mode:
+        args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
+    with _unchanged(module), _named_errors(module), _quiet():
+        program = torch.export.export(module, args, kwargs, strict=False)
+        detach_parts_without_gradients(program.graph_module)
+        program = program.run_decompositions(cells_of_recurrent_layers())
+    return _content(module, program)
+
+
+@dataclasses.dataclass(frozen=True)
+class Like:
+    """Stands for a tensor of these sizes."""
+    shape: Tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    def empty(self) -> torch.Tensor:
+        """A tensor of these sizes, which is fake within a FakeTensorMode."""
+        return torch.empty(self.shape, dtype=self.dtype, device=self.device)
+
+
+def _content(module: torch.nn.Module, program: Any) -> Captured:
+    from torch._export.serde.serialize import serialize
+    from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+    for part in program.graph_module.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            for node in part.graph.nodes:
+                node.meta.pop("from_node", None)  # addresses, which differ between ranks
+    out_spec = program.call_spec.out_spec
+    program._module_call_graph = []  # classes of the result need not have names in files
+    signature = program.graph_signature
+    for output in signature.output_specs:
+        if output.kind == OutputKind.USER_OUTPUT and not isinstance(output.arg, (TensorArgument, ConstantArgument)):
+            raise CaptureError("the model returns a number that depends on the values or sizes of its inputs; return a tensor")
+    text = serialize(program, serialize_state_dict=False, serialize_constants=False, serialize_example_inputs=False).exported_program
+    own = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    tensors = {}
+    for given in signature.input_specs:
+        if given.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            found = own.get(given.target) if given.kind != InputKind.CONSTANT_TENSOR else None
+            if found is None:
+                found = program.constants.get(given.target, program.state_dict.get(given.target))
+            tensors[given.target] = found
+    outputs = tuple(True if isinstance(one.arg, TensorArgument) else (one.arg.value,) for one in signature.output_specs
+                    if one.kind == OutputKind.USER_OUTPUT)
+    inputs = sum(one.kind == InputKind.USER_INPUT and isinstance(one.arg, TensorArgument) for one in signature.input_specs)
+    return Captured(text.decode() if isinstance(text, bytes) else text, tensors, outputs, out_spec, inputs)
+
+
+@contextlib.contextmanager
+def _unchanged(module: torch.nn.Module) -> Iterator[None]:
+    """Puts back what the forward stores on its modules, which are fake tensors. Refuses new buffers, whose program would be wrong."""
+    kept = [(part, dict(part.__dict__), dict(part._parameters), dict(part._buffers), dict(part._modules)) for part in module.modules()]
+    added: List[str] = []
+    try:
+        yield
+    finally:
+        for part, attributes, *tables in kept:
+            if set(part._buffers) - set(tables[1]):
+                added.extend(f"{type(part).__name__}.{name}" for name in set(part._buffers) - set(tables[1]))
+            part.__dict__.clear()
+            part.__dict__.update(attributes)
+            for table, values in zip((part._parameters, part._buffers, part._modules), tables):
+                if list(table) != list(values) or any(table[name] is not values[name] for name in values):
+                    table.clear()
+                    table.update(values)
+        if added:
+            raise CaptureError(f"the forward registers the buffer {', '.join(sorted(added))}: register it when the module is made")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps back the graphs and warnings that torch.export prints beside its errors."""
+    log = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    level, output = log.level, io.StringIO()
+    log.setLevel(logging.ERROR)
+    try:
+        with contextlib.redirect_stderr(output):
+            yield
+    finally:
+        log.setLevel(level)
+    sys.stderr.write(output.getvalue())
+
+
+_WAYS_OUT = {
+    "GuardOnDataDependentSymNode": "the value of a tensor decides what is computed; use torch.where, or decide by sizes and options",
+    "UserError": "",
+    "TorchRuntimeError": "",
+}
+
+
+@contextlib.contextmanager
+def _named_errors(module: torch.nn.Module) -> Iterator[None]:
+    try:
+        yield
+    except CaptureError:
+        raise
+    except Exception as error:  # of torch.export, or of the model
+        raise CaptureError(_described(module, error)) from error
+
+
+def _described(module: torch.nn.Module, error: BaseException) -> str:
+    where = _users_line(error)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    way_out = _WAYS_OUT.get(type(error).__name__)
+    if way_out is None:
+        text = f"{type(error).__name__}: {text}"
+    elif way_out:
+        text = f"{way_out} ({text})"
+    return f"{type(module).__name__} cannot be captured: {where}{text}"
+
+
+def _users_line(error: BaseException) -> str:
+    """`net.py:27 (if h.sum() > 0:): `: the innermost line outside of torch and this package."""
+    outside = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not os.path.abspath(frame.filename).startswith(outside) and not frame.filename.startswith("<")
+              and "contextlib" not in frame.filename]
+    if not frames:
+        return ""
+    last = frames[-1]
+    code = f" ({last.line.strip()})" if last.line else ""
+    return f"{os.path.basename(last.filename)}:{last.lineno}{code}: "
+
+
+def bound(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any], List[str]]:
+    """The arguments by position where the signature of `forward` allows it, the others by keyword, and the names of the former.
+
+    So calls that differ in their spelling alone are one structure. Raises TypeError as the call would.
+    """
+    signature = inspect.signature(module.forward)
+    given = signature.bind(*args, **kwargs)
+    names: List[str] = []
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and name in given.arguments:
+            names.append(name)
+        elif parameter.kind == parameter.VAR_POSITIONAL:
+            names.extend(f"{name}.{i}" for i in range(len(given.arguments.get(name, ()))))
+    return given.args, given.kwargs, names[:len(given.args)]

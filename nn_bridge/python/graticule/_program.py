@@ -1,0 +1,549 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Any PyTorch model on shards: captured as a graph, planned for the ranks of a domain, and run by C++."""
+from __future__ import annotations
+
+import copy
+import dataclasses
+import fnmatch
+import inspect
+import zlib
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from . import _core
+from ._capture import Captured, CaptureError, Like, bound, capture
+from ._domain import Domain
+from ._errors import Error
+from ._library import require_eager, uncompiled
+
+_CAPACITY = 8  # structures that a model keeps, the latest first
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramInput:
+    """An input of a sharded program: its path in the call ("x", "batch.surface.t2m"), its whole sizes, and whether it is a field."""
+    path: str
+    shape: Tuple[int, ...]
+    field: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramNode:
+    """An operator of a sharded program.
+
+    where: operator, module and line of the model's code. kind: "local", "stencil", "statistic" and others. axis: along which the
+    result is cut, or None where it is whole. received, messages: in a forward, of the busiest rank. gathered: a value that was
+    cut is needed whole on every rank.
+    """
+    where: str
+    kind: str
+    axis: Optional[int]
+    received: int
+    messages: int
+    gathered: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramReport:
+    """How a program runs on the ranks of its domain. Bytes are those of the layout pass, which runs before the program."""
+    inputs: Tuple[ProgramInput, ...]
+    outputs: Tuple[Optional[int], ...]  # axes that are cut
+    nodes: Tuple[ProgramNode, ...]
+    weights_bytes: Tuple[int, ...]
+    activation_bytes: Tuple[int, ...]
+    received_bytes: Tuple[int, ...]
+    messages: int
+
+    def text(self) -> str:
+        """A summary, and a line for each operator that communicates."""
+        lines = [f"input {one.path} {list(one.shape)}: {'field, cut' if one.field else 'whole on every rank'}" for one in self.inputs]
+        lines += [f"output {number}: " + ("whole on every rank" if axis is None else f"cut along axis {axis}")
+                  for number, axis in enumerate(self.outputs)]
+        lines += [f"weights per rank: {_bytes(max(self.weights_bytes, default=0))}",
+                  f"activations of the fullest rank: {_bytes(max(self.activation_bytes, default=0))}",
+                  f"received per forward by the busiest rank: {_bytes(max(self.received_bytes, default=0))}, {self.messages} messages",
+                  f"operators: {len(self.nodes)}, of which {sum(n.messages > 0 for n in self.nodes)} communicate and "
+                  f"{sum(n.gathered for n in self.nodes)} gather"]
+        lines += [f"  {n.where}: {_bytes(n.received)} in {n.messages} messages" + (", gathered" if n.gathered else "")
+                  for n in self.nodes if n.messages]
+        return "\n".join(lines) + "\n"
+
+
+def _bytes(number: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} bytes"
+
+
+def _report(program: Any, inputs: Sequence[ProgramInput]) -> ProgramReport:
+    plan = program.plan()
+    return ProgramReport(tuple(inputs), tuple(program.output_axes()), tuple(ProgramNode(*node) for node in plan["nodes"]),
+                         tuple(plan["weights_bytes"]), tuple(plan["activation_bytes"]), tuple(plan["received_bytes"]), plan["messages"])
+
+
+# --- Structures of calls ---
+
+@dataclasses.dataclass(eq=False)
+class _Made:
+    """A captured program; the same object for all calls of one global structure."""
+    program: Any
+    outputs: Tuple[Any, ...]
+    out_spec: Any
+    inputs: Tuple[ProgramInput, ...]
+    cuts: int = -1  # of the latest call
+
+
+@dataclasses.dataclass(eq=False)
+class _Structure:
+    """What a call of this rank has to be like to use a program that was made."""
+    spec: Any
+    kinds: Tuple[Any, ...]  # per leaf: shape, type and device, or (value,)
+    modes: Tuple[Any, ...]
+    watch: Any
+    order: Tuple[int, ...]  # places of the program's inputs among the leaves
+    cuts: int  # a hash of the sizes on all ranks
+    hash: int  # of these and the program
+    made: _Made
+
+    def fits(self, spec: Any, kinds: Tuple[Any, ...], modes: Tuple[Any, ...]) -> bool:
+        return self.kinds == kinds and self.modes == modes and self.spec == spec and self.watch.unchanged()
+
+
+def _kinds(leaves: Sequence[Any]) -> Tuple[Any, ...]:
+    return tuple((x.shape, x.dtype, x.device) if isinstance(x, torch.Tensor) else (type(x), x) for x in leaves)
+
+
+def _modes() -> Tuple[Any, ...]:
+    on = torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")
+    return (torch.is_grad_enabled(), on[0] and torch.get_autocast_dtype("cpu"), on[1] and torch.get_autocast_dtype("cuda"))
+
+
+def _watch(model: nn.Module) -> Any:
+    entries: List[Tuple[Dict[str, Any], str, Any]] = []
+    for part in model.modules():
+        entries.append((part.__dict__, "training", part.training))
+        for table in (part._parameters, part._buffers, part._modules):
+            entries.extend((table, name, value) for name, value in table.items())
+    return _core.Watch(entries)
+
+
+class ShardedProgram(nn.Module):
+    """A model whose forward runs on shards: see `shard_program`.
+
+    Parameters, buffers and submodules are those of the model, under the same names: optimizers, `state_dict`, `train`, `to`,
+    `GradientSync` and `DataParallel` take it as they take the model.
+    """
+
+    def __init__(self, model: nn.Module, domain: Domain, fields: Sequence[str], whole: Sequence[str], seed: int,
+                 largest_gather: Optional[int]) -> None:
+        super().__init__()
+        own = self.__dict__
+        own.update(_model=model, _domain=domain, _fields=tuple(fields), _whole=tuple(whole), _seed=seed, _largest_gather=largest_gather)
+        for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            own[name] = model.__dict__[name]
+        own.pop("training", None)
+        own.update(_structures=[], _made={}, _latest=None)
+
+    @property
+    def model(self) -> nn.Module:
+        """The serial model: for one process, and for checkpoints. Its own forward knows nothing of shards."""
+        return self._model
+
+    @property
+    def domain(self) -> Domain:
+        """The ranks that share a sample."""
+        return self._domain
+
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        """That of the model."""
+        model = self.__dict__.get("_model")
+        return True if model is None else model.training
+
+    @training.setter
+    def training(self, on: bool) -> None:
+        model = self.__dict__.get("_model")
+        if model is not None:
+            model.training = on
+
+    @property
+    def report(self) -> ProgramReport:
+        """How the latest call was divided. Errors: WrongState before the first call."""
+        if self._latest is None:
+            raise Error("WrongState", "a sharded program has a report after its first call", "program")
+        return _report(self._latest.program, self._latest.inputs)
+
+    def train(self, mode: bool = True) -> "ShardedProgram":
+        """As `Module.train`, of the model."""
+        self._model.train(mode)
+        return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Dict[str, Any]:
+        """That of the model."""
+        return self._model.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """As of the model."""
+        return self._model.load_state_dict(*args, **kwargs)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> "ShardedProgram":
+        self._model._apply(*args, **kwargs)
+        return self
+
+    def reset_structure(self) -> None:
+        """Forgets what was captured: for a model whose own code or attributes have changed. On all ranks, between the same calls."""
+        self._structures.clear()
+        self._made.clear()
+        self.__dict__["_latest"] = None
+
+    @uncompiled
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the model, of this rank's shards. Collective, as is the backward."""
+        require_eager("a sharded program")
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        kinds, modes = _kinds(leaves), _modes()
+        structures = self._structures
+        found = next((one for one in structures if one.fits(spec, kinds, modes)), None)
+        if self._domain._checks:
+            if _core.structures_differ(self._domain._object, found is None, 0 if found is None else found.hash):
+                found = None
+        if found is None:
+            found = _resolve(self, args, kwargs, leaves, spec, kinds, modes)
+            structures[:] = [one for one in structures if not one.fits(spec, kinds, modes)][:_CAPACITY - 1]
+            structures.insert(0, found)
+        elif found is not structures[0]:
+            structures.remove(found)
+            structures.insert(0, found)
+        made = self.__dict__["_latest"] = found.made
+        if made.cuts != found.cuts:  # on all ranks alike, also where this rank's own part stays
+            made.program.reset_structure()
+            made.cuts = found.cuts
+        inputs = [leaves[place] for place in found.order]
+        if modes[1] or modes[2]:  # the casts are in the graph
+            with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+                results = made.program.run(inputs)
+        else:
+            results = made.program.run(inputs)
+        values: Iterator[Any] = iter(results)
+        return pytree.tree_unflatten([next(values) if one is True else (next(values), one[0])[1] for one in made.outputs], made.out_spec)
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "ShardedProgram":
+        return ShardedProgram(copy.deepcopy(self._model, memo), self._domain, self._fields, self._whole, self._seed, self._largest_gather)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a ShardedProgram belongs to its ranks and is not saved: save the model's state_dict()")
+
+    def extra_repr(self) -> str:
+        return f"{type(self._model).__name__} on {self._domain}"
+
+
+def shard_program(model: nn.Module, domain: Domain, *, fields: Sequence[str] = (), whole: Sequence[str] = (), seed: int = 0,
+                  largest_gather: Optional[int] = None) -> ShardedProgram:
+    """A model that takes this rank's rows of its fields and returns this rank's rows of its results, for any model that
+    torch.export takes.
+
+    The model is captured on the first call, and again when the structure of the call changes: sizes, types, training, autocast,
+    gradient mode, or other parameters. A capture computes nothing and holds no field in memory. Values are then placed by the
+    cheapest plan, and results and gradients equal those of one process. Parameters and buffers stay the model's own tensors.
+    Each rank holds a part of each gradient: `GradientSync(net, [(comm, "sum")])` or `DataParallel` sum them. Collective.
+
+    The first tensor with at least three axes is a field, [..., rows, columns]; so are all others with the same rows and columns.
+    Tensors of up to two axes, and those that end with axes of size 1, are whole: equal on every rank. Any other tensor has to be
+    declared. fields, whole: paths in the call, such as "x", "batch.surface.*" or "0" for an unnamed position; they take
+    precedence. seed: of dropout. largest_gather: bytes of a value that every rank may hold whole; default: 4 GiB.
+    What runs at capture alone: prints, hooks on modules and all other effects of the model's own Python code.
+    Raises on the first call, on all ranks alike: RefusedProgram, with the line of the model's code and the way out;
+    StructureDisagreement, BadLayout, ShapeMismatch.
+    Example: `net = graticule.shard_program(model, domain)`, `y = net(x)`, `print(net.report.text())`.
+    """
+    if not isinstance(model, nn.Module) or not isinstance(domain, Domain):
+        raise TypeError(f"shard_program takes a torch.nn.Module and a graticule.Domain, not {type(model).__name__} and {type(domain).__name__}")
+    for name, value in (("fields", fields), ("whole", whole)):
+        if isinstance(value, str):
+            raise Error("BadOption", f"{name} = {value!r} is a list of paths, as [{value!r}]", "argument")
+    return ShardedProgram(model, domain, fields, whole, seed, largest_gather)
+
+
+# --- Making a program: collective, for a new structure ---
+
+def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any], leaves: List[Any], spec: Any,
+             kinds: Tuple[Any, ...], modes: Tuple[Any, ...]) -> _Structure:
+    domain, model = net._domain, net._model
+
+    def attempt(step: Any, rule: str) -> Any:
+        """The result of a step of this rank alone; its error is raised on all ranks."""
+        result, text = None, None
+        try:
+            result = step()
+        except Error as error:
+            rule, text = error.rule, error.text
+        except (CaptureError, TypeError, ValueError) as error:
+            text = str(error) if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
+        domain._object.agree(rule, text)
+        return result
+
+    places = pytree.tree_unflatten(list(range(len(leaves))), spec)
+    pos, key, names = attempt(lambda: bound(model, *places), "BadArgument")
+    paths, order = _paths(pos, key, names)
+    given = [leaves[place] for place in order]
+    tensor_places = [i for i, x in enumerate(given) if isinstance(x, torch.Tensor)]
+    _require_alike(net, given, paths, pos, key, modes)
+    shapes = _gather_shapes(domain, [given[i] for i in tensor_places])
+    inputs = attempt(lambda: _classified(net, [paths[i] for i in tensor_places], [given[i] for i in tensor_places], shapes), "BadArgument")
+    if domain.num_ranks > 1:
+        _require_equal_content(domain, inputs, [given[i] for i in tensor_places])
+    global_key = (tuple((x.path, x.shape, x.field) for x in inputs), tuple(str(given[i].dtype) for i in tensor_places),
+                  tuple((paths[i], repr(x)) for i, x in enumerate(given) if not isinstance(x, torch.Tensor)), str(modes),
+                  _flags(model), tuple(id(p) for p in _tensors(model)))
+    made = net._made.get(global_key)
+    if _core.structures_differ(domain._object, made is None, 0):
+        captured = attempt(lambda: _captured(model, pos, key, order, given, tensor_places, inputs), "RefusedProgram")
+        domain._object.require_same("StructureDisagreement", captured.json)
+        program = _core.Program.of_graph(captured.json, captured.tensors, domain._object, [x.field for x in inputs], net._seed,
+                                         net._largest_gather)
+        made = _Made(program, captured.outputs, captured.out_spec, tuple(inputs))
+        while len(net._made) >= _CAPACITY:
+            net._made.pop(next(iter(net._made)))
+        net._made[global_key] = made
+    sizes = zlib.crc32(repr(shapes).encode())
+    number = list(net._made.values()).index(made)
+    return _Structure(spec, kinds, modes, _watch(model), tuple(order[i] for i in tensor_places), sizes, 2 * (sizes ^ number), made)
+
+
+def _paths(pos: Tuple[Any, ...], key: Mapping[str, Any], names: Sequence[str]) -> Tuple[List[str], List[int]]:
+    """The paths of the leaves in the order of the program, and their places among the leaves of the call."""
+    paths, order = [], []
+    for name, tree in [*zip(names, pos), *key.items()]:
+        for keys, place in pytree.tree_flatten_with_path(tree)[0]:
+            paths.append(".".join([name, *(_key_text(one) for one in keys)]))
+            order.append(place)
+    return paths, order
+
+
+def _key_text(key: Any) -> str:
+    for name in ("key", "idx", "name"):
+        if hasattr(key, name):
+            return str(getattr(key, name))
+    return str(key)
+
+
+def _flags(model: nn.Module) -> Tuple[Any, ...]:
+    return (tuple(part.training for part in model.modules()),
+            tuple((name, tuple(p.shape), str(p.dtype), p.requires_grad) for name, p in model.named_parameters(remove_duplicate=False)),
+            tuple((name, str(b.dtype)) for name, b in model.named_buffers(remove_duplicate=False)))
+
+
+def _tensors(model: nn.Module) -> Iterator[torch.Tensor]:
+    yield from model.parameters()
+    yield from model.buffers()
+
+
+def _require_alike(net: ShardedProgram, given: Sequence[Any], paths: Sequence[str], pos: Any, key: Any, modes: Tuple[Any, ...]) -> None:
+    def kind(x: Any) -> str:
+        return f"{str(x.dtype).replace('torch.', '')} of {x.dim()} axes" if isinstance(x, torch.Tensor) else repr(x)
+
+    call = ", ".join(f"{path}: {kind(x)}" for path, x in zip(paths, given))
+    training, parameters, buffers = _flags(net._model)
+    require = net._domain._object.require_same
+    name = type(net._model).__name__
+    require("StructureDisagreement", f"{name} called with ({call})")
+    require("StructureDisagreement", f"{name} with gradient mode {'on' if modes[0] else 'off'}, autocast {modes[1] or modes[2] or 'off'}")
+    require("StructureDisagreement", f"{name} with {sum(training)} of {len(training)} modules in training: {training}")
+    require("StructureDisagreement", f"{name} with {len(parameters)} parameters and {len(buffers)} buffers: {parameters} {buffers}")
+
+
+def _gather_shapes(domain: Domain, tensors: Sequence[torch.Tensor]) -> List[List[Tuple[int, ...]]]:
+    """[tensor][rank]"""
+    numbers = _core.gather_numbers(domain._object, [size for x in tensors for size in x.shape])
+    result: List[List[Tuple[int, ...]]] = []
+    begin = 0
+    for x in tensors:
+        result.append([tuple(own[begin:begin + x.dim()]) for own in numbers])
+        begin += x.dim()
+    return result
+
+
+def _classified(net: ShardedProgram, paths: Sequence[str], tensors: Sequence[torch.Tensor],
+                shapes: Sequence[Sequence[Tuple[int, ...]]]) -> List[ProgramInput]:
+    """Which inputs are fields, and their whole sizes: the same on all ranks, because it follows from what all have."""
+    declared = [_declared(net, path) for path in paths]
+    for pattern in (*net._fields, *net._whole):
+        if not any(_matches(path, pattern) for path in paths):
+            raise Error("BadOption", f"'{pattern}' is none of the tensors of the call: {', '.join(paths) or 'none'}", "argument")
+    first = _first(tensors, declared)
+    if first is None:
+        raise Error("RefusedProgram", "no input has rows and columns to cut: declare it by `fields`", "input")
+    inputs = []
+    for i, path in enumerate(paths):
+        field = declared[i]
+        if field is None:
+            field = i == first or _is_field(path, shapes[i], shapes[first], paths[first])
+        if field:
+            if tensors[i].dim() < 2:
+                raise Error("BadOption", f"'{path}' is declared as a field and has {tensors[i].dim()} axes: a field is [..., rows, columns]", "argument")
+            inputs.append(ProgramInput(path, _whole_shape(net._domain, path, shapes[i]), True))
+        else:
+            if len(set(shapes[i])) > 1:
+                raise Error("BadLayout", f"'{path}' is whole, and has the sizes {list(shapes[i][0])} on rank 0 and others elsewhere: "
+                            f"{sorted(set(shapes[i]))}; declare it by `fields` if it is a shard", "argument")
+            inputs.append(ProgramInput(path, shapes[i][0], False))
+    return inputs
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return path == pattern or path.startswith(pattern + ".") or fnmatch.fnmatchcase(path, pattern)
+
+
+def _declared(net: ShardedProgram, path: str) -> Optional[bool]:
+    as_field, as_whole = (any(_matches(path, pattern) for pattern in patterns) for patterns in (net._fields, net._whole))
+    if as_field and as_whole:
+        raise Error("BadOption", f"'{path}' is declared by `fields` and by `whole`", "argument")
+    return True if as_field else False if as_whole else None
+
+
+def _first(tensors: Sequence[torch.Tensor], declared: Sequence[Optional[bool]]) -> Optional[int]:
+    """The field whose rows and columns are those of the others."""
+    for accepted in (lambda i: declared[i] is True, lambda i: tensors[i].dim() >= 3 and tuple(tensors[i].shape[-2:]) != (1, 1),
+                     lambda i: tensors[i].dim() == 2):
+        for i in range(len(tensors)):
+            if declared[i] is not False and accepted(i):
+                return i
+    return None
+
+
+def _is_field(path: str, shapes: Sequence[Tuple[int, ...]], first: Sequence[Tuple[int, ...]], first_path: str) -> bool:
+    if len(shapes[0]) >= 2 and all(own[-2:] == other[-2:] for own, other in zip(shapes, first)):
+        return True
+    if len(shapes[0]) <= 2 or all(own[-2:] == (1, 1) for own in shapes):
+        return False
+    raise Error("BadOption", f"is '{path}' {list(shapes[0])} a field? Its last axes are not the rows and columns of '{first_path}' "
+                f"{list(first[0])}: declare it by fields=['{path}'] or whole=['{path}']", "argument")
+
+
+def _whole_shape(domain: Domain, path: str, shapes: Sequence[Tuple[int, ...]]) -> Tuple[int, ...]:
+    rows, columns = domain.grid
+    heights = [shapes[part * columns][-2] for part in range(rows)]
+    widths = [shapes[part][-1] for part in range(columns)]
+    for rank, own in enumerate(shapes):
+        wanted = (*shapes[0][:-2], heights[rank // columns], widths[rank % columns])
+        if own != wanted:
+            raise Error("BadLayout", f"'{path}' has the sizes {list(own)} on rank {rank}, which do not fit the others: {list(wanted)}", "argument")
+    return (*shapes[0][:-2], sum(heights), sum(widths))
+
+
+def _require_equal_content(domain: Domain, inputs: Sequence[ProgramInput], tensors: Sequence[torch.Tensor]) -> None:
+    for one, x in zip(inputs, tensors):
+        if not one.field:
+            with torch.no_grad():
+                values = x.detach().resolve_conj().resolve_neg().contiguous().cpu().reshape(-1)
+                content = zlib.crc32(values.view(torch.uint8).numpy().tobytes()) if values.numel() else 0
+            domain._object.require_same("StructureDisagreement", f"the whole input '{one.path}' with the checksum {content:08x}; "
+                                        "declare it by `fields` if it is a shard")
+
+
+def _captured(model: nn.Module, pos: Any, key: Any, order: Sequence[int], given: Sequence[Any], tensor_places: Sequence[int],
+              inputs: Sequence[ProgramInput]) -> Captured:
+    stand_ins: Dict[int, Any] = {place: x for place, x in zip(order, given)}
+    for i, one in zip(tensor_places, inputs):
+        stand_ins[order[i]] = Like(one.shape, given[i].dtype, given[i].device)
+    args, kwargs = pytree.tree_map(lambda place: stand_ins[place], (pos, key))
+    captured = capture(model, args, kwargs)
+    if captured.num_inputs != len(inputs):
+        raise CaptureError(f"{type(model).__name__}: torch.export made {captured.num_inputs} inputs of {len(inputs)} tensors")
+    return captured
+
+
+# --- Files ---
+
+class Program(nn.Module):
+    """A network of a file that torch.export.save or scripts/export.py has written, on the ranks of a domain.
+
+    Parameters and persistent buffers have their original names. Inputs and outputs as `ShardedProgram`: this rank's shards of the
+    fields. Without `fields`, inputs with as many axes as the first one with three or more, one less or one more, are fields.
+    fields: names of the inputs that are cut (`input_names`). seed, largest_gather: as of `shard_program`.
+    Dropout works in training if it was exported so; batch norms behave as they were exported. Collective.
+    Errors: NoSuchFile, BrokenFile, RefusedProgram, and when called those of `shard_program`.
+    Example: `net = graticule.Program("net.pt2", domain)`, `y = net(x)`.
+    """
+
+    def __init__(self, path: Any, domain: Domain, *, fields: Optional[Sequence[str]] = None, seed: int = 0,
+                 largest_gather: Optional[int] = None) -> None:
+        super().__init__()
+        if not isinstance(domain, Domain):
+            raise TypeError(f"Program takes a graticule.Domain, not {type(domain).__name__}")
+        program = _core.Program.of_file(str(path), domain._object, None, seed, largest_gather)
+        if fields is not None:
+            names = program.input_names
+            for name in fields:
+                if name not in names:
+                    raise Error("BadOption", f"'{name}' is none of the inputs of {path}: {', '.join(names)}", "argument")
+            program = _core.Program.of_file(str(path), domain._object, [name in fields for name in names], seed, largest_gather)
+        self.__dict__.update(_program=program, _domain=domain, _called=False)
+        for name, tensor in program.parameters():
+            needs = tensor.requires_grad
+            tensor.__class__ = nn.Parameter
+            tensor.requires_grad_(needs)
+            owner, last = self._owner(name)
+            owner.register_parameter(last, tensor)
+        for name, tensor in program.buffers():
+            owner, last = self._owner(name)
+            owner.register_buffer(last, tensor)
+
+    def _owner(self, name: str) -> Tuple[nn.Module, str]:
+        module: nn.Module = self
+        *parents, last = name.split(".")
+        for part in parents:
+            if part not in module._modules:
+                module.add_module(part, nn.Module())
+            module = module._modules[part]  # type: ignore[assignment]
+        return module, last
+
+    @property
+    def domain(self) -> Domain:
+        """The ranks that share a sample."""
+        return self._domain
+
+    @property
+    def input_names(self) -> List[str]:
+        """Names of the tensors that the network takes, in order."""
+        return self._program.input_names
+
+    @property
+    def report(self) -> ProgramReport:
+        """How the latest call was divided. Errors: WrongState before the first call."""
+        if not self._called:
+            raise Error("WrongState", "a program has a report after its first call", "program")
+        return _report(self._program, [ProgramInput(name, tuple(shape), field) for name, shape, field
+                                       in zip(self.input_names, self._program.input_shapes(), self._program.fields)])
+
+    @uncompiled
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """The output, or a tuple of several, of this rank's shards. Collective, as is the backward."""
+        require_eager("a sharded program")
+        self._program.train(self.training)
+        results = self._program.run(list(inputs))
+        self.__dict__["_called"] = True
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def save(self, path: Any) -> None:
+        """Writes the network with its present weights; torch.export.load reads it. By one rank."""
+        self._program.save(str(path))
+
+    def to(self, *args: Any, **kwargs: Any) -> "Program":
+        """As `Module.to`: another device or real type, in which the graph computes, too."""
+        device, dtype, _, _ = torch._C._nn._parse_to(*args, **kwargs)
+        self._program.move(device, dtype)
+        return self
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        raise Error("Unsupported", "a program changes its device and type by to(...)", "argument")
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> Any:
+        raise TypeError("a Program is copied by its file: save it, and open it again")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a Program belongs to its ranks and is not saved by pickle: see Program.save")

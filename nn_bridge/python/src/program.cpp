@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Exported and captured networks on shards.
+#include <graticule/partition/hash.hpp>
+#include <graticule/program/operators.hpp>
+#include <graticule/program/sharded_program.hpp>
+
+#include "module.hpp"
+#include "reader.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace graticule::python {
+
+namespace {
+
+using program::ShardedProgramImpl;
+using Fields = std::optional<std::vector<bool>>;
+
+program::ShardOptions options_of(Fields fields, std::uint64_t seed, std::optional<std::int64_t> largest_gather) {
+  program::ShardOptions options;
+  options.fields = std::move(fields);
+  options.seed = seed;
+  if (largest_gather) options.largest_gather = *largest_gather;
+  return options;
+}
+
+std::shared_ptr<ShardedProgramImpl> of_graph(std::string const& json, std::map<std::string, torch::Tensor> tensors,
+                                             nn::Domain const& domain, Fields const& fields, std::uint64_t seed,
+                                             std::optional<std::int64_t> largest_gather) {
+  std::shared_ptr<ShardedProgramImpl> made;
+  run_agreed(domain.comm(), [&] {
+    program::Program const network(json, std::move(tensors));
+    made = std::make_shared<ShardedProgramImpl>(network, domain, options_of(fields, seed, largest_gather));
+  });
+  return made;
+}
+
+std::shared_ptr<ShardedProgramImpl> of_file(std::string const& path, nn::Domain const& domain, Fields const& fields,
+                                            std::uint64_t seed, std::optional<std::int64_t> largest_gather) {
+  std::shared_ptr<ShardedProgramImpl> made;
+  run_agreed(domain.comm(), [&] {
+    program::Program const network{std::filesystem::path(path)};
+    made = std::make_shared<ShardedProgramImpl>(network, domain, options_of(fields, seed, largest_gather));
+  });
+  return made;
+}
+
+std::vector<std::optional<torch::Tensor>> run(ShardedProgramImpl& self, std::vector<torch::Tensor> const& inputs) {
+  std::vector<std::optional<torch::Tensor>> results;
+  for (auto& output : self.run(inputs)) {
+    if (output.defined())
+      results.emplace_back(std::move(output));
+    else
+      results.emplace_back();
+  }
+  return results;
+}
+
+std::string const& input_name(ShardedProgramImpl const& self, program::ValueId id) {
+  return self.serial()->graph().graph.value(id).name;
+}
+
+std::vector<std::string> input_names(ShardedProgramImpl const& self) {
+  std::vector<std::string> names;
+  for (auto const id : program::user_inputs(self.serial()->graph())) names.push_back(input_name(self, id));
+  return names;
+}
+
+/// The axis that each output is cut along; none for a whole one.
+std::vector<std::optional<std::int64_t>> output_axes(ShardedProgramImpl const& self) {
+  std::vector<std::optional<std::int64_t>> axes;
+  for (auto const& placement : self.outputs()) {
+    if (placement)
+      axes.emplace_back(placement->axis);
+    else
+      axes.emplace_back();
+  }
+  return axes;
+}
+
+/// Whole sizes of the inputs of the latest call.
+std::vector<program::Shape> input_shapes(ShardedProgramImpl const& self) {
+  std::vector<program::Shape> shapes;
+  for (auto const id : self.plan().user_inputs) shapes.push_back(self.plan().shapes[std::size_t(id)]);
+  return shapes;
+}
+
+std::int64_t most(std::vector<std::int64_t> const& numbers) {
+  return numbers.empty() ? 0 : *std::ranges::max_element(numbers);
+}
+
+/// One entry per operator that results in tensors: where it is, its class, the axis that is cut, what it receives.
+py::list nodes_of(program::Plan const& plan) {
+  py::list nodes;
+  for (auto const& node : plan.nodes) {
+    auto const& call = plan.graph.nodes[std::size_t(node.node)];
+    auto const kind = program::operator_class(call.target);
+    std::int64_t received = 2 * node.statistics_bytes;
+    std::int64_t messages = node.statistics_bytes > 0 ? 1 : 0;
+    for (auto const& transfer : node.tensors) {
+      received += most(transfer.bytes);
+      messages += transfer.messages;
+    }
+    py::object axis = py::none();
+    if (node.placement) axis = py::int_(node.placement->axis);
+    nodes.append(py::make_tuple(call.describe(), kind ? std::string(name(*kind)) : std::string("other"), axis, received,
+                                messages, node.gathered));
+  }
+  return nodes;
+}
+
+py::dict plan_of(ShardedProgramImpl const& self) {
+  auto const& plan = self.plan();
+  py::dict result;
+  result["nodes"] = nodes_of(plan);
+  result["weights_bytes"] = plan.weights_bytes;
+  result["activation_bytes"] = plan.activation_bytes;
+  result["received_bytes"] = plan.received_bytes;
+  result["block_bytes"] = plan.block_bytes;
+  result["messages"] = plan.messages;
+  return result;
+}
+
+std::vector<std::pair<std::string, torch::Tensor>> named(torch::OrderedDict<std::string, torch::Tensor> const& all) {
+  std::vector<std::pair<std::string, torch::Tensor>> result;
+  for (auto const& item : all) result.emplace_back(item.key(), item.value());
+  return result;
+}
+
+/// Entries of dictionaries, of modules mostly, that have to be the same objects as at first, and the types, devices and
+/// gradient flags of those that are tensors. One call for a model's parameters, buffers and modes.
+class Watch {
+ public:
+  explicit Watch(std::vector<std::tuple<py::dict, py::str, py::object>> const& entries) {
+    for (auto const& [dict, key, value] : entries) {
+      entries_.push_back({dict, key, value, {}});
+      if (THPVariable_Check(value.ptr())) entries_.back().kind = kind_of(value);
+    }
+  }
+
+  [[nodiscard]] bool unchanged() const {
+    return std::ranges::all_of(entries_, [](Entry const& entry) {
+      return PyDict_GetItem(entry.dict.ptr(), entry.key.ptr()) == entry.value.ptr() &&
+             (!entry.kind || *entry.kind == kind_of(entry.value));
+    });
+  }
+
+ private:
+  struct Kind {
+    c10::ScalarType type;
+    c10::Device device;
+    bool requires_grad;
+    bool operator==(Kind const&) const = default;
+  };
+  struct Entry {
+    py::dict dict;
+    py::str key;
+    py::object value;
+    std::optional<Kind> kind;
+  };
+
+  static Kind kind_of(py::object const& value) {
+    auto const& tensor = THPVariable_Unpack(value.ptr());
+    return {tensor.scalar_type(), tensor.device(), tensor.requires_grad()};
+  }
+
+  std::vector<Entry> entries_;
+};
+
+/// Whether any rank comes with a new structure, or ranks with different ones. Collective.
+bool differs(nn::Domain const& domain, bool is_new, std::uint64_t hash) {
+  auto const half = Index(hash >> 1U);
+  std::array<Index, 3> numbers{is_new ? 1 : 0, half, -half};
+  domain.comm().max(std::span<Index>(numbers));
+  return numbers[0] != 0 || numbers[1] != -numbers[2];
+}
+
+/// The numbers of each rank, of which all have as many. Collective.
+std::vector<Integers> gather(nn::Domain const& domain, Integers const& own) {
+  std::vector<Integers> result(std::size_t(domain.comm().num_ranks()));
+  for (auto const number : own) {
+    auto const all = domain.comm().gather_to_all(number);
+    for (std::size_t rank = 0; rank < result.size(); ++rank) result[rank].push_back(all[rank]);
+  }
+  return result;
+}
+
+}  // namespace
+
+void define_program(py::module_& m) {
+  py::class_<ShardedProgramImpl, std::shared_ptr<ShardedProgramImpl>>(m, "Program")
+      .def_static("of_graph", &of_graph, py::arg("json"), py::arg("tensors"), py::arg("domain"), py::arg("fields"),
+                  py::arg("seed"), py::arg("largest_gather"), ReleaseGil())
+      .def_static("of_file", &of_file, py::arg("path"), py::arg("domain"), py::arg("fields"), py::arg("seed"),
+                  py::arg("largest_gather"), ReleaseGil())
+      .def("run", &run, py::arg("inputs"), ReleaseGil())
+      .def("train", [](ShardedProgramImpl& self, bool on) { self.train(on); }, py::arg("on"))
+      .def(
+          "move",
+          [](ShardedProgramImpl& self, std::optional<torch::Device> device, std::optional<torch::ScalarType> type) {
+            self.to(device.value_or(self.serial()->device()), type.value_or(self.serial()->dtype()));
+          },
+          py::arg("device"), py::arg("dtype"), ReleaseGil())
+      .def("reset_structure", &ShardedProgramImpl::reset_structure)
+      .def_property_readonly("input_names", &input_names)
+      .def_property_readonly("fields", &ShardedProgramImpl::fields)
+      .def("input_shapes", &input_shapes)
+      .def_property_readonly("num_nodes",
+                             [](ShardedProgramImpl const& self) { return self.serial()->graph().graph.nodes.size(); })
+      .def("output_axes", &output_axes)
+      .def("plan", &plan_of)
+      .def("parameters", [](ShardedProgramImpl const& self) { return named(self.named_parameters()); })
+      .def("buffers", [](ShardedProgramImpl const& self) { return named(self.named_buffers()); })
+      .def("save", [](ShardedProgramImpl const& self, std::string const& path) { self.serial()->save(path); },
+           py::arg("path"), ReleaseGil());
+  py::class_<Watch>(m, "Watch")
+      .def(py::init<std::vector<std::tuple<py::dict, py::str, py::object>> const&>(), py::arg("entries"))
+      .def("unchanged", &Watch::unchanged);
+  m.def("structures_differ", &differs, py::arg("domain"), py::arg("is_new"), py::arg("hash"), ReleaseGil());
+  m.def("gather_numbers", &gather, py::arg("domain"), py::arg("own"), ReleaseGil());
+}
+
+}  // namespace graticule::python

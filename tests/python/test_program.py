@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`graticule.shard_program` and `graticule.Program`: any model on shards, equal to the serial model."""
+import collections
+import copy
+import dataclasses
+import os
+import tempfile
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import graticule
+from support import COMM, RANK, RANKS, balanced, close, main, raises, uneven
+
+DOMAIN = graticule.Domain(COMM)
+ROWS, COLUMNS = 3 * RANKS + 5, 12
+CUTS = uneven(ROWS)
+
+
+def cut(whole, cuts=None):
+    return graticule.shard_of(whole, DOMAIN, rows=CUTS if cuts is None else cuts)
+
+
+def fields(channels=3, batch=2, seed=1):
+    return torch.randn(batch, channels, ROWS, COLUMNS, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+class Lines(nn.Module):
+    """Two convolutions with one line between them."""
+
+    def __init__(self, line, channels=4):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = nn.Conv2d(3, channels, 3, padding=1, dtype=torch.float64)
+        self.weight = nn.Parameter(torch.randn(channels, channels, 3, 3, dtype=torch.float64) * 0.2)
+        self.scale = nn.Parameter(torch.randn(1, channels, ROWS, 1, dtype=torch.float64))
+        self.mix = nn.Parameter(torch.randn(ROWS, ROWS, dtype=torch.float64) * 0.2)
+        self.b = nn.Conv2d(channels, 2, 3, padding=1, dtype=torch.float64)
+        self.line = line
+
+    def forward(self, x):
+        return self.b(self.line(self, self.a(x)))
+
+
+def attention(net, h):
+    tokens = h.flatten(2).transpose(1, 2)
+    scores = torch.softmax(tokens @ tokens.transpose(1, 2) / 2, -1)
+    return (scores @ tokens).transpose(1, 2).reshape(h.shape)
+
+
+LINES = {
+    "mean over the globe": lambda net, h: h - h.mean((-2, -1), keepdim=True),
+    "roll by a row": lambda net, h: torch.roll(h, 1, -2),
+    "roll by a column": lambda net, h: torch.roll(h, 1, -1),
+    "flip": lambda net, h: torch.flip(h, (-2,)),
+    "slice and pad": lambda net, h: F.pad(h[..., 1:, :], (0, 0, 1, 0)),
+    "cumulative sum along rows": lambda net, h: h.cumsum(-2),
+    "deviation of columns": lambda net, h: h / (1 + h.std(-1, keepdim=True)),
+    "softmax over rows": lambda net, h: h * torch.softmax(h, -2),
+    "einsum along rows": lambda net, h: torch.einsum("bchw,hk->bckw", h, net.mix),
+    "Fourier transform of rows": lambda net, h: torch.fft.irfft(torch.fft.rfft(h, dim=-1) * 0.5, n=COLUMNS, dim=-1),
+    "Fourier transform of both axes": lambda net, h: torch.fft.irfft2(torch.fft.rfft2(h) * 0.5, s=h.shape[-2:]),
+    "layer norm over the globe": lambda net, h: F.layer_norm(h, h.shape[1:]),
+    "convolution with a weight of the model": lambda net, h: F.conv2d(h, net.weight, padding=1),
+    "parameter of the rows": lambda net, h: h * net.scale,
+    "adaptive pooling to one": lambda net, h: h * F.adaptive_avg_pool2d(h, 1),
+    "interpolation after pooling": lambda net, h: F.interpolate(F.avg_pool2d(h, 2), size=h.shape[-2:], mode="bilinear"),
+    "tokens and attention": attention,
+}
+
+
+def gradients_of(loss, net):
+    net.zero_grad()
+    loss.backward()
+    graticule.GradientSync(net, [(COMM, "sum")]).reduce()
+
+
+def assert_equals_serial(serial, net, x, sharded=None):
+    """Outputs, gradients of parameters and input, and four steps of an optimizer."""
+    net = copy.deepcopy(net)
+    serial = copy.deepcopy(serial)
+    sharded = graticule.shard_program(net, DOMAIN) if sharded is None else sharded
+    whole = x.clone().requires_grad_()
+    part = cut(x).clone().requires_grad_()
+    factors = torch.randn(serial(x).shape, dtype=x.dtype, generator=torch.Generator().manual_seed(7))
+    out = serial(whole)
+    (out * factors).sum().backward()
+    mine = sharded(part)
+    close(graticule.whole_field(mine.detach(), DOMAIN), out, 1e-10)
+    gradients_of(graticule.reduce_loss((mine * cut(factors)).sum(), DOMAIN), net)
+    close(graticule.whole_field(part.grad, DOMAIN), whole.grad, 1e-10)
+    for (name, found), wanted in zip(net.named_parameters(), serial.parameters()):
+        assert (found.grad is None) == (wanted.grad is None), name
+        if found.grad is not None:
+            close(found.grad, wanted.grad, 1e-10)
+    optimizers = torch.optim.AdamW(net.parameters(), lr=0.01), torch.optim.AdamW(serial.parameters(), lr=0.01)
+    for _ in range(4):
+        gradients_of(graticule.reduce_loss((sharded(cut(x)) * cut(factors)).sum(), DOMAIN), net)
+        optimizers[0].step()
+        serial.zero_grad()
+        (serial(x) * factors).sum().backward()
+        optimizers[1].step()
+    for (name, found), wanted in zip(net.named_parameters(), serial.parameters()):
+        close(found, wanted, 1e-8)
+    return sharded
+
+
+def test_everyday_lines_equal_the_serial_model():
+    for name, line in LINES.items():
+        net = Lines(line)
+        try:
+            assert_equals_serial(net, net, fields())
+        except Exception as error:
+            raise AssertionError(f"{name}: {error}") from error
+
+
+def test_inputs_of_any_strides():
+    net = Lines(LINES["mean over the globe"])
+    for x in (fields().to(memory_format=torch.channels_last), fields().transpose(2, 3).contiguous().transpose(2, 3),
+              fields(6)[:, ::2], fields(1).expand(2, 3, ROWS, COLUMNS)):
+        whole = net(x)
+        close(graticule.whole_field(graticule.shard_program(net, DOMAIN)(cut(x)).detach(), DOMAIN), whole)
+
+
+def test_ranks_without_rows_and_other_cuts():
+    net = Lines(LINES["roll by a row"])
+    sharded = graticule.shard_program(net, DOMAIN)
+    whole = net(fields())
+    for cuts in ([ROWS] + [0] * (RANKS - 1), [0] * (RANKS - 1) + [ROWS], CUTS, balanced(ROWS)):
+        found = sharded(cut(fields(), cuts)).detach()
+        assert found.shape[-2] == cuts[RANK]
+        close(graticule.whole_field(found, DOMAIN), whole)
+    assert len(sharded._made) == 1, "the same globe is captured once"
+
+
+def test_blocks_of_rows_and_columns():
+    if RANKS % 2:
+        domain = DOMAIN
+    else:
+        domain = graticule.Domain(COMM, grid=(RANKS // 2, 2))
+    net = Lines(LINES["layer norm over the globe"])
+    sharded = graticule.shard_program(net, domain)
+    found = sharded(graticule.shard_of(fields(), domain))
+    close(graticule.whole_field(found.detach(), domain), net(fields()))
+
+
+Pair = collections.namedtuple("Pair", "x mask")
+
+
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    levels: dict
+
+
+torch.utils._pytree.register_dataclass(Batch)
+
+
+class Inputs(nn.Module):
+    """Takes its fields in any container, and returns containers."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.c = nn.Conv2d(3, 4, 3, padding=1, dtype=torch.float64)
+
+    def forward(self, batch, time=None, *, scale=2.0, name="x"):
+        if isinstance(batch, dict):
+            x, mask = batch["x"], batch["more"]["mask"]
+        elif isinstance(batch, Batch):
+            x, mask = batch.x, batch.levels["mask"]
+        elif isinstance(batch, (tuple, list)):
+            x, mask = batch
+        else:
+            x, mask = batch, 1.0
+        h = self.c(x - x.mean((-2, -1), keepdim=True)) * mask * scale
+        if time is not None:
+            h = h * time
+        return {"y": h, "aux": [h.mean((2, 3)), (h[:, 0], None)], "name": name, "size": x.shape[-2]}
+
+
+def test_fields_in_containers_and_keywords():
+    x, mask = fields(), fields(1, 1, 2)[0, 0]
+    for pack in (lambda a, b: {"x": a, "more": {"mask": b}}, lambda a, b: [a, b], lambda a, b: (a, b), Pair,
+                 lambda a, b: Batch(a, {"mask": b})):
+        net = Inputs()
+        wanted = net(pack(x, mask), scale=3.0)
+        found = graticule.shard_program(net, DOMAIN)(pack(cut(x), cut(mask)), scale=3.0)
+        close(graticule.whole_field(found["y"].detach(), DOMAIN), wanted["y"])
+        close(found["aux"][0], wanted["aux"][0])
+        close(graticule.whole_field(found["aux"][1][0].detach(), DOMAIN), wanted["aux"][1][0])
+        assert found["aux"][1][1] is None and found["name"] == "x" and found["size"] == ROWS
+        assert isinstance(found["aux"][1], tuple)
+
+
+def test_whole_inputs_are_found_or_declared():
+    x = fields()
+    net = Inputs()
+    for time in (torch.full((2, 1, 1, 1), 0.5, dtype=torch.float64), torch.tensor(0.5, dtype=torch.float64)):
+        sharded = graticule.shard_program(net, DOMAIN)
+        close(graticule.whole_field(sharded(cut(x), time)["y"].detach(), DOMAIN), net(x, time)["y"])
+        assert [one.field for one in sharded.report.inputs] == [True, False]
+
+    class Tokens(Inputs):
+        def forward(self, x, tokens):
+            return self.c(x) * tokens.mean(1)[:, :, None, None] / tokens.shape[1]
+
+    tokens = torch.randn(2, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    net = Tokens()
+    raises("BadOption", lambda: graticule.shard_program(net, DOMAIN)(cut(x), tokens), "'tokens'", "whole=['tokens']")
+    sharded = graticule.shard_program(net, DOMAIN, whole=["tokens"])
+    close(graticule.whole_field(sharded(cut(x), tokens).detach(), DOMAIN), net(x, tokens))
+    raises("BadOption", lambda: graticule.shard_program(net, DOMAIN, whole=["t"])(cut(x), tokens), "'t' is none of", "tokens")
+    raises("BadOption", lambda: graticule.shard_program(net, DOMAIN, fields=["x"], whole=["*"])(cut(x), tokens), "'x'")
+    if RANKS > 1:
+        other = tokens + RANK
+        raises("StructureDisagreement", lambda: graticule.shard_program(net, DOMAIN, whole=["tokens"])(cut(x), other), "'tokens'", "checksum")
+
+
+def test_fields_of_other_sizes_are_declared():
+    class Coarse(nn.Module):
+        def forward(self, x, coarse):
+            return x + F.interpolate(coarse, size=x.shape[-2:], mode="nearest")
+
+    x = fields()
+    coarse = torch.randn(2, 3, 2 * RANKS, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    own = graticule.shard_of(coarse, DOMAIN)
+    raises("BadOption", lambda: graticule.shard_program(Coarse(), DOMAIN)(cut(x), own), "'coarse'", "fields=['coarse']")
+    sharded = graticule.shard_program(Coarse(), DOMAIN, fields=["x", "coarse"])
+    close(graticule.whole_field(sharded(cut(x), own), DOMAIN), Coarse()(x, coarse))
+    assert sharded.report.inputs[1].shape == (2, 3, 2 * RANKS, 6)
+
+
+class Norms(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = nn.Conv2d(3, 4, 3, padding=1, bias=False, dtype=torch.float64)
+        self.n = nn.BatchNorm2d(4, dtype=torch.float64)
+        self.d = nn.Dropout(0.4)
+        self.b = nn.Conv2d(4, 2, 1, dtype=torch.float64)
+
+    def forward(self, x):
+        return self.b(self.d(F.gelu(self.n(self.a(x)))))
+
+
+def test_running_statistics_and_modes_are_those_of_the_model():
+    serial, net = Norms(), Norms()
+    serial.d.p = net.d.p = 0.0
+    sharded = graticule.shard_program(net, DOMAIN)
+    close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), serial(fields()))
+    close(net.n.running_var, serial.n.running_var)
+    assert net.n.num_batches_tracked == 1 and list(sharded.state_dict()) == list(net.state_dict())
+    sharded.eval()
+    serial.eval()
+    assert not net.training and not net.n.training and not sharded.training
+    with torch.no_grad():
+        y = sharded(cut(fields()))
+    assert not y.requires_grad
+    close(graticule.whole_field(y, DOMAIN), serial(fields()))
+    sharded.train()
+    assert net.n.training
+    net.load_state_dict(serial.state_dict())
+    sharded.eval()
+    close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), serial(fields()))
+
+
+def test_dropout_zeroes_the_same_cells_on_any_number_of_ranks():
+    alone = graticule.Domain(graticule_self())
+    whole = graticule.shard_program(Norms(), alone, seed=3)(fields())
+    DOMAIN.num_draws = 0
+    part = graticule.shard_program(Norms(), DOMAIN, seed=3)(cut(fields()))
+    close(graticule.whole_field(part.detach(), DOMAIN), whole)
+
+
+def graticule_self():
+    from mpi4py import MPI
+    return MPI.COMM_SELF
+
+
+def test_changes_of_the_model_are_seen():
+    serial, net = Lines(LINES["flip"]), Lines(LINES["flip"])
+    sharded = graticule.shard_program(net, DOMAIN)
+    sharded(cut(fields()))
+    net.a = nn.Conv2d(3, 4, 5, padding=2, dtype=torch.float64)
+    serial.a = copy.deepcopy(net.a)
+    if RANKS > 1:
+        for p in net.a.parameters():
+            COMM.Bcast(p.detach().numpy(), root=0)
+        serial.a = copy.deepcopy(net.a)
+    close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), serial(fields()))
+    net.b.weight = nn.Parameter(net.b.weight.detach() * 2)
+    serial.b.weight = copy.deepcopy(net.b.weight)
+    close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), serial(fields()))
+    net.weight.requires_grad_(False)
+    net.a.weight.requires_grad_(False)
+    sharded(cut(fields())).sum().backward()
+    assert net.a.weight.grad is None and net.b.weight.grad is not None
+    sharded.float()
+    serial.float()
+    found = sharded(cut(fields().float())).detach()
+    assert found.dtype == torch.float32
+    close(graticule.whole_field(found, DOMAIN), serial(fields().float()), 1e-5)
+
+
+def test_autocast_around_the_call():
+    serial = Lines(LINES["roll by a row"]).float()
+    sharded = graticule.shard_program(copy.deepcopy(serial), DOMAIN)
+    x = fields().float()
+    assert sharded(cut(x)).dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        wanted, found = serial(x), sharded(cut(x))
+    assert found.dtype == wanted.dtype == torch.bfloat16
+    close(graticule.whole_field(found.detach().float(), DOMAIN), wanted.float(), 2e-2)
+
+
+class Decides(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+class Reads(nn.Module):
+    def forward(self, x):
+        return x * float(x.max())
+
+
+class Registers(nn.Module):
+    def forward(self, x):
+        self.register_buffer("late", torch.ones(3))
+        return x * self.late[:, None, None]
+
+
+class Fails(nn.Module):
+    def forward(self, x):
+        raise ValueError("my own trouble")
+
+
+def test_refusals_name_the_line_and_the_way_out():
+    for model, text in ((Decides(), "if x.sum() > 0"), (Reads(), "float(x.max())"), (Registers(), "Registers.late"), (Fails(), "my own trouble")):
+        sharded = graticule.shard_program(model, DOMAIN)
+        for _ in range(2):
+            error = raises("RefusedProgram", lambda: sharded(cut(fields())), text)
+            assert len(str(error)) < 600 and "\n" not in str(error), str(error)
+    assert "late" not in model._buffers
+
+
+def test_the_model_is_left_as_it_was():
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.c = nn.Conv2d(3, 3, 1, dtype=torch.float64)
+            self.last = None
+
+        def forward(self, x):
+            self.last = self.c(x)
+            return self.last
+
+    net = Keeps()
+    before = copy.deepcopy(net.state_dict())
+    sharded = graticule.shard_program(net, DOMAIN)
+    sharded(cut(fields()))
+    assert net.last is None
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+def test_disagreements_are_one_error_on_all_ranks():
+    net = Lines(LINES["flip"])
+    sharded = graticule.shard_program(net, DOMAIN)
+    good = sharded(cut(fields())).detach()
+    if RANKS == 1:
+        return
+    last = RANK == RANKS - 1
+
+    def other_mode():
+        sharded.train(not last)
+        sharded(cut(fields()))
+
+    raises("StructureDisagreement", other_mode, "in training")
+    sharded.train()
+
+    def other_grad_mode():
+        with torch.set_grad_enabled(not last):
+            sharded(cut(fields()))
+
+    raises("StructureDisagreement", other_grad_mode, "gradient mode")
+    raises("BadLayout", lambda: sharded(cut(fields(3, 1 if last else 2))), "'x'")
+    raises("BadArgument", lambda: sharded(cut(fields()), **({"z": 1} if last else {})), "z")
+    raises("StructureDisagreement", lambda: sharded(cut(fields()).float() if last else cut(fields())), "float32")
+    close(sharded(cut(fields())).detach(), good)
+
+
+def test_report_says_what_is_cut():
+    net = Lines(LINES["mean over the globe"])
+    sharded = graticule.shard_program(net, DOMAIN)
+    raises("WrongState", lambda: sharded.report)
+    sharded(cut(fields()))
+    report = sharded.report
+    assert report.inputs[0] == graticule.ProgramInput("x", (2, 3, ROWS, COLUMNS), True)
+    assert report.outputs == (2,)
+    assert len(report.weights_bytes) == RANKS
+    assert isinstance(sharded, graticule.ShardedProgram) and isinstance(report, graticule.ProgramReport)
+    assert all(isinstance(node, graticule.ProgramNode) for node in report.nodes) and report.nodes[0].kind == "stencil"
+    assert "field, cut" in report.text()
+    assert ("aten.conv2d.default in a (" in report.text()) == (RANKS > 1)
+
+
+def test_data_parallel_and_copies():
+    serial, net = Norms(), Norms()
+    serial.d.p = net.d.p = 0.0
+    sharded = graticule.shard_program(net, DOMAIN)
+    optimizer = torch.optim.SGD(sharded.parameters(), lr=0.1)
+    parallel = graticule.DataParallel(sharded, [(COMM, "sum")], optimizer)
+    reference = torch.optim.SGD(serial.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        graticule.reduce_loss(sharded(cut(fields())).square().sum() / ROWS, DOMAIN).backward()
+        parallel.step()
+        reference.zero_grad()
+        (serial(fields()).square().sum() / ROWS).backward()
+        reference.step()
+    for found, wanted in zip(sharded.parameters(), serial.parameters()):
+        close(found, wanted, 1e-10)
+    other = copy.deepcopy(sharded)
+    assert other.model is not net and isinstance(other.model, Norms)
+    close(other(cut(fields())).detach(), sharded(cut(fields())).detach())
+
+
+def test_programs_of_files():
+    folder = COMM.bcast(tempfile.mkdtemp() if RANK == 0 else None)
+    path = os.path.join(folder, "net.pt2")
+    serial = Lines(LINES["mean over the globe"])
+    if RANK == 0:
+        torch.export.save(torch.export.export(serial, (fields(),)).run_decompositions({}), path)
+    COMM.Barrier()
+    net = graticule.Program(path, DOMAIN)
+    assert net.input_names == ["x"]
+    assert [name for name, _ in net.named_parameters()] == [name for name, _ in serial.named_parameters()]
+    assert all(isinstance(p, nn.Parameter) for p in net.parameters())
+    optimizer, reference = torch.optim.SGD(net.parameters(), lr=0.1), torch.optim.SGD(serial.parameters(), lr=0.1)
+    for _ in range(3):
+        gradients_of(graticule.reduce_loss(net(cut(fields())).square().sum() / ROWS, DOMAIN), net)
+        optimizer.step()
+        serial.zero_grad()
+        (serial(fields()).square().sum() / ROWS).backward()
+        reference.step()
+    for found, wanted in zip(net.parameters(), serial.parameters()):
+        close(found, wanted, 1e-9)
+    assert net.report.outputs == (2,)
+    if RANK == 0:
+        net.save(path)
+        close(torch.export.load(path).state_dict["a.weight"], serial.a.weight, 1e-9)
+    COMM.Barrier()
+    net.to(torch.float32)
+    assert net(cut(fields().float())).dtype == torch.float32
+    raises("BadOption", lambda: graticule.Program(path, DOMAIN, fields=["y"]), "'y'", "x")
+    raises("NoSuchFile", lambda: graticule.Program(path + ".none", DOMAIN), "net.pt2.none")
+    COMM.Barrier()
+    if RANK == 0:
+        os.remove(path)
+        os.rmdir(folder)
+
+
+main(globals())
