@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "recorded_calls.hpp"
-
 #include <graticule/partition/hash.hpp>
+
+#include "recorded_calls.hpp"
 
 #include <torch/csrc/autograd/engine.h>
 
@@ -16,6 +16,9 @@ namespace {
 
 using torch::autograd::Node;
 using Key = RecordedCalls::Key;
+
+/// Of the latest calls whose outputs have no gradient on this rank: for messages.
+constexpr std::size_t num_without_gradient = 1000;
 
 /// Adds to `nodes` those that a backward from `roots` runs.
 void walk(std::vector<torch::Tensor> const& roots, RecordedCalls::Nodes& nodes) {
@@ -92,6 +95,7 @@ RecordedCalls::~RecordedCalls() {
 
 void RecordedCalls::forget() noexcept {
   calls_.clear();
+  without_gradient_.clear();
   num_calls_ = 0;
 }
 
@@ -120,6 +124,8 @@ void RecordedCalls::record_derivative(torch::Tensor const& output) {
 
 void RecordedCalls::record(torch::Tensor const& output, Key const& key, int ordinal, std::string const& layer) {
   auto const node = output.grad_fn();
+  if (!node && without_gradient_.insert(key).second && without_gradient_.size() > num_without_gradient)
+    without_gradient_.erase(without_gradient_.begin());
   if (!node || node->num_inputs() < 2 || node->input_metadata(1).shape_as_dim_vector().size() != 0) return;
   if (calls_.size() >= next_sweep_) drop_expired();
   calls_.push_back({weak_node(node), key, ordinal, layer});
@@ -164,17 +170,22 @@ std::vector<torch::Tensor> RecordedCalls::tokens_of(Comm const& comm, std::vecto
   }
   comm.max(num_after);
   if (num_after[0] == 0) return tokens;
-  auto const found = alive.find(wanted[wanted.size() - std::size_t(num_after[0])]);
+  auto const& key = wanted[wanted.size() - std::size_t(num_after[0])];
+  auto const found = alive.find(key);
   bool const lost = found == alive.end();
   bool const reached = !lost && nodes.contains(found->second->node.lock().get());
-  std::array<Index, 2> ranks{reached ? comm.rank() : -1, lost ? comm.rank() : -1};
+  std::array<Index, 3> ranks{reached ? comm.rank() : -1, lost ? comm.rank() : -1,
+                             lost && without_gradient_.contains(key) ? comm.rank() : -1};
   comm.max(ranks);
   auto const layer = comm.broadcast(
       reached ? "layer " + std::to_string(found->second->ordinal) + " (" + found->second->layer + ")" : "",
       int(ranks[0]));
-  throw Error("UnusedOnSomeRanks", "an output of " + layer + " is part of the loss on rank " +
-                                       std::to_string(ranks[0]) + ", and rank " + std::to_string(ranks[1]) +
-                                       " has discarded it");
+  auto const text = "an output of " + layer + " is part of the loss on rank " + std::to_string(ranks[0]);
+  if (ranks[2] >= 0)
+    throw Error("UnusedOnSomeRanks", text + ", and has no gradient on rank " + std::to_string(ranks[2]) +
+                                         ": parameters of it or of what comes before it are frozen there alone; "
+                                         "freeze them (requires_grad) on all ranks or on none");
+  throw Error("UnusedOnSomeRanks", text + ", and rank " + std::to_string(ranks[1]) + " has discarded it");
 }
 
 }  // namespace graticule::nn::detail

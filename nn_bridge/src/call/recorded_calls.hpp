@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -87,6 +88,7 @@ class RecordedCalls {
                                                      Nodes const& nodes) const;
 
   std::vector<Call> calls_;
+  std::set<Key> without_gradient_;  ///< calls that no node was made for on this rank
   std::size_t next_sweep_ = 64;
   Index num_calls_ = 0;
 };

@@ -3,10 +3,13 @@
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
+#include <graticule/partition/detail/patience.hpp>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace graticule::nn {
 
@@ -22,7 +25,8 @@ struct Bucket {
 };
 
 /// Agrees on where buckets are added: each team once for all of its buckets, in order of their first ones.
-void agree(std::vector<Bucket>& buckets) {
+/// @param failure of this rank, which all ranks of its teams throw
+void agree(std::vector<Bucket>& buckets, std::exception_ptr failure) {
   std::vector<bool> done(buckets.size());
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     auto const& team = buckets[b].rule->team;
@@ -34,12 +38,15 @@ void agree(std::vector<Bucket>& buckets) {
         own.push_back(i);
         on_host.push_back(buckets[i].first().is_cpu() ? 1 : 0);
       }
+    on_host.push_back(failure ? 1 : 0);
     team.max(on_host);
+    if (on_host.back() != 0) detail::attempt(failure, [&] { graticule::agree(team, failure); });
     for (std::size_t k = 0; k < own.size(); ++k) {
       done[own[k]] = true;
       buckets[own[k]].added_on = on_host[k] != 0 ? detail::AddedOn::host : detail::AddedOn::device;
     }
   }
+  if (failure) std::rethrow_exception(failure);
 }
 
 /// 1 for each gradient that is there, otherwise 0, on the device of the gradients.
@@ -82,10 +89,19 @@ void reduce_bucket(Bucket const& bucket) {
 
 GradientSync::GradientSync(torch::nn::Module const& module, std::vector<TeamRule> rules)
     : parameters_(parameters_of(module)), buffers_(detail::buffers_of(module)), rules_(std::move(rules)) {
-  for (auto const& rule : rules_) {
-    detail::require_replicas(rule.team, parameters_);
-    detail::require_replicas(rule.team, buffers_);
+  std::vector<Comm> teams;
+  for (auto const& rule : rules_) teams.push_back(rule.team);
+  std::exception_ptr failure;
+  detail::attempt(failure, [&] {
+    detail::require_values(parameters_);
+    detail::require_values(buffers_);
+  });
+  detail::throw_agreed(teams, failure);
+  for (auto const& team : teams) {
+    detail::attempt(failure, [&] { detail::require_replicas(team, parameters_); });
+    detail::attempt(failure, [&] { detail::require_replicas(team, buffers_); });
   }
+  detail::throw_agreed(teams, failure);
 }
 
 void GradientSync::set_rules(std::string const& parameter, std::vector<TeamRule> rules) {
@@ -102,8 +118,65 @@ void GradientSync::broadcast() const {
   }
 }
 
+std::vector<std::pair<Comm, NamedTensors>> GradientSync::by_team() const {
+  std::vector<std::pair<Comm, NamedTensors>> teams;
+  auto const of_team = [&](Comm const& team) -> NamedTensors& {
+    for (auto& [known, tensors] : teams)
+      if (known.handle() == team.handle()) return tensors;
+    return teams.emplace_back(team, NamedTensors{}).second;
+  };
+  for (auto const& parameter : parameters_) {
+    auto const own = own_rules_.find(parameter.first);
+    for (auto const& rule : own == own_rules_.end() ? rules_ : own->second)
+      if (rule.team.num_ranks() > 1) of_team(rule.team).push_back(parameter);
+  }
+  return teams;
+}
+
+void GradientSync::require_same_needs() const {
+  std::vector<Comm> all;
+  std::exception_ptr failure;
+  for (auto const& [team, parameters] : by_team()) {
+    all.push_back(team);
+    detail::attempt(failure, [&] { detail::require_replicas(team, parameters, detail::ReplicaNeeds::gradients); });
+  }
+  // The ranks of one team know it already.
+  if (all.size() > 1) failure = detail::agreed_failure(all, failure);
+  if (failure) std::rethrow_exception(failure);
+}
+
+void GradientSync::require_equal() const { compare(Compared::parameters_and_gradients); }
+
+void GradientSync::compare(Compared what) const {
+  std::vector<Comm> all;
+  std::exception_ptr failure;
+  for (auto const& [team, parameters] : by_team()) {
+    all.push_back(team);
+    NamedTensors gradients;
+    for (auto const& [name, tensor] : parameters)
+      if (auto const& gradient = tensor.grad(); gradient.defined() && gradient.layout() == torch::kStrided)
+        gradients.emplace_back("the gradient of '" + name + "'", gradient);
+      else
+        gradients.emplace_back("no gradient of '" + name + "'", torch::empty({0}));
+    if (what == Compared::parameters_and_gradients)
+      detail::attempt(failure, [&] { require_same_bits(team, gradients); });
+    detail::attempt(failure, [&] { require_same_bits(team, parameters); });
+  }
+  try {
+    detail::throw_agreed(all, failure);
+  } catch (Error const& error) {
+    if (error.rule() != "ReplicaMismatch") throw;
+    throw Error(error.fault(), error.rule(),
+                error.text() +
+                    ": parameters begin equal (broadcast), and gradients are reduced (GradientSync, "
+                    "DataParallel) between the backward and the optimizer's step, on all ranks of a team");
+  }
+}
+
 void GradientSync::reduce() const {
   torch::NoGradGuard const no_grad;
+  require_same_needs();
+  if (graticule::detail::checks_calls()) compare(Compared::parameters);
   // All parameters under the default rules first, by dtype; then each that has its own.
   std::map<torch::ScalarType, std::vector<torch::Tensor>> by_dtype;
   for (auto const& [name, tensor] : parameters_)
@@ -116,7 +189,11 @@ void GradientSync::reduce() const {
     if (own == own_rules_.end() || !tensor.requires_grad()) continue;
     for (auto const& rule : own->second) buckets.push_back({&rule, {tensor}});
   }
-  agree(buckets);
+  std::exception_ptr failure;
+  detail::attempt(failure, [&] {
+    for (auto const& [name, tensor] : parameters_) detail::require_dense(name, tensor.grad());
+  });
+  agree(buckets, failure);
   for (auto const& bucket : buckets) reduce_bucket(bucket);
 }
 

@@ -69,6 +69,31 @@ NamedTensors parameters_of(torch::nn::Module const& module) { return listed(modu
 
 NamedTensors detail::buffers_of(torch::nn::Module const& module) { return listed(module.named_buffers()); }
 
+void detail::require_values(NamedTensors const& tensors) {
+  for (auto const& [name, tensor] : tensors)
+    if (tensor.is_meta())
+      throw Error("UnsupportedTensor", "'" + name +
+                                           "' has no values yet: give the model memory (to_empty) and initial values "
+                                           "first, and run a lazy module once");
+}
+
+void detail::require_dense(std::string const& parameter, torch::Tensor const& gradient) {
+  if (!gradient.defined() || gradient.layout() == torch::kStrided) return;
+  throw Error("UnsupportedTensor", "the gradient of '" + parameter +
+                                       "' is sparse, and ranks sum dense ones: make its layer without sparse gradients "
+                                       "(Embedding and EmbeddingBag with sparse = false)");
+}
+
+std::exception_ptr detail::agreed_failure(std::vector<Comm> const& teams, std::exception_ptr failure) {
+  for (std::size_t round = 0; round < teams.size(); ++round)
+    for (auto const& team : teams) attempt(failure, [&] { agree(team, failure); });
+  return failure;
+}
+
+void detail::throw_agreed(std::vector<Comm> const& teams, std::exception_ptr const& failure) {
+  if (auto const found = agreed_failure(teams, failure)) std::rethrow_exception(found);
+}
+
 void detail::require_replicas(Comm const& team, NamedTensors const& tensors, ReplicaNeeds needs) {
   require_alike(team, "ReplicaMismatch", tensors, [needs](std::string const& name, torch::Tensor const& tensor) {
     Description result;

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 
 #include "call/recorded_calls.hpp"
 #include "collective/collective_maps.hpp"
 
+#include <array>
+
 namespace graticule::nn {
 
 torch::Tensor reduce_loss(torch::Tensor const& partial, Comm const& comm) {
-  return detail::apply_map(detail::loss_sum_map(comm), partial);
+  // As in LibTorch, the backward of a loss without any gradient is an error: on all ranks, or on none.
+  std::array<Index, 1> any{torch::GradMode::is_enabled() && partial.requires_grad() ? 1 : 0};
+  if (comm.num_ranks() > 1) comm.max(any);
+  return detail::apply_map(detail::loss_sum_map(comm), partial, detail::anchor(any[0] != 0, partial.options()));
 }
 
 torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {

@@ -286,7 +286,15 @@ void Daso::State::perform(std::vector<DasoSchedule::Action> const& actions) {
 
 Daso::Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, Comm const& world,
            DasoOptions options) {
-  run_agreed(world, [&] { detail::refuse_cut(module); });
+  std::vector<Comm> teams{world};
+  for (auto const& rule : options.gradient_rules) teams.push_back(rule.team);
+  std::exception_ptr failure;
+  detail::attempt(failure, [&] {
+    detail::refuse_cut(module);
+    nn::detail::require_values(nn::parameters_of(module));
+    nn::detail::require_values(nn::detail::buffers_of(module));
+  });
+  detail::throw_agreed(teams, failure);
   nn::detail::require_replicas(world, nn::parameters_of(module));
   nn::detail::require_replicas(world, nn::detail::buffers_of(module));
   state_ = std::make_unique<State>(module, optimizer, world, options);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "messages.hpp"
-
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
+
+#include "messages.hpp"
 
 #include <cstring>
 
@@ -81,9 +82,7 @@ torch::ScalarType wire_type(ShardedParameter const& parameter, ReductionRule con
 
 torch::Tensor whole_gradient(ShardedParameter const& parameter) {
   auto const gradient = parameter.full.grad();
-  if (gradient.defined() && gradient.layout() != torch::kStrided)
-    throw Error("UnsupportedTensor",
-                "the gradient of " + parameter.name + " is sparse; sharded parameters take dense ones");
+  nn::detail::require_dense(parameter.name, gradient);
   return gradient.defined() ? gradient.detach() : gradient;
 }
 

@@ -96,6 +96,10 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule 
   std::exception_ptr failure;
   attempt(failure, [&] {
     check_options(options_, shards_.team.num_ranks());
+    if (model_) {
+      nn::detail::require_values(nn::parameters_of(*model_));
+      nn::detail::require_values(nn::detail::buffers_of(*model_));
+    }
     found_ = find_units(model_, options_);
     calls_.resize(found_.units.size());
     read_ahead_lists();

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "wrap.hpp"
-
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
@@ -8,6 +6,7 @@
 #include <graticule/training/sharded/managed.hpp>
 
 #include "released_storage.hpp"
+#include "wrap.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -66,10 +65,10 @@ void require_arguments(torch::nn::Module const& module, nn::NamedTensors const& 
   if (options.hook && (options.wire != Wire::own || options.low_rank))
     throw Error("BadOption",
                 std::string("a gradient hook and ") + (options.low_rank ? "low_rank" : "wire") + " exclude each other");
+  nn::detail::require_values(parameters);
+  nn::detail::require_values(buffers);
   bool any = false;
   for (auto const& [name, tensor] : parameters) {
-    if (tensor.is_meta())
-      throw Error("UnsupportedTensor", "'" + name + "' has no storage: load or initialise it first");
     if (!tensor.requires_grad()) continue;
     any = true;
     if (!can_sum(tensor.scalar_type()))
@@ -131,22 +130,6 @@ void refuse_cut(torch::nn::Module const& module) {
     if (is_released(tensor))
       throw Error("ParametersChanged",
                   "'" + name + "' has no values: its ShardedParameters was destroyed without unwrap()");
-}
-
-std::exception_ptr agreed_failure(std::vector<Comm> const& teams, std::exception_ptr failure) {
-  for (std::size_t round = 0; round < teams.size(); ++round)
-    for (auto const& team : teams) {
-      try {
-        agree(team, failure);
-      } catch (...) {
-        if (!failure) failure = std::current_exception();
-      }
-    }
-  return failure;
-}
-
-void throw_agreed(std::vector<Comm> const& teams, std::exception_ptr const& failure) {
-  if (auto const found = agreed_failure(teams, failure)) std::rethrow_exception(found);
 }
 
 Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& rules,

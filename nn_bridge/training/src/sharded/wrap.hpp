@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/replicas.hpp>
+
 #include "data_parallel/reducer.hpp"
 
-#include <exception>
 #include <vector>
 
 namespace graticule::training::detail {
@@ -23,20 +24,8 @@ struct Wrapped {
 /// of them
 void refuse_cut(torch::nn::Module const& module);
 
-/// What any rank has thrown, on all ranks that teams join; null where none has. Collective over all teams.
-[[nodiscard]] std::exception_ptr agreed_failure(std::vector<Comm> const& teams, std::exception_ptr failure);
-/// Throws that.
-void throw_agreed(std::vector<Comm> const& teams, std::exception_ptr const& failure);
-
-/// Runs a step that is collective over one of several teams, or none; keeps its exception for `throw_agreed`, unless
-/// one is there.
-template <class Step>
-void attempt(std::exception_ptr& failure, Step&& step) {
-  try {
-    step();
-  } catch (...) {
-    if (!failure) failure = std::current_exception();
-  }
-}
+using nn::detail::agreed_failure;
+using nn::detail::attempt;
+using nn::detail::throw_agreed;
 
 }  // namespace graticule::training::detail

@@ -33,13 +33,18 @@ void require_fitting(Checkpoint const& checkpoint, nn::NamedTensors const& tenso
 }  // namespace
 
 void save_model(CheckpointWriter& writer, torch::nn::Module const& model, std::string const& prefix) {
-  for (auto const& [name, tensor] : tensors_of(model)) detail::save_tensor(writer, prefix + "/" + name, tensor);
+  auto const tensors = tensors_of(model);
+  nn::detail::require_values(tensors);
+  for (auto const& [name, tensor] : tensors) detail::save_tensor(writer, prefix + "/" + name, tensor);
 }
 
 void load_model(Comm const& comm, Checkpoint const& checkpoint, torch::nn::Module& model, std::string const& prefix) {
   auto const tensors = tensors_of(model);
   nn::detail::require_replicas(comm, tensors);
-  run_agreed(comm, [&] { require_fitting(checkpoint, tensors, prefix); });
+  run_agreed(comm, [&] {
+    nn::detail::require_values(tensors);
+    require_fitting(checkpoint, tensors, prefix);
+  });
   for (auto const& [name, tensor] : tensors) detail::load_tensor(checkpoint, prefix + "/" + name, tensor);
 }
 

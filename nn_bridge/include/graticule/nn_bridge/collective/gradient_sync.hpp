@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace graticule::nn {
@@ -30,7 +31,8 @@ class GradientSync {
  public:
   /// Collective over every team. @param module its parameters and buffers are kept, not copied @param rules applied in
   /// order to each gradient
-  /// @throws `ReplicaMismatch` if names, shapes or dtypes differ among the ranks of a team
+  /// @throws `ReplicaMismatch` if names, shapes or dtypes differ among the ranks of a team; `UnsupportedTensor` for a
+  ///         parameter or buffer of the meta device, which has no values; on all ranks
   GradientSync(torch::nn::Module const& module, std::vector<TeamRule> rules);
 
   /// Sets rules for one parameter that replace the default ones. Requires the same call on all ranks.
@@ -41,11 +43,27 @@ class GradientSync {
   void broadcast() const;
   /// Reduces all gradients, in their own dtype, to bitwise equal values on all ranks of a team. A gradient that is
   /// undefined on every rank stays undefined; one that is undefined on some ranks counts as zero there. Collective.
-  /// Cost: per team one comparison of where gradients lie; one reduction per default rule and dtype, and one per rule
-  /// for each parameter with rules of its own.
+  /// Cost: per team one comparison of where gradients lie, and one of which parameters need them; one reduction per
+  /// default rule and dtype, and one per rule for each parameter with rules of its own. Where `GRATICULE_CHECK` is
+  /// `comm` or `all`, parameters are compared first: those that differ have been stepped without a reduction, or never
+  /// been equal.
+  /// @throws `UnsupportedTensor` on all ranks for a sparse gradient; `ReplicaMismatch`, also where a parameter is
+  /// frozen
+  ///         on some ranks only
   void reduce() const;
+  /// Checks, between `reduce` and the optimizer's step, that parameters and their gradients are bitwise equal on the
+  /// ranks of the teams of their rules. Collective.
+  /// @throws `ReplicaMismatch` on all ranks, with the first one that differs: its gradient was not reduced, say
+  /// Cost: reads all parameters and gradients; one all-reduce of 4 integers per team
+  void require_equal() const;
 
  private:
+  enum class Compared : std::uint8_t { parameters, parameters_and_gradients };
+  /// Parameters that a rule over a team of several ranks holds for.
+  [[nodiscard]] std::vector<std::pair<Comm, NamedTensors>> by_team() const;
+  void compare(Compared what) const;
+  void require_same_needs() const;
+
   NamedTensors parameters_;
   NamedTensors buffers_;
   std::vector<TeamRule> rules_;

@@ -5,11 +5,37 @@
 #include <graticule/partition/comm.hpp>
 
 #include <cstdint>
+#include <exception>
+#include <string>
+#include <vector>
 
 namespace graticule::nn::detail {
 
 /// The buffers, as `parameters_of`.
 [[nodiscard]] NamedTensors buffers_of(torch::nn::Module const& module);
+
+/// @throws `UnsupportedTensor` for the first tensor without values: of the meta device, which stands for those of lazy
+/// modules, too
+void require_values(NamedTensors const& tensors);
+
+/// @param gradient that ranks are to sum, or undefined @throws `UnsupportedTensor` for a sparse one of this parameter
+void require_dense(std::string const& parameter, torch::Tensor const& gradient);
+
+/// What any rank has thrown, on all ranks that teams join; null where none has. Collective over all teams.
+[[nodiscard]] std::exception_ptr agreed_failure(std::vector<Comm> const& teams, std::exception_ptr failure);
+/// Throws that.
+void throw_agreed(std::vector<Comm> const& teams, std::exception_ptr const& failure);
+
+/// Runs a step that is collective over one of several teams, or none; keeps its exception for `throw_agreed`, unless
+/// one is there.
+template <class Step>
+void attempt(std::exception_ptr& failure, Step&& step) {
+  try {
+    step();
+  } catch (...) {
+    if (!failure) failure = std::current_exception();
+  }
+}
 
 /// What is compared beside names, shapes and dtypes.
 enum class ReplicaNeeds : std::uint8_t {
