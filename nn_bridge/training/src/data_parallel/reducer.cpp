@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "reducer.hpp"
-
 #include <graticule/nn_bridge/detail/message_memory.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
+
+#include "reducer.hpp"
 
 #include <torch/csrc/autograd/engine.h>
 
@@ -187,9 +188,10 @@ void Reducer::forget_reduced() {
 bool Reducer::is_there(ReducedParameter const& parameter) const {
   auto const& grad = parameter.tensor.grad();
   if (!present_ || failed_ || !grad.defined() || parameter.reduced) return false;
-  if (grad.layout() != torch::kStrided || !has_its_sizes(parameter, grad))
-    throw Error("UnsupportedTensor",
-                "the gradient of '" + parameter.name + "' is sparse, or the parameter has changed its shape");
+  nn::detail::require_dense(parameter.name, grad);
+  if (!has_its_sizes(parameter, grad))
+    throw Error("ParametersChanged",
+                "'" + parameter.name + "' has changed its shape: construct the object that reduces its gradient again");
   return true;
 }
 
@@ -199,7 +201,8 @@ void Reducer::fill(Bucket& bucket) {
   for (std::size_t m = 0; m < num; ++m) {
     auto const& parameter = parameters_[bucket.members[m]];
     bool const there = is_there(parameter);
-    if (present_) flags[there ? num + m : m] = 1;
+    bool const given = parameter.nested && parameter.reduced && parameter.tensor.grad().defined();
+    if (present_ && (there || !given)) flags[there ? num + m : m] = 1;
     auto const numel = c10::multiply_integers(parameter.sizes);
     auto const place = bucket.flat.narrow(0, bucket.begins[m], numel).view(parameter.sizes);
     if (!there) {
@@ -351,7 +354,8 @@ std::string Reducer::waits_for(std::size_t b) const {
     for (int const rank : sum.missing()) ranks += (ranks.empty() ? " " : ", ") + std::to_string(rank);
   return "rank " + std::to_string(sum.team().rank()) + " waits in " + described_ + std::to_string(b) + " (" +
          bucket.name + "), for " +
-         (ranks.empty() ? "some rank of a team of " + std::to_string(sum.team().num_ranks()) : "rank" + ranks);
+         (ranks.empty() ? "some rank of a team of " + std::to_string(sum.team().num_ranks()) : "rank" + ranks) +
+         (joining_ ? "" : " (ranks with fewer batches than others need a Join)");
 }
 
 void Reducer::stall(std::size_t b, double waited) {
@@ -501,6 +505,7 @@ void Reducer::finish() {
     for (auto& parameter : parameters_)
       if (parameter.handed_over) parameter.held.reset();
   bool const complete = !failed_ && !peer_failed_;
+  for (auto& parameter : parameters_) parameter.nested = nested_ && (parameter.nested || parameter.ready);
   for (auto& [key, part] : low_rank_) part.end_iteration(complete);
   if (failed_) return;
   if (peer_failed_)
@@ -509,7 +514,7 @@ void Reducer::finish() {
   ++num_complete_;
   if (!unused_.empty())
     throw Error("UnusedParameter",
-                "this backward gave no gradient to " + unused_ + "; freeze it, or let the options allow it");
+                "this backward gave no gradient to " + unused_ + "; freeze it on all ranks, or let the options allow it");
 }
 
 }  // namespace graticule::training::detail

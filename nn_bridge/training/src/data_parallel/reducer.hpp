@@ -39,6 +39,7 @@ struct ReducedParameter {
   std::vector<Index> sizes;   ///< of the tensor, and 2 for the parts of complex numbers
   bool reduced = false;       ///< the gradient that is defined has been reduced
   bool ready = false;         ///< it has arrived in this backward
+  bool nested = false;        ///< it has arrived in a backward inside this one, which was reduced by itself
   torch::Tensor before = {};  ///< the reduced gradient that a new one is added to
   bool handed_over = false;
   torch::Tensor held = {};  ///< takes the place of `.grad` from the step on until it is applied

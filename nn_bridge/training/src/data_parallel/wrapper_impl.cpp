@@ -121,6 +121,7 @@ void DataParallel::Impl::step() {
     throw Error("WrongState", "LBFGS runs forwards and backwards itself: call step(closure)");
   reducer_->end_failed_backward();
   require_watched();
+  require_gradients();
   num_begun_ = reducer_->num_begun();
   reducer_->require_reduced();
   guarded([&] {
@@ -132,6 +133,15 @@ void DataParallel::Impl::step() {
     }
   });
   sync_buffers();
+}
+
+void DataParallel::Impl::require_gradients() const {
+  if (late_ || options_.unused == Unused::allowed || reducer_->num_begun() != num_begun_) return;
+  auto const& all = reducer_->parameters();
+  if (std::none_of(all.begin(), all.end(), [](auto const& parameter) { return parameter.tensor.grad().defined(); }))
+    throw Error("UnusedParameter",
+                "no backward has given a gradient to any parameter since the last step: the loss does not depend on "
+                "this module");
 }
 
 double DataParallel::Impl::step(std::function<torch::Tensor()> const& closure) {

@@ -47,6 +47,8 @@ class DataParallel::Impl {
 
  private:
   void require_watched();
+  /// Where nothing was announced since the last step.
+  void require_gradients() const;
   /// At the end of a pass: no rank goes on while the pass may still fail on another one. Collective.
   void meet() const;
   /// Where gradients are waited for late, a rank may get to know here that a pass has failed on another one.

@@ -5,10 +5,13 @@
 
 #include "engine.hpp"
 
+#include <c10/util/Type.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
+#include <typeinfo>
 
 namespace graticule::training {
 
@@ -67,11 +70,27 @@ void adopt_state(torch::optim::Optimizer& optimizer, torch::Tensor const& whole,
   optimizer.state()[shard.unsafeGetTensorImpl()] = std::move(state);
 }
 
+void require_elementwise(torch::optim::Optimizer const& optimizer, ElementwiseOptimizer elementwise) {
+  if (dynamic_cast<torch::optim::LBFGS const*>(&optimizer) != nullptr)
+    throw Error("Unsupported", "LBFGS treats all parameters as one vector, of which this rank has some rows only");
+  // A class derived from one of these may be another optimizer.
+  std::array<std::type_info const*, 5> const known{&typeid(torch::optim::SGD), &typeid(torch::optim::Adam),
+                                                   &typeid(torch::optim::AdamW), &typeid(torch::optim::Adagrad),
+                                                   &typeid(torch::optim::RMSprop)};
+  auto const& kind = typeid(optimizer);
+  if (elementwise == ElementwiseOptimizer::vouched ||
+      std::any_of(known.begin(), known.end(), [&](auto const* one) { return *one == kind; }))
+    return;
+  throw Error("Unsupported", c10::demangle(kind.name()) +
+                                 " may use more of a parameter than the element that it updates, and this rank has "
+                                 "some rows only: adopt one of SGD, Adam, AdamW, Adagrad and RMSprop, or pass "
+                                 "ElementwiseOptimizer::vouched for one of your own that does not");
+}
+
 }  // namespace
 
-void ShardedParameters::adopt(torch::optim::Optimizer& optimizer) const {
-  if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
-    throw Error("Unsupported", "LBFGS treats all parameters as one vector, of which this rank has some rows only");
+void ShardedParameters::adopt(torch::optim::Optimizer& optimizer, ElementwiseOptimizer elementwise) const {
+  require_elementwise(optimizer, elementwise);
   if (has_stepped(optimizer))
     throw Error("WrongState", "adopt an optimizer before its first step: its state is that of whole parameters");
   std::map<c10::TensorImpl const*, torch::Tensor> shards;

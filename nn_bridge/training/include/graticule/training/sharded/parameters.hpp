@@ -80,6 +80,12 @@ struct ShardedParametersOptions {
   std::function<void(Event, std::string const& unit)> on_event = {};
 };
 
+/// Whether an optimizer updates each element from its own values and gradients, which alone is right for rows.
+enum class ElementwiseOptimizer : std::uint8_t {
+  known,    ///< it is LibTorch's SGD, Adam, AdamW, Adagrad or RMSprop
+  vouched,  ///< its author says so: no norms, means, factors or matrices of whole parameters
+};
+
 /// Storage of gradients until a synchronised backward.
 enum class Unsynchronised : std::uint8_t {
   whole,  ///< whole on every rank: no messages, memory of a whole model
@@ -153,14 +159,16 @@ class ShardedParameters {
     return root_call().run(root_module(), call);
   }
 
-  /// Leaf tensors with this rank's rows, in the order and under the names of the model's parameters; empty where other
-  /// ranks have all rows. Ignored parameters are not included.
+  /// Leaf tensors with this rank's rows, for an optimizer that acts element by element: see `ElementwiseOptimizer`,
+  /// which `adopt` compares; one that is made from these is not seen. In the order and under the names of the model's
+  /// parameters; empty where other ranks have all rows. Ignored parameters are not included.
   [[nodiscard]] std::vector<torch::Tensor> parameters() const;
   [[nodiscard]] nn::NamedTensors named_parameters() const;
   /// Replaces the whole parameters by the rows in an optimizer made for the model; groups and options are kept.
-  /// @throws `WrongState` when it has made a step; `Unsupported` for LBFGS, which would search in the
-  ///         rows only
-  void adopt(torch::optim::Optimizer& optimizer) const;
+  /// @throws `WrongState` when it has made a step; `Unsupported` for LBFGS, which would search in the rows only, and
+  /// for
+  ///         an optimizer of a class of your own unless it is `vouched` for
+  void adopt(torch::optim::Optimizer& optimizer, ElementwiseOptimizer elementwise = ElementwiseOptimizer::known) const;
 
   /// During its lifetime, backwards keep their gradients for the next synchronised backward.
   class [[nodiscard]] NoSync;
