@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Data parallelism, DASO, sharded parameters and checkpoints on models of PyTorch."""
+import collections
 import copy
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -227,6 +229,304 @@ def test_a_folder_is_not_a_checkpoint():
     COMM.Barrier()
     if RANK == 0:
         shutil.rmtree(folder)
+
+
+class Held(nn.Module):
+    """With a module that has no values on some ranks."""
+
+    def __init__(self, odd):
+        super().__init__()
+        self.first = nn.Linear(4, 3)
+        self.odd = odd
+
+
+def test_models_without_values_are_refused_on_all_ranks():
+    makers = {"lazy": lambda: nn.LazyLinear(3), "lazy norm": lambda: nn.LazyBatchNorm1d(), "meta": lambda: nn.Linear(4, 3, device="meta"),
+              "meta buffer": lambda: nn.BatchNorm1d(3, affine=False, device="meta")}
+    folder = folder_of_all()
+    path = saved(folder, model())
+    for name, make in makers.items():
+        for odd_one in (None, 0, RANKS - 1):
+            if odd_one is not None and name.startswith("lazy"):
+                continue  # of another shape: ReplicaMismatch
+            other = {"meta": nn.Linear(4, 3), "meta buffer": nn.BatchNorm1d(3, affine=False)}.get(name)
+            net = Held(make() if odd_one in (None, RANK) else other)
+            optimizer = torch.optim.SGD(net.first.parameters(), 0.1)
+            doors = [lambda: graticule.GradientSync(net, [(COMM, "mean")]), lambda: graticule.DataParallel(net, [(COMM, "mean")]),
+                     lambda: graticule.ShardedParameters(net, COMM), lambda: graticule.Daso(net, optimizer, 3, COMM, warmup_epochs=1,
+                                                                                           cooldown_epochs=1)]
+            if odd_one is None:
+                doors += [lambda: graticule.save_model(folder, 9, net, COMM), lambda: graticule.load_model(path, net, COMM)]
+            for door in doors:
+                raises("UnsupportedTensor", door, "'odd.", "no values")
+    net = Held(nn.LazyLinear(3))
+    net.odd(torch.ones(1, 4))
+    graticule.GradientSync(net, [(COMM, "mean")]).broadcast()
+    same_on_all(net)
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
+
+
+def saved(folder, net):
+    graticule.save_model(folder, 0, net, COMM)
+    return os.path.join(folder, sorted(os.listdir(folder))[-1])
+
+
+def same_on_all(net):
+    every = COMM.allgather([p.tolist() for p in net.parameters()])
+    assert all(one == every[0] for one in every)
+
+
+def test_a_lazy_module_that_has_run_on_some_ranks_is_refused_on_all():
+    if RANKS == 1:
+        skip("one rank has no other")
+    net = Held(nn.LazyLinear(3))
+    if RANK == 0:
+        net.odd(torch.ones(1, 4))
+    for door in (lambda: graticule.GradientSync(net, [(COMM, "mean")]), lambda: graticule.DataParallel(net, [(COMM, "mean")]),
+                 lambda: graticule.ShardedParameters(net, COMM)):
+        raises("UnsupportedTensor", door, "'odd.", "no values")
+
+
+def test_parameters_that_are_replaced_or_added_are_found():
+    def changes(net):
+        net[0].weight = nn.Parameter(net[0].weight.detach() * 2)
+
+    def adds(net):
+        net.add_module("adapter", nn.Linear(2, 2).double())
+
+    for change, name in ((changes, "0.weight"), (adds, "adapter.weight")):
+        net = model()
+        sync = graticule.GradientSync(net, [(COMM, "mean")])
+        sync.broadcast()
+        change(net)
+        raises("ParametersChanged", sync.reduce, name)
+        raises("ParametersChanged", sync.broadcast, name)
+        net = model()
+        with graticule.DataParallel(net, [(COMM, "mean")], torch.optim.SGD(net.parameters(), 0.1)) as parallel:
+            loss_of(net, batch(0, RANK)).backward()
+            change(net)
+            raises("ParametersChanged", parallel.step, name)
+        net = model()
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        with graticule.Daso(net, optimizer, 3, COMM, warmup_epochs=1, cooldown_epochs=1) as daso:
+            daso.set_last_batch(2)
+            change(net)
+            raises("ParametersChanged", daso.step, name)
+    net = model()
+    sharded = graticule.ShardedParameters(net, COMM)
+    adds(net)
+    raises("ParametersChanged", lambda: sharded(batch(0, RANK)[0]), "adapter.weight")
+
+
+def test_ranks_with_different_numbers_of_batches():
+    num_batches = 2 + RANK % 3
+    most = 2 + min(RANKS - 1, 2)
+    for divisor in ("all_ranks", "active_ranks"):
+        net, other = model(), model()
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        serial = torch.optim.SGD(other.parameters(), 0.1)
+        with graticule.DataParallel(net, [(COMM, "mean")], optimizer) as parallel:
+            with graticule.Join(parallel, divisor=divisor) as join:
+                for step in range(num_batches):
+                    optimizer.zero_grad()
+                    loss_of(net, batch(step, RANK)).backward()
+                    parallel.step()
+            raises("WrongState", join.finish)
+            for step in range(most):
+                active = [r for r in range(RANKS) if step < 2 + r % 3]
+                serial.zero_grad()
+                sum(loss_of(other, batch(step, r)) for r in active).div(RANKS if divisor == "all_ranks" else len(active)).backward()
+                serial.step()
+            same(net, other)
+            optimizer.zero_grad()
+            loss_of(net, batch(9, RANK)).backward()
+            parallel.step()
+            same_on_all(net)
+            if RANKS > 1:
+                join = graticule.Join(parallel, early_end="refused")
+                try:
+                    for step in range(1 + (RANK == 0)):
+                        loss_of(net, batch(step, RANK)).backward()
+                    join.finish()
+                except RuntimeError as error:
+                    assert "UnevenInputs" in str(error), error
+                else:
+                    raise AssertionError("uneven batches passed")
+    raises("BadOption", lambda: graticule.Join(parallel_of(model()), divisor="some"), "divisor", "'some'")
+
+
+def parallel_of(net):
+    return graticule.DataParallel(net, [(COMM, "mean")])
+
+
+Two = collections.namedtuple("Two", "y z")
+
+
+class Opaque:
+    def __init__(self, y):
+        self.y = y
+
+
+class Slots:
+    __slots__ = ("y",)
+
+    def __init__(self, y):
+        self.y = y
+
+
+@dataclasses.dataclass
+class Record:
+    y: torch.Tensor
+
+
+class Named(dict):
+    """A dict that torch does not know."""
+
+
+class Returns(nn.Module):
+    def __init__(self, make):
+        super().__init__()
+        self.a, self.b, self.make = nn.Linear(5, 2).double(), nn.Linear(5, 2).double(), make
+
+    def forward(self, x):
+        return self.make(self.a(x), self.b(x))
+
+
+def test_sharded_models_return_what_they_like():
+    makers = {"dict": (lambda y, z: {"y": y, "more": [z, 3, None]}, lambda r: (r["y"], r["more"][0])),
+              "named tuple": (lambda y, z: Two(y, z), lambda r: (r.y, r.z)),
+              "tuple": (lambda y, z: (y, {"z": z}), lambda r: (r[0], r[1]["z"])),
+              "ordered": (lambda y, z: collections.OrderedDict(b=z, a=y), lambda r: (r["a"], r["b"]))}
+    for name, (make, parts) in makers.items():
+        torch.manual_seed(4)
+        net = Returns(make)
+        other = copy.deepcopy(net)
+        sharded = graticule.ShardedParameters(net, COMM)
+        x = batch(0, RANK)[0]
+        given = sharded(x)
+        assert type(given) is type(other(x)), name
+        sum(part.square().mean() for part in parts(given)).backward()
+        sum(part.square().mean() for part in parts(other(batch(0)[0]))).backward()
+        grads = dict(sharded.named_parameters())
+        rows = slice(RANK * -(-2 // RANKS), (RANK + 1) * -(-2 // RANKS))
+        for key, parameter in other.named_parameters():
+            close(grads[key].grad, parameter.grad[rows])
+        sharded.unwrap()
+    for kind in (Opaque, Slots, Record, Named):
+        sharded = graticule.ShardedParameters(Returns(lambda y, z: (y, kind(z) if kind is not Named else Named(z=z))), COMM)
+        raises("Unsupported", lambda: sharded(batch(0, RANK)[0]), kind.__name__, "dicts")
+    fine = graticule.ShardedParameters(Returns(lambda y, z: (y, Opaque(z.detach()), "text", torch.float32)), COMM)
+    assert fine(batch(0, RANK)[0])[2:] == ("text", torch.float32)
+
+
+def test_a_sharded_model_is_called_through_its_wrapper():
+    net = model()
+    x = batch(0, RANK)[0]
+    expected = net(x)
+    sharded = graticule.ShardedParameters(net, COMM)
+    raises("WrongState", lambda: net(x), "Sequential", "ShardedParameters")
+    raises("WrongState", lambda: net[0](x), "Linear", "ShardedParameters")
+    close(sharded(x), expected)
+    with sharded.gathered(), torch.no_grad():
+        close(net(x), expected)
+    raises("WrongState", lambda: net(x))
+    sharded.unwrap()
+    close(net(x), expected)
+    raises("WrongState", lambda: sharded(x), "unwrapped")
+    left = graticule.ShardedParameters(net, COMM)
+    del left
+    raises("ParametersChanged", lambda: net(batch(0, RANK)[0]), "unwrap()")
+
+
+def test_reentrant_checkpoints_give_each_parameter_one_gradient():
+    from torch.utils.checkpoint import checkpoint
+    for unused in (False, True):
+        net, other = model().train(False), model().train(False)
+        if unused:
+            net.add_module("rest", nn.Linear(2, 2).double())
+        parallel = graticule.DataParallel(net, [(COMM, "mean")])
+        for step in range(3):
+            net.zero_grad()
+            other.zero_grad()
+            x, y = batch(step, RANK)
+
+            def backward():
+                h = checkpoint(net[2], net[1](net[0](x)), use_reentrant=True)
+                loss = (checkpoint(net[3], h, use_reentrant=True) - y).square().mean()
+                loss.backward()
+            if unused:
+                try:
+                    backward()
+                except RuntimeError as error:
+                    assert "UnusedParameter" in str(error) and "'rest." in str(error) and "'3." not in str(error), error
+                else:
+                    raise AssertionError("an unused parameter passed")
+                continue
+            backward()
+            loss_of(other, batch(step)).backward()
+            for a, b in zip(net.parameters(), other.parameters()):
+                close(a.grad, b.grad)
+        parallel.close()
+
+
+def test_a_parameter_that_is_frozen_on_one_rank_is_named():
+    if RANKS == 1:
+        skip("one rank has no other")
+    net = model()
+    sync = graticule.GradientSync(net, [(COMM, "mean")])
+    loss_of(net, batch(0, RANK)).backward()
+    if RANK == RANKS - 1:
+        net[3].weight.requires_grad_(False)
+    raises("ReplicaMismatch", sync.reduce, "3.weight", "frozen")
+    sync.set_rules("3.weight", [])
+    sync.reduce()
+    domain = graticule.Domain(COMM)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.Tanh(), nn.Conv2d(2, 1, 3, padding=1))
+    graticule.shard(net, domain)
+    x = graticule.shard_of(torch.ones(1, 1, 4 * RANKS, 6), domain)
+    if RANK == 1:
+        net.requires_grad_(False)
+    raises("UnusedOnSomeRanks", lambda: graticule.reduce_loss(net(x).sum(), domain), "on rank 1", "frozen")
+
+
+def test_a_step_without_any_gradient_is_refused():
+    net = model()
+    with graticule.DataParallel(net, [(COMM, "mean")], torch.optim.SGD(net.parameters(), 0.1)) as parallel:
+        torch.ones(2, requires_grad=True).sum().backward()
+        raises("UnusedParameter", parallel.step, "does not depend on this module")
+
+
+def test_sparse_gradients_are_refused_by_name():
+    def embedding():
+        return nn.Sequential(nn.Embedding(7, 3, sparse=True))
+    tokens = torch.tensor([1, 2])
+
+    def fails(call):
+        try:
+            call()
+        except RuntimeError as error:
+            assert all(text in str(error) for text in ("UnsupportedTensor", "'0.weight'", "sparse")), error
+        else:
+            raise AssertionError("a sparse gradient passed")
+
+    net = embedding()
+    sync = graticule.GradientSync(net, [(COMM, "sum")])
+    net(tokens).sum().backward()
+    fails(sync.reduce)
+    net = embedding()
+    if RANKS > 1:
+        sync = graticule.GradientSync(net, [(COMM, "sum")])
+        if RANK == 1:
+            net(tokens).sum().backward()  # of one rank alone
+        fails(sync.reduce)
+    net = embedding()
+    parallel = graticule.DataParallel(net, [(COMM, "sum")])
+    fails(lambda: net(tokens).sum().backward())
+    parallel.close()
+    sharded = graticule.ShardedParameters(embedding(), COMM)
+    fails(lambda: sharded(tokens).sum().backward())
 
 
 main(globals())

@@ -10,11 +10,11 @@ from ._forecaster import Forecaster
 from ._library import start
 from ._program import Program, ProgramInput, ProgramNode, ProgramReport, ShardedProgram, shard_program
 from ._shard import ShardedModule, ShardReport, Trial, reset_structure, shard, try_sharded
-from ._training import Daso, DataParallel, GradientSync, ShardedParameters, load_model, save_model
+from ._training import Daso, DataParallel, GradientSync, Join, ShardedParameters, load_model, save_model
 
-__all__ = ["AxisPart", "Daso", "DataParallel", "Domain", "Error", "FieldPart", "Forecaster", "GradientSync", "NotSharded",
-           "Program", "ProgramInput", "ProgramNode", "ProgramReport", "ShardedProgram", "shard_program",
-           "ShardReport", "ShardedModule", "ShardedParameters", "Trial", "all_sum", "all_to_all", "broadcast", "checkpoint",
-           "copy_to_region", "gather", "gather_to_root", "load_model", "nn", "part_of", "reduce_loss", "reduce_scatter",
-           "engine", "reset_structure", "rollout", "save_model", "scatter", "scatter_from_root", "shard", "shard_of", "start",
-           "sum_to_root", "try_sharded", "whole_field"]
+__all__ = ["AxisPart", "Daso", "DataParallel", "Domain", "Error", "FieldPart", "Forecaster", "GradientSync", "Join",
+           "NotSharded", "Program", "ProgramInput", "ProgramNode", "ProgramReport", "ShardReport", "ShardedModule",
+           "ShardedParameters", "ShardedProgram", "Trial", "all_sum", "all_to_all", "broadcast", "checkpoint", "copy_to_region",
+           "engine", "gather", "gather_to_root", "load_model", "nn", "part_of", "reduce_loss", "reduce_scatter",
+           "reset_structure", "rollout", "save_model", "scatter", "scatter_from_root", "shard", "shard_of", "shard_program",
+           "start", "sum_to_root", "try_sharded", "whole_field"]

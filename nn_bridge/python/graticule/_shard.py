@@ -18,6 +18,7 @@ from ._errors import Error
 from ._joins import Joins, guard_scripts
 from ._layer import NativeLayer, TorchLayer, layers_of
 from ._library import require_eager, uncompiled
+from ._training import expect_reductions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,6 +301,7 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
     for change in sharder.changes:
         change()
     _run_code(model, domain)
+    expect_reductions(model, domain)
     return report
 
 

@@ -2,7 +2,9 @@
 // Training of Python's modules: their parameters are the tensors of a C++ module of the same names.
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/training/daso/averaging.hpp>
+#include <graticule/training/data_parallel/join.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 #include <graticule/training/state/model.hpp>
@@ -12,7 +14,9 @@
 
 #include <pybind11/functional.h>
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace graticule::python {
@@ -52,19 +56,28 @@ class Mirror : public torch::nn::Module {
 };
 using MirrorPointer = std::shared_ptr<Mirror>;
 
-/// Steps an optimizer of Python.
+/// Steps an optimizer of Python, with a function of the loss or with none.
+using PythonStep = std::function<void(std::function<torch::Tensor()>)>;
+
 class PythonOptimizer : public torch::optim::Optimizer {
  public:
-  PythonOptimizer(std::vector<torch::Tensor> parameters, std::function<void()> step)
+  PythonOptimizer(std::vector<torch::Tensor> parameters, PythonStep step)
       : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(1.0)), step_(std::move(step)) {}
   torch::Tensor step(LossClosure closure) override {
-    if (closure) throw Error("Unsupported", "optimizers with closures (LBFGS) step in Python");
-    step_();
+    if (!closure) {
+      step_({});
+      return {};
+    }
+    // Python calls it with its lock, which the closure's own messages and Python code need to be free.
+    step_([closure] {
+      py::gil_scoped_release const released;
+      return closure();
+    });
     return {};
   }
 
  private:
-  std::function<void()> step_;
+  PythonStep step_;
 };
 
 /// Teams as Python passes them: a Fortran handle and 'sum' or 'mean'.
@@ -93,7 +106,7 @@ struct Held {
   }
 };
 
-std::unique_ptr<PythonOptimizer> optimizer_of(MirrorPointer const& model, std::function<void()> step) {
+std::unique_ptr<PythonOptimizer> optimizer_of(MirrorPointer const& model, PythonStep step) {
   if (!step) return nullptr;
   std::vector<torch::Tensor> trained;
   for (auto const& tensor : model->parameters())
@@ -119,7 +132,7 @@ tr::DataParallelOptions parallel_options(Reader const& r) {
 
 using DataParallel = Held<tr::DataParallel>;
 
-DataParallel make_data_parallel(MirrorPointer const& model, std::function<void()> const& step, GivenRules const& rules,
+DataParallel make_data_parallel(MirrorPointer const& model, PythonStep const& step, GivenRules const& rules,
                                 py::dict const& options) {
   auto const given = parallel_options(Reader("DataParallel", options, nn::Domain()));
   py::gil_scoped_release const released;
@@ -156,8 +169,8 @@ tr::DasoOptions daso_options(Reader const& r) {
 
 using Daso = Held<tr::Daso>;
 
-Daso make_daso(MirrorPointer const& model, std::function<void()> const& step, std::int64_t world,
-               GivenRules const& rules, py::dict const& options) {
+Daso make_daso(MirrorPointer const& model, PythonStep const& step, std::int64_t world, GivenRules const& rules,
+               py::dict const& options) {
   auto given = daso_options(Reader("Daso", options, nn::Domain()));
   py::gil_scoped_release const released;
   given.gradient_rules = rules_of(rules);
@@ -166,15 +179,50 @@ Daso make_daso(MirrorPointer const& model, std::function<void()> const& step, st
   return held;
 }
 
-using Sharded = Held<tr::ShardedParameters>;
+/// Lets ranks have different numbers of batches until `finish`, or until the DataParallel is closed, which Python
+/// keeps.
+struct Join {
+  explicit Join(DataParallel& given) : parallel(given) {}
+  Join(Join const&) = delete;
+  Join& operator=(Join const&) = delete;
+  ~Join() { leave(); }
+  void leave() {
+    if (parallel.wrapper)
+      scope.reset();
+    else
+      (void)scope.release();  // It would tell what has gone.
+  }
+  DataParallel& parallel;
+  std::unique_ptr<tr::Join> scope;
+};
+
+std::unique_ptr<Join> make_join(DataParallel& parallel, py::dict const& options) {
+  Reader const r("Join", options, nn::Domain());
+  tr::JoinOptions given;
+  given.divisor = r.one_of<tr::JoinDivisor>(
+      "divisor", {{"all_ranks", tr::JoinDivisor::all_ranks}, {"active_ranks", tr::JoinDivisor::active_ranks}},
+      tr::JoinDivisor::all_ranks);
+  given.early_end = r.one_of<tr::EarlyEnd>(
+      "early_end", {{"replayed", tr::EarlyEnd::replayed}, {"refused", tr::EarlyEnd::refused}}, tr::EarlyEnd::replayed);
+  py::gil_scoped_release const released;
+  auto join = std::make_unique<Join>(parallel);
+  join->scope = std::make_unique<tr::Join>(parallel.get(), given);
+  return join;
+}
+
+/// The team is for what the rows' owners combine in Python.
+struct Sharded : Held<tr::ShardedParameters> {
+  std::optional<Comm> team;
+};
 
 Sharded make_sharded(MirrorPointer const& model, std::int64_t team, std::string const& reduction,
                      GivenRules const& replicas) {
   py::gil_scoped_release const released;
   tr::ShardedParametersOptions options;
   options.replicas = rules_of(replicas);
-  Sharded held{model, nullptr, nullptr};
+  Sharded held{{model, nullptr, nullptr}, std::nullopt};
   auto const rule = rules_of({{team, reduction}});
+  held.team = rule.front().team;
   held.wrapper = std::make_unique<tr::ShardedParameters>(model, rule.front(), options);
   return held;
 }
@@ -209,6 +257,10 @@ void define_data_parallel(py::module_& m) {
       .def(
           "step", [](DataParallel& self) { self.get().step(); }, ReleaseGil())
       .def(
+          "step_by",
+          [](DataParallel& self, std::function<torch::Tensor()> const& closure) { return self.get().step(closure); },
+          py::arg("closure"), ReleaseGil())
+      .def(
           "synchronize", [](DataParallel& self) { self.get().synchronize(); }, ReleaseGil())
       .def(
           "reduce", [](DataParallel& self) { self.get().reduce(); }, ReleaseGil())
@@ -224,6 +276,22 @@ void define_data_parallel(py::module_& m) {
           py::arg("max_norm"), py::arg("norm_type"), ReleaseGil())
       .def(
           "close", [](DataParallel& self) { self.wrapper.reset(); }, ReleaseGil());
+}
+
+void define_join(py::module_& m) {
+  py::class_<Join>(m, "Join")
+      .def(py::init(&make_join), py::arg("parallel"), py::arg("options"), py::keep_alive<1, 2>())
+      .def(
+          "finish",
+          [](Join& self) {
+            if (!self.scope) throw Error("WrongState", "a Join finishes once");
+            (void)self.parallel.get();
+            auto const scope = std::move(self.scope);
+            scope->finish();
+          },
+          ReleaseGil())
+      .def(
+          "leave", [](Join& self) { self.leave(); }, ReleaseGil());
 }
 
 void define_daso(py::module_& m) {
@@ -266,6 +334,22 @@ void define_sharded(py::module_& m) {
           py::arg("max_norm"), ReleaseGil())
       .def(
           "unwrap", [](Sharded& self) { self.get().unwrap(); }, ReleaseGil())
+      .def(
+          "largest",
+          [](Sharded const& self, double value) {
+            std::array<double, 1> all{value};
+            self.team->max(all);
+            return all[0];
+          },
+          py::arg("value"), ReleaseGil())
+      .def(
+          "total",
+          [](Sharded const& self, double value) {
+            std::array<double, 1> all{value};
+            self.team->sum(all);
+            return all[0];
+          },
+          py::arg("value"), ReleaseGil())
       .def("shard_bytes", [](Sharded const& self) { return self.get().stats().shard_bytes; });
 }
 
@@ -276,11 +360,13 @@ void define_training(py::module_& m) {
       .def(py::init<NamedTensors const&, NamedTensors const&>(), py::arg("parameters"), py::arg("buffers"));
   struct Sync {
     MirrorPointer model;
+    std::vector<nn::TeamRule> rules;
     nn::GradientSync sync;
   };
   py::class_<Sync>(m, "GradientSync")
       .def(py::init([](MirrorPointer const& model, GivenRules const& rules) {
-             return Sync{model, nn::GradientSync(*model, rules_of(rules))};
+             auto const given = rules_of(rules);
+             return Sync{model, given, nn::GradientSync(*model, given)};
            }),
            py::arg("model"), py::arg("rules"), ReleaseGil())
       .def(
@@ -292,8 +378,26 @@ void define_training(py::module_& m) {
       .def(
           "broadcast", [](Sync const& self) { self.sync.broadcast(); }, ReleaseGil())
       .def(
-          "reduce", [](Sync const& self) { self.sync.reduce(); }, ReleaseGil());
+          "reduce", [](Sync const& self) { self.sync.reduce(); }, ReleaseGil())
+      .def(
+          "require_equal", [](Sync const& self) { self.sync.require_equal(); }, ReleaseGil())
+      .def(
+          "largest",
+          [](Sync const& self, double value) {
+            std::array<double, 1> all{value};
+            for (auto const& rule : self.rules) rule.team.max(all);
+            return all[0];
+          },
+          py::arg("value"), ReleaseGil());
+  m.def("checks_calls", &graticule::detail::checks_calls);
+  m.def(
+      "require_equal",
+      [](MirrorPointer const& model, nn::Domain const& domain) {
+        nn::GradientSync(*model, {{domain.comm(), nn::Reduction::sum}}).require_equal();
+      },
+      py::arg("model"), py::arg("domain"), ReleaseGil());
   define_data_parallel(m);
+  define_join(m);
   define_daso(m);
   define_sharded(m);
   m.def("load_model", &load_model_of_ranks, py::arg("comm"), py::arg("path"), py::arg("model"), py::arg("prefix"),
