@@ -145,15 +145,37 @@ def test_checkpoints_of_functions():
     raises("Unsupported", lambda: graticule.checkpoint(DOMAIN, lambda a: [], x))
 
 
+def alone(code, **more):
+    """A program in a world of its own: without what the launcher of this one says."""
+    launched, kept = ("PMI", "HYDI", "MPI", "OMPI", "OPAL", "ORTE", "PRTE", "SLURM_STEP"), ("MPI4PY", "OMPI_ALLOW")
+    own_world = {k: v for k, v in os.environ.items() if k.startswith(kept) or not k.startswith(launched)}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env={**own_world, **more})
+
+
 def test_an_uncaught_error_on_one_rank_ends_all():
     if RANK == 0:
-        code = "import graticule; graticule.Domain(); raise SystemError('on purpose')"
-        # A world of its own: without what the launcher of this one says.
-        launched, kept = ("PMI", "HYDI", "MPI", "OMPI", "OPAL", "ORTE", "PRTE"), ("MPI4PY", "OMPI_ALLOW")
-        own_world = {k: v for k, v in os.environ.items() if k.startswith(kept) or not k.startswith(launched)}
-        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=own_world)
+        ended = alone("import graticule; graticule.Domain(); raise SystemError('on purpose')")
         assert ended.returncode != 0 and "SystemError: on purpose" in ended.stderr, ended
     COMM.Barrier()
+
+
+def test_processes_of_another_launcher_are_refused():
+    """torchrun starts processes that MPI takes for worlds of one rank each: every one would train the globe alone."""
+    if RANK == 0:
+        twice = "import graticule\nfor _ in range(2):\n  try: graticule.Domain()\n  except graticule.Error as e: print(e.rule, e)"
+        ended = alone(twice, RANK="1", WORLD_SIZE="3", LOCAL_RANK="1")
+        lines = ended.stdout.splitlines()
+        assert ended.returncode == 0 and len(lines) == 2, ended
+        assert all(line.startswith("SingleRankWorlds") and "torchrun" in line and "3 processes" in line and "mpiexec" in line for line in lines), lines
+        allowed = alone("import graticule; graticule.start(allow_single_rank=True); print(graticule.Domain().num_ranks)", RANK="0", WORLD_SIZE="2")
+        assert allowed.stdout.strip() == "1", allowed
+        assert alone(twice, RANK="0", WORLD_SIZE="1").stdout == ""
+    COMM.Barrier()
+    others = graticule._library.launched_otherwise
+    assert "torchrun" in others({"RANK": "0", "WORLD_SIZE": "2"}) and not others({"WORLD_SIZE": "2"}) and not others({})
+    assert "srun" in others({"SLURM_STEP_NUM_TASKS": "4"}) and "PALS" in others({"PALS_NRANKS": "4"}) and "PMIx" in others({"PMIX_RANK": "1"})
+    own, foreign = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")[::1 if "Open MPI" in graticule._core.mpi_library() else -1]
+    assert others({foreign: "2"}) and others({own: "2"}) and not others({own: "1", foreign: "2"}) and not others({own: "1"})
 
 
 def test_errors_can_be_told_apart_and_copied():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import sys
 import traceback
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Mapping, Optional, TypeVar
 
 import torch
 
@@ -17,21 +18,49 @@ _started = False
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def start(num_threads: Optional[int] = None) -> None:
+def start(num_threads: Optional[int] = None, allow_single_rank: bool = False) -> None:
     """Starts MPI and Kokkos unless they run: an MPI that mpi4py has started is used. Further calls do nothing.
 
-    The first `Domain` does it. num_threads: of Kokkos' host space; default: torch's.
+    The first `Domain` does it. num_threads: of Kokkos' host space; default: torch's. allow_single_rank: also where a launcher such as
+    torchrun has started several processes that MPI does not know of each other: each is then a program of one rank.
     From then on an uncaught error on one rank ends all ranks, because the others would wait for it.
-    Errors: ThreadLevel, Unsupported where mpi4py was built for another MPI library.
+    Errors: ThreadLevel, SingleRankWorlds, Unsupported where mpi4py was built for another MPI library.
     """
     global _started
     if _started:
         return
     _check_mpi()
+    launched = launched_otherwise(os.environ)
     _core.start(torch.get_num_threads() if num_threads is None else num_threads)
-    _started = True
+    atexit.unregister(_core.stop)
     atexit.register(_core.stop)
+    if launched and not allow_single_rank and _core.num_processes() == 1:
+        raise Error("SingleRankWorlds", f"{launched}, but MPI sees one rank in each, so that each would compute the whole globe alone: start "
+                    "with `mpiexec -n RANKS python3 ...` of this MPI, or call graticule.start(allow_single_rank=True) first", "usage")
+    _started = True
     end_together()
+
+
+# Launchers, and where each leaves the number of processes and a process's own.
+_LAUNCHERS = (("a launcher of MPICH's kind (PMI)", "PMI_SIZE"), ("Open MPI's launcher", "OMPI_COMM_WORLD_SIZE"),
+              ("MVAPICH's launcher", "MV2_COMM_WORLD_SIZE"), ("PALS's launcher", "PALS_NRANKS"), ("srun", "SLURM_STEP_NUM_TASKS"))
+
+
+def launched_otherwise(environment: Mapping[str, str]) -> str:
+    """Which launcher has started several processes; "" for none, and for an MPI program of one rank within a job of another."""
+    def number(name: str) -> int:
+        text = environment.get(name, "")
+        return int(text) if text.isdecimal() else 0
+
+    if "RANK" in environment and number("WORLD_SIZE") > 1:
+        return f"torchrun (WORLD_SIZE) has started {number('WORLD_SIZE')} processes"
+    own = "OMPI_COMM_WORLD_SIZE" if "Open MPI" in _core.mpi_library() else "PMI_SIZE"
+    if number(own) == 1:
+        return ""
+    for launcher, size in _LAUNCHERS:
+        if number(size) > 1:
+            return f"{launcher} has started {number(size)} processes"
+    return "a launcher of PMIx's kind has started several processes" if number("PMIX_RANK") > 0 else ""
 
 
 def end_together() -> None:

@@ -90,6 +90,11 @@ void agree_on_text(nn::Domain const& domain, std::string const& rule, std::optio
 }  // namespace
 
 void define_fields(py::module_& m) {
+  m.def("num_processes", [] {
+    int number = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &number);
+    return number;
+  });
   py::class_<nn::Domain>(m, "Domain")
       .def(py::init(&make_domain), py::arg("comm"), py::arg("rows"), py::arg("columns"), py::arg("latitude"),
            py::arg("longitude"), py::arg("constant"), py::arg("odd_longitudes"), ReleaseGil())
