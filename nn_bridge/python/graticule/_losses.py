@@ -7,9 +7,11 @@ from typing import Any, Optional, Sequence
 
 import torch
 
-from ._domain import Domain
+from ._domain import Domain, part_of
+from ._errors import Error
 from ._layer import NativeLayer
 from ._library import uncompiled
+from ._native import MatchCuts
 
 Numbers = Optional[Sequence[float]]
 
@@ -34,8 +36,33 @@ class _Loss(NativeLayer):
 
     @uncompiled
     def forward(self, prediction: torch.Tensor, target: torch.Tensor, mask: Optional[torch.Tensor] = None) -> torch.Tensor:
-        """Collective. prediction, target: this rank's shards; mask: a weight or truth value a cell."""
-        return self._call("forward_masked", prediction, target, mask)
+        """Collective. prediction, target: this rank's shards; mask: a weight or truth value a cell.
+
+        Targets and masks that are cut otherwise than the prediction are moved to its cuts.
+        """
+        return self._in_cuts("forward_masked", prediction, target, mask)
+
+    def _in_cuts(self, method: str, prediction: torch.Tensor, *others: Optional[torch.Tensor]) -> torch.Tensor:
+        match = self.__dict__.get("_match")
+        if match is None:
+            try:
+                return self._call(method, prediction, *others)
+            except Error as error:  # on all ranks alike, as all that decides here
+                if error.rule != "ShapeMismatch":
+                    raise
+                parts = [None if x is None else part_of(x, self.domain) for x in (prediction, *others)]
+                extents = {(p.rows.extent, p.columns.extent) for p in parts if p is not None}
+                if len(extents) > 1 or len({(p.rows.sizes, p.columns.sizes) for p in parts if p is not None}) == 1:
+                    raise
+            match = [MatchCuts(self.domain) for _ in others]
+        moved = [None if x is None else m(x.contiguous(), prediction.detach()) for m, x in zip(match, others)]
+        result = self._call(method, prediction, *moved)
+        self.__dict__["_match"] = match
+        return result
+
+    def reset_structure(self) -> None:
+        self.__dict__.pop("_match", None)
+        super().reset_structure()
 
 
 class L1Loss(_Loss):
@@ -128,4 +155,4 @@ class SpectralLoss(_Loss):
     @uncompiled
     def forward(self, prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         """Collective. prediction, target: this rank's shards."""
-        return self._call("forward", prediction, target)
+        return self._in_cuts("forward", prediction, target)
