@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 from torch import nn
 
-from . import _core
+from . import _casts, _core
 from ._cuts import Active, NotSharded, cuts, follow, mark
 from ._domain import AxisPart, Domain
 from ._errors import Error, tensor_of
@@ -38,6 +38,9 @@ class TorchLayer:
             values = {name: getattr(module, name) for name in self.names if hasattr(module, name)}
             if self.type.startswith("Conv"):
                 values["bias"] = module.bias is not None
+            for name in ("affine", "elementwise_affine"):
+                if values.get(name):  # a module may have given up its parameters
+                    values[name] = any(getattr(module, held, None) is not None for held in ("weight", "bias"))
             values.update(self.options)
             values.update(changes)
             found = self._made[key] = _core.Layer.of_torch(self.type, values, self.domain._object)
@@ -54,11 +57,12 @@ class TorchLayer:
         if self.type in ("Upsample", "Resize"):
             changes.update(self._sizes(module, inputs[0]))
         layer = self.make(module, **changes)
-        state = [getattr(module, name, None) for name in _STATE]
 
         def run() -> Any:
-            outputs = layer.call(self.path, method, list(inputs), state, module.training)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+            state = _state(module, self.type)
+            outputs = _casts.of_torch(self.type, {**self.options, **changes, **_modes(module)}, inputs, state, lambda given, held: tuple(
+                layer.call(self.path, method, given, held, module.training)))
+            return outputs[0] if len(outputs) == 1 else outputs
 
         key = (method, tuple(sorted(changes.items())), tuple(cuts(x) for x in inputs[1:]))
         return follow(self._results, key, self.domain, inputs[0], run)
@@ -74,6 +78,19 @@ class TorchLayer:
         self._results.clear()
         for layer in self._made.values():
             layer.reset_structure()
+
+
+def _state(module: nn.Module, type_name: str) -> List[Optional[torch.Tensor]]:
+    """Parameters and buffers. A norm that has one of weight and bias gets the other as what changes nothing."""
+    state = [getattr(module, name, None) for name in _STATE]
+    weight, bias = state[:2]
+    if "Norm" in type_name and type_name != "RMSNorm" and (weight is None) != (bias is None):
+        state[:2] = (torch.ones_like(bias), bias) if weight is None else (weight, torch.zeros_like(weight))
+    return state
+
+
+def _modes(module: nn.Module) -> Dict[str, Any]:
+    return {"mode": module.mode} if isinstance(getattr(module, "mode", None), str) else {}
 
 
 def refuse_call(layer: _core.Layer, path: str, method: str, count: int) -> None:
@@ -147,7 +164,8 @@ class NativeLayer(nn.Module):
                 raise Error("ParametersChanged", f"{type(self).__name__}.{name} is another tensor than at first: copy values "
                             "into it instead", "argument")
         with torch._C.DisableTorchFunction():
-            y = self._layer.call("", method, list(inputs), [None] * 5, self.training)[0]
+            y = _casts.native(type(self).__name__, list(self._own.values()), inputs, lambda given: self._layer.call(
+                "", method, given, [None] * 5, self.training)[0])
             if Active.mode is not None and self._keeps_cuts and y.shape[-2:] == inputs[0].shape[-2:]:
                 mark(y, cuts(inputs[0]))
             return y
