@@ -229,8 +229,8 @@ def test_refusals_name_all_layers_and_leave_the_model():
             super().__init__()
             self.scale = nn.Parameter(torch.ones(3))
 
-    model = nn.Sequential(nn.Conv2d(1, 1, 3), nn.MultiheadAttention(4, 1, dropout=0.5), Own(), nn.Flatten(), nn.RReLU(), nn.Softmax(3))
-    raises("NotSharded", lambda: graticule.shard(model, domain), "1 (MultiheadAttention)", "2 (Own)", "3 (Flatten)", "4 (RReLU)",
+    model = nn.Sequential(nn.Conv2d(1, 1, 3), nn.MultiheadAttention(4, 1, dropout=0.5), nn.LazyConv2d(1, 1), nn.Flatten(), nn.RReLU(), nn.Softmax(3))
+    raises("NotSharded", lambda: graticule.shard(model, domain), "1 (MultiheadAttention)", "2 (LazyConv2d): is lazy", "3 (Flatten)", "4 (RReLU)",
            *["5 (Softmax)"] * (RANKS > 1))
     assert type(model[0]) is nn.Conv2d
     raises("NotSharded", lambda: graticule.shard(nn.Conv2d(1, 1, 3), domain), "a single layer")

@@ -3,7 +3,7 @@
 from . import engine, nn
 from ._collectives import (all_sum, all_to_all, broadcast, checkpoint, copy_to_region, gather, gather_to_root,
                            reduce_loss, reduce_scatter, rollout, scatter, scatter_from_root, sum_to_root)
-from ._cuts import NotSharded
+from ._cuts import NotSharded, field, whole
 from ._domain import AxisPart, Domain, FieldPart, part_of, shard_of, whole_field
 from ._errors import Error
 from ._forecaster import Forecaster
@@ -15,6 +15,6 @@ from ._training import Daso, DataParallel, GradientSync, Join, ShardedParameters
 __all__ = ["AxisPart", "Daso", "DataParallel", "Domain", "Error", "FieldPart", "Forecaster", "GradientSync", "Join",
            "NotSharded", "Program", "ProgramInput", "ProgramNode", "ProgramReport", "ShardReport", "ShardedModule",
            "ShardedParameters", "ShardedProgram", "Trial", "all_sum", "all_to_all", "broadcast", "checkpoint", "copy_to_region",
-           "engine", "gather", "gather_to_root", "load_model", "nn", "part_of", "reduce_loss", "reduce_scatter",
+           "engine", "field", "gather", "gather_to_root", "load_model", "nn", "part_of", "reduce_loss", "reduce_scatter",
            "reset_structure", "rollout", "save_model", "scatter", "scatter_from_root", "shard", "shard_of", "shard_program",
-           "start", "sum_to_root", "try_sharded", "whole_field"]
+           "start", "sum_to_root", "try_sharded", "whole", "whole_field"]

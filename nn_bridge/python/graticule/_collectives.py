@@ -6,14 +6,16 @@ Errors of all: StructureDisagreement, on all ranks, where the ranks' calls diffe
 """
 from __future__ import annotations
 
-from typing import Callable, List, Optional, Sequence, Union
+import contextlib
+from typing import Any, Callable, List, Optional, Sequence, Union
 
 import torch
 
 from . import _core
-from ._cuts import Active, cuts, mark
+from ._cells import Cells, place, placed
 from ._domain import Domain
 from ._library import uncompiled
+from ._recompute import Again, RandomStates
 
 Sizes = Optional[Sequence[int]]
 
@@ -99,30 +101,33 @@ Segment = Callable[..., Union[torch.Tensor, Sequence[torch.Tensor]]]
 
 
 @uncompiled
-def checkpoint(domain: Domain, segment: Segment, *inputs: torch.Tensor) -> Union[torch.Tensor, List[torch.Tensor]]:
+def checkpoint(domain: Domain, segment: Segment, *inputs: torch.Tensor, preserve_rng_state: bool = True) -> Union[torch.Tensor, List[torch.Tensor]]:
     """Runs `segment(*inputs)` without storing its activations, and again in the backward, on all ranks together.
 
-    In place of torch.utils.checkpoint, whose second run would leave a sharded model's code. Dropouts repeat their masks.
-    The loss is differentiated by `backward()`, once. Errors: Unsupported.
+    Dropouts repeat their masks, other random numbers with `preserve_rng_state`. Of a sharded model's parts, torch.utils.checkpoint does
+    the same. The loss is differentiated by `backward()`, once. Errors: Unsupported.
     """
-    mode, of, single = Active.mode, [cuts(x) for x in inputs], []
-    results: List[Optional[object]] = []
+    again = Again(segment, inputs)
+    begun: List[bool] = []
+    states = RandomStates(inputs) if preserve_rng_state else None
+    single: List[bool] = []
+    results: List[Optional[Cells]] = []
 
     def run(given: List[torch.Tensor]) -> List[torch.Tensor]:
-        if mode is None:
-            y = segment(*given)
-        else:
-            from ._joins import Joins
-            with Joins(mode.domain, mode.layers):
-                y = segment(*[mark(x, c) for x, c in zip(given, of)])
-        single[:] = [isinstance(y, torch.Tensor)]
-        listed = [y] if isinstance(y, torch.Tensor) else list(y)
-        results[:] = [cuts(x) for x in listed]
-        return listed
+        if not begun:
+            begun.append(True)
+            return listed(again.first(*given))
+        with contextlib.nullcontext() if states is None else states.restored():
+            return listed(again(*given))
 
-    with torch._C.DisableTorchFunction():
-        outputs = _core.checkpoint(domain._object, run, list(inputs))
-    outputs = [mark(x, c) for x, c in zip(outputs, results)]
+    def listed(y: Any) -> List[torch.Tensor]:
+        single[:] = [isinstance(y, torch.Tensor)]
+        found = [y] if isinstance(y, torch.Tensor) else list(y)
+        results[:] = [placed(x) for x in found]
+        return found
+
+    outputs = _core.checkpoint(domain._object, run, list(inputs))
+    outputs = [x if at is None else place(x, at) for x, at in zip(outputs, results)]
     return outputs[0] if single[0] else outputs
 
 

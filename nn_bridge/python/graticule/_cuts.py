@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from ._domain import Domain, part_of
-from ._errors import Error
+from ._errors import Error, tensor_of
 
 Cuts = Tuple[Tuple[int, ...], Tuple[int, ...]]  # rows, columns
 
@@ -37,6 +37,35 @@ def mark(x: torch.Tensor, of: Optional[Cuts]) -> torch.Tensor:
     if of is not None:
         x._graticule_cuts = of  # type: ignore[attr-defined]
     return x
+
+
+def whole(x: torch.Tensor) -> torch.Tensor:
+    """Says to a sharded model that a tensor is no field but the same on all ranks, such as tokens or a noise level: a view. No message.
+
+    Example: `net(field, graticule.whole(tokens))`. `shard(..., whole=["tokens"])` says it of an argument of every call.
+    """
+    return mark_whole(tensor_of(x, "whole").view_as(x))
+
+
+def field(x: torch.Tensor) -> torch.Tensor:
+    """Says to a sharded model that a tensor is this rank's shard of a field, where its sizes or values do not show it: a view. No message.
+
+    Example: a second field on a coarser grid, at first of zeros: `net(x, graticule.field(state))`.
+    """
+    x = tensor_of(x, "field").view_as(x)
+    x._graticule_field = True  # type: ignore[attr-defined]
+    return x
+
+
+def mark_whole(x: torch.Tensor) -> torch.Tensor:
+    """Makes a tensor carry that it is whole, and the same on all ranks."""
+    x._graticule_whole = True  # type: ignore[attr-defined]
+    return x
+
+
+def is_whole(x: Any) -> bool:
+    """Whether a tensor is known to be whole."""
+    return isinstance(x, torch.nn.Parameter) or getattr(x, "_graticule_whole", False)
 
 
 def ask(x: torch.Tensor, domain: Domain) -> Cuts:
@@ -74,5 +103,5 @@ def follow(results: Dict[Any, Cuts], key: Any, domain: Domain, x: torch.Tensor, 
         if after is None:
             after = results[(before, key)] = ask(first, domain)
         for one in tensors(y):
-            mark(one, after)
+            Active.mode.made(mark(one, after))
         return y

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -22,20 +22,26 @@ class Domain:
     latitude, longitude: the rule beyond both edges, or one for each: "pole_face" (a pole on the outer face of the row),
     "pole_row" (on the row itself), "periodic", "replicate", "reflect", "constant", and the others of the halo plans.
     constant: beyond edges with the rule "constant". odd_longitudes: poles with an odd number of columns are shifted by
-    half of them, rounded down, instead of refused.
-    Collective. Errors: BadProcessGrid, BadBoundary, BadArgument, WrongState.
+    half of them, rounded down, instead of refused. rows, columns: those of the globe, if sharded models shall refuse others, such
+    as a whole field in the place of a shard, in their first call.
+    Collective. Errors: BadProcessGrid, BadBoundary, BadArgument, BadOption, WrongState, SingleRankWorlds.
     Example: 721 rows on 4 ranks: `Domain(MPI.COMM_WORLD, latitude="pole_row")`.
     """
 
     def __init__(self, comm: Any = None, grid: Optional[Tuple[int, int]] = None, latitude: Edges = "pole_face",
-                 longitude: Edges = "periodic", constant: float = 0.0, odd_longitudes: bool = False) -> None:
+                 longitude: Edges = "periodic", constant: float = 0.0, odd_longitudes: bool = False,
+                 rows: Optional[int] = None, columns: Optional[int] = None) -> None:
         handle = handle_of(comm)
         start()
+        given = (rows, columns)
+        if any(n is not None and (not isinstance(n, int) or n < 1) for n in given) or (rows is None) != (columns is None):
+            raise Error("BadOption", f"rows = {rows!r}, columns = {columns!r}: both are numbers of cells of the globe, or neither is given", "argument")
+        self.extents: Optional[Tuple[int, int]] = None if rows is None or columns is None else (rows, columns)
         if grid is not None and len(tuple(grid)) != 2:
             raise Error("BadProcessGrid", f"grid = {tuple(grid)}: ranks along latitude and along longitude are 2 numbers", "argument")
         self._checks = True
-        rows, columns = (0, 0) if grid is None else grid
-        self._object = _core.Domain(handle, rows, columns, _both(latitude), _both(longitude), constant, odd_longitudes)
+        parts = (0, 0) if grid is None else grid
+        self._object = _core.Domain(handle, *parts, _both(latitude), _both(longitude), constant, odd_longitudes)
 
     @property
     def rank(self) -> int:
@@ -74,12 +80,6 @@ class Domain:
         self._object.set_call_checks(every_call)
         self._checks = every_call
 
-    def _require_same_arguments(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raises StructureDisagreement, on all ranks, where some pass a field and others none. Collective, unless checks are off."""
-        if self._checks:
-            kinds = [_kind(x) for x in args] + [f"{key}: {_kind(kwargs[key])}" for key in sorted(kwargs)]
-            self._object.require_same("StructureDisagreement", f"the forward of {name} with ({', '.join(kinds)})")
-
     def barrier(self) -> None:
         """Waits for all ranks."""
         self._object.barrier()
@@ -96,12 +96,6 @@ class Domain:
 
     def __repr__(self) -> str:
         return f"Domain(rank {self.rank} of {self.num_ranks}, grid {self.grid})"
-
-
-def _kind(x: Any) -> str:
-    if isinstance(x, torch.Tensor):
-        return "a field" if x.dim() >= 3 else "a tensor of less than 3 axes"
-    return type(x).__name__
 
 
 def _both(edges: Edges) -> Tuple[str, str]:
@@ -144,8 +138,19 @@ def shard_of(whole: torch.Tensor, domain: Domain, rows: Optional[Sequence[int]] 
     rows, columns: cells of each part, the same on all ranks; default: balanced.
     Example: 7 rows on 2 ranks: rank 0 gets rows 0 to 3, rank 1 rows 4 to 6. Errors: BadCuts, UnsupportedTensor.
     """
-    return _core.shard_of(tensor_of(whole, "shard_of"), domain._object, None if rows is None else list(rows),
+    mine = _core.shard_of(tensor_of(whole, "shard_of"), domain._object, None if rows is None else list(rows),
                           None if columns is None else list(columns))
+    mine._graticule_field = True
+    from ._cuts import Active, mark
+    if Active.mode is None:
+        return mine
+    sizes = (rows, columns)
+    cut = tuple(tuple(sizes[a] or _balanced(whole.shape[a - 2], domain.grid[a])) for a in range(2))
+    return mark(mine, cut)  # in the code of a sharded model
+
+
+def _balanced(extent: int, parts: int) -> Tuple[int, ...]:
+    return tuple(extent // parts + (i < extent % parts) for i in range(parts))
 
 
 @uncompiled

@@ -22,7 +22,7 @@ _CELLWISE = _words("""
     rad2deg real reciprocal relu relu6 remainder resolve_conj resolve_neg round rsqrt rsub selu sgn sigmoid sign
     signbit silu sin sinc sinh softplus softshrink softsign sqrt square sub subtract swish tan tanh tanhshrink threshold true_divide
     trunc where xlog1py xlogy zero zeta entr erfcx expit multigammaln""")
-_OPERATORS = _words("""
+OPERATORS = _words("""
     add and div eq floordiv ge gt iadd iand idiv ifloordiv ilshift imod imul invert ior irshift isub ixor le lshift lt mod mul ne or
     radd rand rdiv rfloordiv rlshift rmod rmul ror rpow rrshift rshift rsub rxor sub truediv xor pow ipow neg abs""")
 # Another tensor of the same cells.
@@ -52,6 +52,12 @@ JOINS = {"cat": 0, "concat": 0, "concatenate": 0, "stack": 0, "hstack": 1, "vsta
 DROPOUTS = _words("""
     dropout dropout_ dropout1d dropout2d dropout3d alpha_dropout alpha_dropout_ feature_dropout feature_dropout_
     feature_alpha_dropout feature_alpha_dropout_""")
+# What draws random numbers; of shards it is refused.
+RANDOM = _words("""
+    rand randn randint randperm normal bernoulli multinomial poisson binomial rand_like randn_like randint_like normal_ uniform_
+    bernoulli_ random_ exponential_ cauchy_ geometric_ log_normal_ gumbel_softmax fractional_max_pool2d fractional_max_pool3d
+    fractional_max_pool2d_with_indices fractional_max_pool3d_with_indices kaiming_uniform_ native_dropout svd_lowrank pca_lowrank lobpcg
+    lstm gru rnn_tanh rnn_relu""")
 # Of the tensor, not of its cells.
 PLAIN = _words("""
     __set__ __delete__ __repr__ __format__ __reduce_ex__ __setstate__ dim ndimension data_ptr const_data_ptr backward register_hook
@@ -73,5 +79,5 @@ def is_cellwise(name: str) -> bool:
     if name in CELLWISE:
         return True
     if name.startswith("__") and name.endswith("__"):
-        return name[2:-2] in _OPERATORS
+        return name[2:-2] in OPERATORS
     return name.removeprefix("special_") in CELLWISE or name.endswith("_") and name[:-1] in _CELLWISE

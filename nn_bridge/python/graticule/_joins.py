@@ -8,8 +8,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from . import _core, _cells, _functions as known, _indexing
-from ._cuts import Active, NotSharded, ask, cuts, extents, mark, tensors
+from . import _core, _cells, _functions as known, _indexing, _random
+from ._cuts import Active, Cuts, NotSharded, cuts, extents, is_whole, mark, mark_whole, tensors
 from ._domain import Domain
 from ._errors import Error
 from ._layer import TorchLayer
@@ -20,15 +20,28 @@ _PAD_MODES = {"constant", "reflect", "replicate", "circular"}
 class Joins(TorchFunctionMode):
     """Sees the functions that a model's own code calls on shards.
 
-    Shards carry the cuts of their rows and columns. Where a function joins shards with the same extents and other cuts, the
-    later ones are moved to the cuts of the first. Sizes are those of the globe. `interpolate`, `pad`, `max_pool2d` and
+    Shards carry the cuts of their rows and columns. Where a function joins shards with the same extents and other cuts, they are
+    moved to the cuts that these extents had first in this call (`home`), if one of them has these, else to those of the first.
+    Random numbers of tensors that are no shards are the same on all ranks. Sizes are those of the globe. `interpolate`, `pad`, `max_pool2d` and
     `avg_pool2d` are those of the whole field. A function that would mix rows or columns within a shard is refused by its name.
     """
 
-    def __init__(self, domain: Domain, layers: Dict[Any, Any]) -> None:
+    def __init__(self, domain: Domain, layers: Dict[Any, Any], home: Optional[Dict[Tuple[int, int], Cuts]] = None) -> None:
         super().__init__()
         self.domain, self.layers = domain, layers
+        self.home: Dict[Tuple[int, int], Cuts] = {} if home is None else dict(home)
+        self.first: Dict[Tuple[int, int], torch.Tensor] = {}  # fields that the model was given
         self._outer: Optional[Joins] = None
+
+    def again(self) -> "Joins":
+        """For a second run of code that begins now."""
+        return Joins(self.domain, self.layers, self.home)
+
+    def made(self, x: torch.Tensor) -> None:
+        """Notes the cuts of a field that a layer has made."""
+        of = cuts(x)
+        if of is not None:
+            self.home.setdefault(extents(of), of)
 
     def __enter__(self) -> "Joins":
         self._outer, Active.mode = Active.mode, self
@@ -38,19 +51,13 @@ class Joins(TorchFunctionMode):
         Active.mode = self._outer
         super().__exit__(*error)
 
-    def marked(self, value: Any) -> Any:
-        """An argument of the model: a view of its own that carries its cuts, so that the caller's tensor has no mark. Collective."""
-        if isinstance(value, torch.Tensor) and value.dim() >= 3 and cuts(value) is None:
-            return mark(value.view_as(value), ask(value, self.domain))
-        return value
-
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
         given = [x for x in tensors((args, kwargs)) if _cells.placed(x) is not None]
         if not given:
             _refuse_transforms(func, name, (args, kwargs))
-            return func(*args, **kwargs)
+            return self._on_whole(func, name, args, kwargs)
         first = given[0]
         if func == torch.Tensor.shape.__get__ or func is torch.Tensor.size:
             shape = torch.Size(_cells.shape_of(first, _cells.placed(first)))
@@ -75,6 +82,15 @@ class Joins(TorchFunctionMode):
             return _FIELDS[name](self, *args, **kwargs)
         return self._on_fields(func, name, given, args, kwargs)
 
+    def _on_whole(self, func: Any, name: str, args: tuple, kwargs: dict) -> Any:
+        """A function of tensors that are no shards. What it makes of whole ones alone, or of none, is whole."""
+        result = _random.agreed(self.domain, func, args, kwargs) if _random.draws(name, args, kwargs) else func(*args, **kwargs)
+        if isinstance(result, (torch.Tensor, tuple, list)) and not name.startswith("__") and all(is_whole(x) for x in tensors((args, kwargs))):
+            for x in tensors(result):
+                if _cells.placed(x) is None and not isinstance(x, torch.nn.Parameter):
+                    mark_whole(x)
+        return result
+
     def _special(self, func: Any, name: str, given: Sequence[torch.Tensor], args: tuple, kwargs: dict) -> Any:
         """Functions whose arguments are judged by themselves, for fields and for cells in other axes; None for all others."""
         what, first = _name(func, name), args[0] if args and isinstance(args[0], torch.Tensor) else given[0]
@@ -83,12 +99,21 @@ class Joins(TorchFunctionMode):
             return _cells.place(_plainly(func, first, index), at)
         if name == "__setitem__":
             return self._set_item(func, what, *args)
+        if name in ("type_as", "to") and args and _cells.placed(args[0]) is None:
+            return _plainly(func, *args, **kwargs)  # a tensor that is none, with the type of a shard
         if _cells.placed(first) is None:
             return None
+        if name in ("as_tensor", "asarray"):
+            return _cells.place(_plainly(func, *args, **kwargs), _cells.placed(first))
+        if name == "pad":
+            return self._pad_features(func, first, *args[1:], **{k: v for k, v in kwargs.items() if v is not first})
         if name in known.DROPOUTS:
             values = dict(zip(("p", "training"), args[1:]), **kwargs)
             if values.get("p", 0.5) == 0 or not values.get("training", values.get("train", True)):
                 return first
+        if _random.draws(name, args, kwargs):
+            raise NotSharded(f"{what} of a shard draws random numbers by the shards of the ranks, not by the cells of the globe: use the "
+                             "dropouts of torch.nn or graticule.nn, or graticule.shard_of(noise, domain) with noise of the globe")
         if name in ("squeeze", "squeeze_"):
             return self._squeeze(what, first, args, kwargs)
         if name in ("view_as", "reshape_as"):
@@ -119,6 +144,17 @@ class Joins(TorchFunctionMode):
             _cells.check_operands(what, target, [value])
         return _plainly(func, x, index, value) or True
 
+    def _pad_features(self, func: Any, x: torch.Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+        """`pad` along axes that are not cut; None where rows or columns alone are padded."""
+        at, widths = _cells.placed(x), [int(p) for p in pad]
+        behind = [2 * (x.dim() - 1 - axis) for axis in at.axes]
+        along = [w for i in behind for w in widths[i:i + 2]]
+        features = [0 if i - i % 2 in behind else w for i, w in enumerate(widths)]
+        if not any(features) or any(along) and (mode != "constant" or cuts(x) is None):
+            return None
+        y = _cells.place(_plainly(func, x, features, mode, value), at)
+        return y if not any(along) else _pad(self, y, widths[:4], mode, value)
+
     def _squeeze(self, what: str, x: torch.Tensor, args: tuple, kwargs: dict) -> torch.Tensor:
         at = _cells.placed(x)
         shape = _cells.shape_of(x, at)
@@ -131,7 +167,8 @@ class Joins(TorchFunctionMode):
         return _cells.place(y, _cells.Cells(at.axis - sum(a < at.axis for a in axes), at.folded, at.cuts))
 
     def _on_fields(self, func: Any, name: str, given: Sequence[torch.Tensor], args: tuple, kwargs: dict) -> Any:
-        first, what = _leader(given), _name(func, name)
+        what = _name(func, name)
+        first = self._leader(given) if not (name.endswith("_") and not name.endswith("__") or name in _IN_PLACE) else given[0]
         if not self._is_right(name, first, args, kwargs):
             raise NotSharded(refusal(what))
         args, kwargs = self._matched(first, name, (args, kwargs))
@@ -145,6 +182,12 @@ class Joins(TorchFunctionMode):
                                  f"of {y.dim()} axes: it reduces or selects rows or columns, which are cut")
             mark(y, of)
         return result
+
+    def _leader(self, given: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The field whose cuts a join has: of those with the extents of the first that is more than one cell, the first at home."""
+        wide = [x for x in given if cuts(x) is not None and math.prod(extents(cuts(x))) != 1] or list(given)
+        home = self.home.get(extents(cuts(wide[0])))
+        return next((x for x in wide if cuts(x) == home), wide[0])
 
     def _is_right(self, name: str, x: torch.Tensor, args: tuple, kwargs: dict) -> bool:
         """Whether a function of fields acts on each cell by itself."""
@@ -186,11 +229,16 @@ class Joins(TorchFunctionMode):
         if extents(here) != extents(there):
             (a, b), (c, d) = extents(there), extents(here)
             raise Error("ShapeMismatch", f"{name} of fields of {a} x {b} and {c} x {d} cells", "argument")
+        return self.moved(value, first)
+
+    def moved(self, x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        """A field in the cuts of another with its extents. Collective."""
+        here, there = cuts(x), cuts(like)
         key = ("match", here, there)
         if key not in self.layers:
             self.layers[key] = _core.Layer.native("MatchCuts", {}, self.domain._object)
-        moved = self.layers[key].call("", "forward", [value, first], [None] * 5, True)[0]
-        return mark(moved, there)
+        with torch._C.DisableTorchFunction():
+            return mark(self.layers[key].call("", "forward", [x, like], [None] * 5, True)[0], there)
 
     def _on_all_ranks(self, x: torch.Tensor) -> torch.Tensor:
         """A field of one cell, such as a mean of the globe, on every rank, without a mark. The adjoint adds. Collective."""
@@ -207,6 +255,7 @@ class Joins(TorchFunctionMode):
 
 
 _NOTHING = torch.nn.Module()
+_IN_PLACE = {f"__{name}__" for name in known.OPERATORS if name.startswith("i") and name != "invert"}
 # The globe's, from a shard and the shape on the globe.
 _COUNTS = {"numel": lambda x, shape: math.prod(shape), "nelement": lambda x, shape: math.prod(shape), "__len__": lambda x, shape: shape[0],
            "nbytes": lambda x, shape: math.prod(shape) * x.element_size()}
@@ -221,12 +270,6 @@ def refusal(what: str) -> str:
 def _plainly(func: Any, *args: Any, **kwargs: Any) -> Any:
     with torch._C.DisableTorchFunction():
         return func(*args, **kwargs)
-
-
-def _leader(given: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The field whose cuts a join has: the first that is more than one cell."""
-    sizes = [math.prod(extents(cuts(x))) for x in given]
-    return given[sizes.index(max(sizes))] if min(sizes) == 1 else given[0]
 
 
 def _local_sizes(name: str, x: torch.Tensor, args: tuple, kwargs: dict) -> Tuple[tuple, dict]:

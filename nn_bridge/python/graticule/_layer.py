@@ -230,4 +230,6 @@ def layers_of(module: nn.Module) -> List[Any]:
             found.append(part)
         elif "_graticule_layer" in part.__dict__:
             found.append(part.__dict__["_graticule_layer"])
+        if "_graticule_code" in part.__dict__:
+            found.append(part.__dict__["_graticule_code"])
     return found

@@ -9,15 +9,19 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
 
 from . import _core
 from ._cells import Attends, cells, judge_attention
-from ._cuts import Active, NotSharded, cuts, extents
+from ._cuts import Active, NotSharded, cuts, extents, is_whole
 from ._domain import Domain
+from ._entry import run_code
 from ._errors import Error
-from ._joins import Joins, guard_scripts
+from ._joins import guard_scripts
 from ._layer import NativeLayer, TorchLayer, layers_of
-from ._library import require_eager, uncompiled
+from ._library import uncompiled
+from ._recompute import guard_checkpoints
 from ._training import expect_reductions
 
 
@@ -58,6 +62,11 @@ _ATTENTION = {"Transformer", "TransformerEncoder", "TransformerDecoder", "Transf
               "TransformerDecoderLayer"}
 _AXIS = {"Softmax", "Softmin", "LogSoftmax", "GLU"}
 _CONTAINERS = {"Sequential", "ModuleList", "ModuleDict"}
+_PARAMETERS = {"ParameterList", "ParameterDict"}
+# What a class may define without being another layer.
+_FREE = {"__init__", "__module__", "__doc__", "__qualname__", "__dict__", "__weakref__", "__annotations__", "__constants__", "__repr__",
+         "__deepcopy__", "__getstate__", "__firstlineno__", "__static_attributes__", "__parameters__", "__orig_bases__", "extra_repr",
+         "reset_parameters", "_graticule_made"}
 _OWN_CODE = "what it does between its layers is checked when it runs"
 
 
@@ -95,6 +104,8 @@ class Forward:
         layer: TorchLayer = self.__dict__["_graticule_layer"]
         if cells(x) is not None:
             return self._on_cells(layer, x)
+        if Active.mode is not None and isinstance(x, torch.Tensor) and cuts(x) is None and (is_whole(x) or x.dim() <= 2):
+            return super().forward(x, *args, **kwargs)  # of what is no field: all of it is on each rank
         output_size = kwargs.get("output_size", args[0] if args else None)
         if output_size is not None:
             if layer.type.startswith("MaxUnpool"):
@@ -138,25 +149,24 @@ def _attention_class(base: type) -> type:
     return type(base.__name__, (Attends, base), {"__module__": base.__module__, "__doc__": base.__doc__})
 
 
-@functools.lru_cache(maxsize=None)
-def _code_class(base: type) -> type:
-    def forward(self, *args, **kwargs):
-        if Active.mode is not None:
-            return base.forward(self, *args, **kwargs)
-        require_eager(f"the sharded {base.__name__}")
-        mode = Joins(*self.__dict__["_graticule_code"])
-        mode.domain._require_same_arguments(base.__name__, args, kwargs)
-        args = [mode.marked(x) for x in args]
-        kwargs = {name: mode.marked(kwargs[name]) for name in sorted(kwargs)}
-        with mode:
-            return base.forward(self, *args, **kwargs)
-
-    forward.__qualname__ = f"{base.__qualname__}.forward, sharded,"
-    return type(base.__name__, (base,), {"forward": uncompiled(forward), "__module__": base.__module__, "__doc__": base.__doc__})
+def torch_type(module: nn.Module) -> str:
+    """The layer of torch.nn that a module is: of its class, or of a class that changes no function that torch.nn's calls; or ""."""
+    kind = type(module)
+    own = [name for name in ("parametrizations",) if parametrize.is_parametrized(module)]
+    for base in kind.__mro__:
+        if getattr(nn, base.__name__, None) is base:
+            changed = set().union(*(vars(k) for k in kind.__mro__[:kind.__mro__.index(base)])) - _FREE
+            held = set(module.parametrizations) if own else set()
+            return "" if base is nn.Module or any(hasattr(base, name) and name not in held for name in changed) else base.__name__
+    return ""
 
 
-def _judge(module: nn.Module, domain: Domain) -> Optional[Tuple[str, str]]:
-    name = type(module).__name__
+def is_parametrizations(module: nn.Module, child: str) -> bool:
+    """Whether a child holds parametrizations of the module's parameters."""
+    return child == "parametrizations" and parametrize.is_parametrized(module)
+
+
+def _judge(module: nn.Module, name: str, domain: Domain) -> Optional[Tuple[str, str]]:
     if name in _ELEMENTWISE:
         return "local", "cell by cell"
     if name in _CHANNELS:
@@ -179,8 +189,9 @@ def _judge(module: nn.Module, domain: Domain) -> Optional[Tuple[str, str]]:
 
 
 class _Sharder:
-    def __init__(self, domain: Domain, local: Sequence[str], padding: str, seed: int, shardings: Mapping[str, Sequence[int]]) -> None:
-        self.domain, self.local, self.shardings = domain, set(local), shardings
+    def __init__(self, domain: Domain, local: Sequence[str], padding: str, seed: int, shardings: Mapping[str, Sequence[int]],
+                 whole: Sequence[str]) -> None:
+        self.domain, self.local, self.shardings, self.whole = domain, set(local), shardings, tuple(whole)
         self.options = {"padding_by": padding, "seed": seed}
         self.report: List[ShardedModule] = []
         self.changes: List[Callable[[], None]] = []
@@ -189,20 +200,25 @@ class _Sharder:
         self.report.append(ShardedModule(path, kind, verdict, reason))
 
     def visit(self, module: nn.Module, path: str) -> None:
-        kind = type(module)
-        name = kind.__name__
-        known = getattr(nn, name, None) is kind
+        kind, name = torch_type(module), type(module).__name__
         if path and (path in self.local or name in self.local):
             return self.add(path, name, "local", "named in `local`")
         if "_graticule_layer" in module.__dict__ or "_graticule_attention" in module.__dict__:
             return self.add(path, name, "local", "is sharded")
+        if any(is_lazy(t) for t in (*module._parameters.values(), *module._buffers.values())):
+            return self.add(path, name, "refused", "is lazy: its parameters have no sizes before a first call. Call the serial model once, with "
+                                                   "a small field, before shard")
         if isinstance(module, NativeLayer):
             return self.visit_native(module, path, name)
-        if known and name in _CONTAINERS:
+        if kind in _CONTAINERS:
             self.add(path, name, "children only")
-        elif known and name in _ATTRIBUTES:
-            return self.visit_layer(module, path, name)
-        elif known and name == "MultiheadAttention":
+            if kind == "Sequential":
+                self.changes.append(lambda: run_code(module, self.domain, self.whole))
+        elif kind in _PARAMETERS:
+            return self.add(path, name, "local", "holds parameters")
+        elif kind in _ATTRIBUTES:
+            return self.visit_layer(module, path, kind)
+        elif kind == "MultiheadAttention":
             reason = judge_attention(module)
             if reason is None:
                 self.changes.append(lambda: _give_attention(module, path, self.domain))
@@ -210,20 +226,16 @@ class _Sharder:
             return self.add(path, name, "refused", reason)
         elif isinstance(module, (nn.MultiheadAttention, *(getattr(nn, n) for n in _ATTENTION))):
             return self.add(path, name, "refused", "attends over shards as if they were whole; use the attention of graticule.nn")
-        elif known and (judgement := _judge(module, self.domain)):
+        elif kind and (judgement := _judge(module, kind, self.domain)):
             return self.add(path, name, *judgement)
+        elif kind and path:
+            return self.add(path, name, "refused", "not known; name it in `local` where it is right")
         else:
-            own = any(True for _ in module.parameters(False)) or any(True for _ in module.buffers(False))
-            if path and (known or own or not any(True for _ in module.children())):
-                why = "not known; name it in `local` where it is right"
-                if own and not known:
-                    why = "not known, and has parameters or buffers of its own: what does a shard do with them? " \
-                          "Name it in `local` where it is right"
-                return self.add(path, name, "refused", why)
             self.add(path, name, "children only", _OWN_CODE)
-            self.changes.append(lambda: _run_code(module, self.domain))
+            self.changes.append(lambda: run_code(module, self.domain, self.whole))
         for child, part in module.named_children():
-            self.visit(part, f"{path}.{child}" if path else child)
+            if not isinstance(part, parametrize.ParametrizationList) and not is_parametrizations(module, child):
+                self.visit(part, f"{path}.{child}" if path else child)
 
     def visit_native(self, module: NativeLayer, path: str, name: str) -> None:
         if module.domain is None and module._layer_communicates():
@@ -231,13 +243,14 @@ class _Sharder:
             return self.add(path, name, "sharded", "a layer of graticule.nn, made without a domain")
         self.add(path, name, "local", "a layer of graticule.nn")
 
-    def visit_layer(self, module: nn.Module, path: str, name: str) -> None:
+    def visit_layer(self, module: nn.Module, path: str, kind: str) -> None:
+        name = type(module).__name__
         if getattr(module, "return_indices", False):
             return self.add(path, name, "refused", "return_indices: the indices are those of the whole field; use graticule.nn")
         options = {**self.options, "layer": zlib.crc32(path.encode())}
         if path in self.shardings:
             options["sharding_axes"] = list(self.shardings[path])
-        layer = TorchLayer(_BASE.get(name, name), path, self.domain, options, _ATTRIBUTES[name])
+        layer = TorchLayer(_BASE.get(kind, kind), path, self.domain, options, _ATTRIBUTES[kind])
         try:
             layer.make(module)
         except RuntimeError as error:
@@ -259,48 +272,47 @@ def _give_attention(module: nn.MultiheadAttention, path: str, domain: Domain) ->
         module.__class__ = _attention_class(type(module))
 
 
-def _run_code(module: nn.Module, domain: Domain) -> None:
-    if "_graticule_code" not in module.__dict__:
-        module.__dict__["_graticule_code"] = (domain, {})
-        module.__class__ = _code_class(type(module))
-
-
 def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), padding: str = "mode", seed: int = 0,
-          shardings: Optional[Mapping[str, Sequence[int]]] = None, on_refusal: str = "fail") -> ShardReport:
+          shardings: Optional[Mapping[str, Sequence[int]]] = None, whole: Sequence[str] = (), on_refusal: str = "fail") -> ShardReport:
     """Gives the layers of a PyTorch model sharded forwards, in place. Collective.
 
     Parameters and buffers stay the same tensors with the same names, so optimizers and files stay valid. The model's own code
-    runs as it is: where it joins fields with other cuts, the later ones are moved to the cuts of the first; sizes are those of
-    the globe; a function that would be wrong on a shard is refused by name when it is called.
+    runs as it is, in forward and in all methods that are called with tensors of two axes or more: such calls are collective. Where
+    it joins fields with other cuts, they are moved to the cuts that fields of this size had first; sizes are those of the globe; a
+    function that would be wrong on a shard is refused by name when it is called. Shards are found in dicts, lists, tuples,
+    dataclasses and objects; a tensor with the same values on all ranks is whole.
 
     local: paths or types that are correct on shards as they are, with their children. padding: values beyond the edges of the
     globe by PyTorch's padding "mode", or by the "domain" (poles, periodic longitude). seed: of dropout masks. shardings: the
     cut axes of layers with another order of axes, for normalisations over the last axes and `Dropout`: {"norm": (-3, -2)}.
+    whole: names of arguments, or of what they hold ("batch.tokens"), that are no fields, as `graticule.whole` says of one tensor.
     on_refusal: "fail" or "report".
     Raises NotSharded, on all ranks, with path, type and reason of every refused module; the model is left as it was.
-    Errors: ArgumentDisagreement where ranks hold different models, BadOption.
+    Errors: ArgumentDisagreement where ranks hold different models, BadOption; in the first call ReplicaMismatch where parameters
+    differ between ranks.
     """
     if not isinstance(model, nn.Module) or not isinstance(domain, Domain):
         raise TypeError(f"shard takes a torch.nn.Module and a graticule.Domain, not {type(model).__name__} and {type(domain).__name__}")
     for name, value, allowed in (("padding", padding, ("mode", "domain")), ("on_refusal", on_refusal, ("fail", "report"))):
         if value not in allowed:
             raise Error("BadOption", f"{name} = {value!r} is none of {', '.join(map(repr, allowed))}", "argument")
-    sharder = _Sharder(domain, local, padding, seed, shardings or {})
+    sharder = _Sharder(domain, local, padding, seed, shardings or {}, (whole,) if isinstance(whole, str) else whole)
     sharder.visit(model, "")
     if not any(True for _ in model.children()):
         first = sharder.report[0]
         sharder.report = [dataclasses.replace(first, verdict="refused",
                                               reason="a single layer: put it into a Sequential, or use the layer of graticule.nn")]
     report = ShardReport(tuple(sharder.report))
-    state = "".join(f"{name} {tuple(p.shape)} {p.dtype}\n" for name, p in model.named_parameters())
+    state = "".join(f"{name} {() if is_lazy(p) else tuple(p.shape)} {p.dtype}\n" for name, p in model.named_parameters())
     domain._object.require_same("ArgumentDisagreement", report.text() + state)
     refused = [m for m in report.modules if m.verdict == "refused"]
     if refused and on_refusal == "fail":
         raise NotSharded("; ".join(f"{m.path or 'the model'} ({m.type}): {m.reason}" for m in refused))
     guard_scripts()
+    guard_checkpoints(domain)
     for change in sharder.changes:
         change()
-    _run_code(model, domain)
+    run_code(model, domain, sharder.whole)
     expect_reductions(model, domain)
     return report
 
@@ -309,9 +321,6 @@ def reset_structure(model: nn.Module) -> None:
     """Forgets how fields were cut: the next forward may come with other cuts. On all ranks, between the same forwards."""
     for layer in layers_of(model):
         layer.reset_structure()
-    for module in model.modules():
-        if "_graticule_code" in module.__dict__:
-            module.__dict__["_graticule_code"][1].clear()
 
 
 @dataclasses.dataclass(frozen=True)

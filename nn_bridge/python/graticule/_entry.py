@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the code of a sharded model begins and ends: its forward and its other methods, called from outside."""
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+
+import torch
+from torch import nn
+
+from . import _inputs
+from ._cuts import Active, cuts, extents
+from ._domain import Domain
+from ._errors import Error
+from ._joins import Joins
+from ._library import require_eager, uncompiled
+
+_ATTRIBUTE = "_graticule_code"
+
+
+class Code:
+    """What a module's own code needs on shards, and what is known of its calls."""
+
+    def __init__(self, domain: Domain, whole: Sequence[str]) -> None:
+        self.domain, self.whole = domain, tuple(whole)
+        self.layers: Dict[Any, Any] = {}
+        self.inputs = _inputs.Inputs(domain, whole)
+        self.compared = False
+
+    def __deepcopy__(self, memo: dict) -> "Code":
+        return Code(self.domain, self.whole)
+
+    def reset_structure(self) -> None:
+        """For other cuts at the next call."""
+        self.layers.clear()
+        self.inputs.reset()
+
+    def begin(self, module: nn.Module, name: str, names: Sequence[str], args: Sequence[Any],
+              kwargs: Dict[str, Any]) -> Tuple[Joins, List[Any], Dict[str, Any], Callable[[], None]]:
+        """The arguments with marks, and the mode that sees what is done with them. Collective."""
+        what = f"{type(module).__name__}.{name}"
+        require_eager(f"the sharded {what}")
+        if not self.compared:
+            compare_parameters(module, self.domain)
+            self.compared = True
+        keys = sorted(kwargs)
+        marked, undo = self.inputs.mark(f"the call of {what}", names, [*args, *(kwargs[k] for k in keys)])
+        mode = Joins(self.domain, self.layers)
+        for _, x in _inputs.walk(marked):
+            if cuts(x) is not None:
+                mode.first.setdefault(extents(cuts(x)), x)
+                mode.home.setdefault(extents(cuts(x)), cuts(x))
+        return mode, marked[:len(args)], dict(zip(keys, marked[len(args):])), undo
+
+    def run(self, module: nn.Module, name: str, function: Callable[..., Any], names: Sequence[str], args: Sequence[Any],
+            kwargs: Dict[str, Any]) -> Any:
+        """A call of a method from outside. Collective."""
+        mode, args, kwargs, undo = self.begin(module, name, names, args, kwargs)
+        try:
+            with mode:
+                result = function(module, *args, **kwargs)
+            return returned(mode, result)
+        finally:
+            undo()
+
+    def iterate(self, module: nn.Module, name: str, function: Callable[..., Any], names: Sequence[str], args: Sequence[Any],
+                kwargs: Dict[str, Any]) -> Iterator[Any]:
+        """A generator, whose code runs between two values that it yields. Collective."""
+        mode, args, kwargs, undo = self.begin(module, name, names, args, kwargs)
+        try:
+            steps = function(module, *args, **kwargs)
+            while True:
+                try:
+                    with mode:
+                        value = next(steps)
+                except StopIteration as end:
+                    return end.value
+                yield returned(mode, value)
+        finally:
+            undo()
+
+
+def returned(mode: Joins, result: Any) -> Any:
+    """What a model returns: fields of the extents of an input in the cuts of that input. Collective."""
+    moved: Dict[int, torch.Tensor] = {}
+    for _, x in _inputs.walk(result):
+        of = cuts(x)
+        like = None if of is None else mode.first.get(extents(of))
+        if like is not None and of != cuts(like) and id(x) not in moved:
+            moved[id(x)] = mode.moved(x, like)
+    return _inputs.replaced(result, moved, []) if moved else result
+
+
+def compare_parameters(module: nn.Module, domain: Domain) -> None:
+    """Raises ReplicaMismatch, on all ranks, where parameters are not the same on all ranks of a domain. Collective."""
+    with torch._C.DisableTorchFunction():
+        own = [(name, p) for name, p in module.named_parameters() if p.layout is torch.strided and not p.is_meta]
+        every = _inputs.gathered(domain, [[_inputs._checksum(p)] for _, p in own])
+    if not own or domain.num_ranks == 1:
+        return
+    for i, (name, p) in enumerate(own):
+        values = [rank[i][0] for rank in every]
+        if len(set(values)) > 1:
+            other = next(r for r, v in enumerate(values) if v != values[0])
+            raise Error("ReplicaMismatch", f"{type(module).__name__}: the parameter {name}, {tuple(p.shape)}, has other values on rank {other} than "
+                        "on rank 0 of the domain, whose ranks share one sample: load the same file on all ranks, or copy them by "
+                        "GradientSync(model, [(comm, 'sum')]).broadcast() before the first forward", "argument")
+
+
+def _entered(base: type, name: str, function: Callable[..., Any], is_static: bool) -> Callable[..., Any]:
+    """A method that begins a sharded call where it is called from outside."""
+    def plain(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs) if is_static else function(module, *args, **kwargs)
+
+    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        code = self.__dict__.get(_ATTRIBUTE)
+        if Active.mode is not None or code is None or name != "forward" and not _has_fields(args, kwargs):
+            return plain(self, *args, **kwargs)
+        run = code.iterate if inspect.isgeneratorfunction(function) else code.run
+        return run(self, name, plain, _inputs.names_of(function, args, kwargs, is_static), args, kwargs)
+
+    functools.update_wrapper(call, function)
+    call.__qualname__ = f"{base.__qualname__}.{name}, sharded,"
+    return uncompiled(call)
+
+
+class _Static:
+    """A static method, which is that of the class without an object."""
+
+    def __init__(self, base: type, name: str, found: staticmethod) -> None:
+        self.found, self.call = found, _entered(base, name, found.__func__, True)
+
+    def __get__(self, module: Any, kind: Any = None) -> Any:
+        return self.found.__get__(None, kind) if module is None else self.call.__get__(module, kind)
+
+
+def _has_fields(args: Sequence[Any], kwargs: Dict[str, Any]) -> bool:
+    return any(x.dim() >= 2 and not isinstance(x, nn.Parameter) for _, x in _inputs.walk([*args, kwargs]))
+
+
+_NOT_OWN = ("torch", "lightning", "pytorch_lightning", "lightning_fabric")
+
+
+@functools.lru_cache(maxsize=None)
+def code_class(base: type) -> type:
+    """The class with forward and all methods of the model's own that begin a sharded call where they are called from outside."""
+    found = {"forward": base.forward}
+    for kind in reversed(base.__mro__):
+        if kind.__module__.partition(".")[0] not in _NOT_OWN and issubclass(kind, nn.Module):
+            found.update({name: value for name, value in vars(kind).items() if isinstance(value, (staticmethod, types.FunctionType))
+                          and (name == "forward" or not name.startswith("__") and not hasattr(nn.Module, name))})
+    members = {name: _Static(base, name, value) if isinstance(value, staticmethod) else _entered(base, name, value, False)
+               for name, value in found.items()}
+    return type(base.__name__, (base,), {**members, "__module__": base.__module__, "__doc__": base.__doc__})
+
+
+def run_code(module: nn.Module, domain: Domain, whole: Sequence[str]) -> None:
+    """Makes the methods of a module begin a sharded call, once."""
+    if _ATTRIBUTE not in module.__dict__:
+        module.__dict__[_ATTRIBUTE] = Code(domain, whole)
+        module.__class__ = code_class(type(module))
+
+
+def code_of(module: nn.Module) -> Any:
+    """None for a module without."""
+    return module.__dict__.get(_ATTRIBUTE)

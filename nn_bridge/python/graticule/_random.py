@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Random numbers that the code of a sharded model draws for tensors that are no shards: those of the domain's first rank, on all ranks."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+import torch
+
+from . import _core, _functions as known
+from ._cuts import tensors
+from ._domain import Domain
+
+
+def draws(name: str, args: tuple, kwargs: dict) -> bool:
+    """Whether a call of a function of torch draws random numbers."""
+    if name in known.DROPOUTS or name == "rrelu":
+        names = ("p", "training") if name != "rrelu" else ("lower", "upper", "training")
+        given = dict(zip(names, args[1:]), **kwargs)
+        default = name not in ("rrelu", "alpha_dropout", "feature_alpha_dropout")
+        return given.get("p", 0.5) != 0 and bool(given.get("training", given.get("train", default)))
+    if name == "scaled_dot_product_attention":
+        return bool(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0))
+    if name == "multi_head_attention_forward":
+        return bool(kwargs.get("training", True)) and bool(kwargs.get("dropout_p", args[9] if len(args) > 9 else 0))
+    return name in known.RANDOM
+
+
+def agreed(domain: Domain, func: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
+    """Calls a function that draws random numbers on the numbers of the first rank. Collective.
+
+    Ranks whose generator was in the state of the first rank's stay in step with it; the others keep their own numbers for later.
+    """
+    if domain.num_ranks == 1:
+        return func(*args, **kwargs)
+    generator = next((x for x in (*args, *kwargs.values()) if isinstance(x, torch.Generator)), None)
+    with torch._C.DisableTorchFunction():
+        generator = generator or _default(args, kwargs)
+        own = generator.get_state()
+        first = _core.broadcast(own if domain.rank == 0 else None, 0, domain._object)
+        generator.set_state(first)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            if not torch.equal(own, first):
+                generator.set_state(own)
+
+
+def _default(args: tuple, kwargs: dict) -> torch.Generator:
+    """The generator that a call without one uses."""
+    given: Optional[Any] = kwargs.get("device")
+    held = tensors((args, kwargs))
+    device = torch.device(given) if given is not None else held[0].device if held else torch.get_default_device()
+    if device.type == "cuda":
+        torch.cuda.init()
+        return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
+    return torch.default_generator
