@@ -8,6 +8,7 @@ import tempfile
 
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import nn
 
 import graticule
@@ -76,11 +77,11 @@ def gradients_of(loss, net):
     graticule.GradientSync(net, [(COMM, "sum")]).reduce()
 
 
-def assert_equals_serial(serial, net, x, sharded=None):
+def assert_equals_serial(serial, net, x, **options):
     """Outputs, gradients of parameters and input, and four steps of an optimizer."""
     net = copy.deepcopy(net)
     serial = copy.deepcopy(serial)
-    sharded = graticule.shard_program(net, DOMAIN) if sharded is None else sharded
+    sharded = graticule.shard_program(net, DOMAIN, **options)
     whole = x.clone().requires_grad_()
     part = cut(x).clone().requires_grad_()
     factors = torch.randn(serial(x).shape, dtype=x.dtype, generator=torch.Generator().manual_seed(7))
@@ -103,7 +104,6 @@ def assert_equals_serial(serial, net, x, sharded=None):
         optimizers[1].step()
     for (name, found), wanted in zip(net.named_parameters(), serial.parameters()):
         close(found, wanted, 1e-8)
-    return sharded
 
 
 def test_everyday_lines_equal_the_serial_model():
@@ -211,6 +211,7 @@ def test_whole_inputs_are_found_or_declared():
     raises("BadOption", lambda: graticule.shard_program(net, DOMAIN)(cut(x), tokens), "'tokens'", "whole=['tokens']")
     sharded = graticule.shard_program(net, DOMAIN, whole=["tokens"])
     close(graticule.whole_field(sharded(cut(x), tokens).detach(), DOMAIN), net(x, tokens))
+    close(graticule.whole_field(graticule.shard_program(net, DOMAIN)(cut(x), graticule.whole(tokens)).detach(), DOMAIN), net(x, tokens))
     raises("BadOption", lambda: graticule.shard_program(net, DOMAIN, whole=["t"])(cut(x), tokens), "'t' is none of", "tokens")
     raises("BadOption", lambda: graticule.shard_program(net, DOMAIN, fields=["x"], whole=["*"])(cut(x), tokens), "'x'")
     if RANKS > 1:
@@ -230,6 +231,7 @@ def test_fields_of_other_sizes_are_declared():
     sharded = graticule.shard_program(Coarse(), DOMAIN, fields=["x", "coarse"])
     close(graticule.whole_field(sharded(cut(x), own), DOMAIN), Coarse()(x, coarse))
     assert sharded.report.inputs[1].shape == (2, 3, 2 * RANKS, 6)
+    close(graticule.whole_field(graticule.shard_program(Coarse(), DOMAIN)(cut(x), graticule.field(own)), DOMAIN), Coarse()(x, coarse))
 
 
 class Norms(nn.Module):
@@ -345,6 +347,58 @@ def test_refusals_name_the_line_and_the_way_out():
             error = raises("RefusedProgram", lambda: sharded(cut(fields())), text)
             assert len(str(error)) < 600 and "\n" not in str(error), str(error)
     assert "late" not in model._buffers
+
+
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * gradient * ctx.saved_tensors[0]
+
+
+bound_before = Reverse.apply
+
+
+def hooked(x):
+    x.register_hook(lambda gradient: 2 * gradient)
+    return x
+
+
+def test_gradients_of_ones_own_are_refused_or_allowed_by_name():
+    for line, text in ((lambda net, h: Reverse.apply(h), "Reverse"), (lambda net, h: bound_before(h), "Reverse"),
+                       (lambda net, h: hooked(h), "register_hook"), (lambda net, h: Square.apply(h), "Square")):
+        error = raises("RefusedProgram", lambda: graticule.shard_program(Lines(line), DOMAIN)(cut(fields())), text)
+        assert "test_program.py" in str(error)
+    net = Lines(LINES["flip"])
+    net.b.register_full_backward_hook(lambda module, before, after: None)
+    raises("RefusedProgram", lambda: graticule.shard_program(net, DOMAIN)(cut(fields())), "a full backward hook on the module b")
+    net = Lines(lambda net, h: Square.apply(h))
+    assert_equals_serial(net, net, fields(), allowed_functions=[f"{Square.__module__}.Square"])
+    with torch.no_grad():
+        graticule.shard_program(Lines(lambda net, h: Reverse.apply(h)), DOMAIN)(cut(fields()))
+
+
+def test_checkpoints_within_a_model_keep_its_gradients():
+    for reentrant in (True, False):
+        def line(net, h):
+            return torch.utils.checkpoint.checkpoint(lambda x: F.conv2d(torch.tanh(x), net.weight, padding=1), h, use_reentrant=reentrant)
+
+        net = Lines(line)
+        assert_equals_serial(net, net, fields())
 
 
 def test_the_model_is_left_as_it_was():

@@ -13,10 +13,13 @@ import logging
 import os
 import sys
 import traceback
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Set, Tuple
 
 import torch
 from torch.utils import _pytree as pytree
+
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 class CaptureError(RuntimeError):
@@ -74,12 +77,151 @@ def cells_of_recurrent_layers() -> Dict[Any, Callable[..., Any]]:
     return {operator: rule for operator, rule in torch.export.default_decompositions().items() if operator.name().endswith("_cell")}
 
 
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """An attribute of a class, for as long as the context is entered."""
+    own = name in vars(owner)
+    before = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before) if own else delattr(owner, name)
+
+
+def without_recomputation() -> Any:
+    """torch.export drops the gradient of everything behind a re-entrant checkpoint: runs its function as it is."""
+    from torch.utils.checkpoint import CheckpointFunction
+    return replaced(CheckpointFunction, "apply", staticmethod(lambda function, preserve, *arguments: function(*arguments)))
+
+
+# --- What torch.export does not keep: gradients that are not those of operators ---
+
+KEPT_FUNCTIONS = ("CheckpointFunction", "_NoopSaveInputs", "BackwardHookFunction")  # PyTorch's own: run as they are, and named by the hook
+
+
+class Region:
+    """Where Python code runs: the innermost module of the network, and the line outside of PyTorch."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.names = {id(part): name or "the network" for name, part in module.named_modules()}
+        self.path: List[str] = []
+
+    def line(self) -> str:
+        """`net.py:27` of the call that runs."""
+        for frame in reversed(traceback.extract_stack()):
+            if not frame.filename.startswith((_TORCH, "<")) and os.path.abspath(frame.filename) != os.path.abspath(__file__):
+                return f"{frame.filename}:{frame.lineno}"
+        return "an unknown line"
+
+    def __str__(self) -> str:
+        return f"{self.line()}, in {self.path[-1] if self.path else 'the network'}"
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator["Region"]:
+        """Follows the calls of modules."""
+        def enter(part: torch.nn.Module, _: Any) -> None:
+            self.path.append(f"{self.names.get(id(part), '?')} ({type(part).__name__})")
+
+        def leave(part: torch.nn.Module, *_: Any) -> None:
+            self.path.pop()
+
+        handles = [torch.nn.modules.module.register_module_forward_pre_hook(enter),
+                   torch.nn.modules.module.register_module_forward_hook(leave, always_call=True)]
+        try:
+            yield self
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def name_of(function: type) -> str:
+    """`net.Reverse`"""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+@contextlib.contextmanager
+def noted_causes(module: torch.nn.Module, causes: Set[str], allowed: Sequence[str] = (), parameters: bool = True) -> Iterator[None]:
+    """Notes what runs in the network that torch.export does not keep.
+
+    allowed: names of classes that are no causes. parameters: whether hooks on parameters are.
+    """
+    function_apply = vars(torch.autograd.Function)["apply"]
+
+    def apply(function: Any, *arguments: Any, **named: Any) -> Any:
+        if function.__name__ not in KEPT_FUNCTIONS and name_of(function) not in allowed:
+            causes.add(f"class {name_of(function)}, a torch.autograd.Function with a backward of its own, at {region}")
+        return function_apply.__get__(None, function)(*arguments, **named)
+
+    def noting(method: Any, what: str) -> Any:
+        def wrapper(tensor: torch.Tensor, *arguments: Any, **named: Any) -> Any:
+            causes.add(f"{what} at {region}")
+            return method(tensor, *arguments, **named)
+        return wrapper
+
+    for name, part in module.named_modules():
+        for hooks, what in (("_backward_hooks", "a full backward hook"), ("_backward_pre_hooks", "a full backward pre-hook")):
+            for hook in getattr(part, hooks, {}).values():
+                code = getattr(hook, "__code__", None)
+                place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+                causes.add(f"{what} on the module {name or 'of the network itself'} ({type(part).__name__}){place}")
+    for name, parameter in module.named_parameters() if parameters else ():
+        if getattr(parameter, "_backward_hooks", None):
+            causes.add(f"a hook on the parameter {name}")
+    with contextlib.ExitStack() as stack:
+        region = stack.enter_context(Region(module).followed())
+        stack.enter_context(replaced(torch.autograd.Function, "apply", classmethod(apply)))
+        for name in ("register_hook", "register_post_accumulate_grad_hook"):
+            stack.enter_context(replaced(torch.Tensor, name, noting(getattr(torch.Tensor, name), "a hook on a tensor (Tensor." + name + ")")))
+        yield
+
+
+def functions_behind(outputs: Sequence[torch.Tensor]) -> Set[type]:
+    """The classes of torch.autograd.Function in the graph of the outputs, also those whose `apply` was bound before the network ran."""
+    todo, done, classes = [one.grad_fn for one in outputs if one.grad_fn is not None], set(), set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in done:
+            continue
+        done.add(node)
+        classes.add(getattr(type(node), "_forward_cls", None))
+        todo += [one for one, _ in node.next_functions]
+    return {one for one in classes if one is not None and one.__name__ not in KEPT_FUNCTIONS}
+
+
+def add_functions(causes: Set[str], functions: Iterable[type]) -> None:
+    """Adds the classes that are not among the causes yet, with their place."""
+    for one in functions:
+        if not any(cause.startswith(f"class {name_of(one)},") for cause in causes):
+            code = one.forward.__code__  # type: ignore[attr-defined]
+            causes.add(f"class {name_of(one)}, a torch.autograd.Function with a backward of its own ({code.co_filename}:{code.co_firstlineno})")
+
+
+def _require_own_gradients(module: torch.nn.Module, args: Any, kwargs: Any, allowed: Sequence[str]) -> None:
+    """Runs the forward on fake tensors, with gradients, and refuses what the graph of a program would lack."""
+    causes: Set[str] = set()
+
+    def leaf(x: torch.Tensor) -> torch.Tensor:
+        differentiable = x.is_floating_point() or x.is_complex()
+        return x.detach().requires_grad_().clone() if differentiable else x.clone()
+
+    with noted_causes(module, causes, allowed, parameters=False):
+        args, kwargs = pytree.tree_map_only(torch.Tensor, leaf, (args, kwargs))
+        outputs = [x for x in pytree.tree_leaves(module(*args, **kwargs)) if isinstance(x, torch.Tensor)]
+    add_functions(causes, [one for one in functions_behind(outputs) if name_of(one) not in allowed])
+    if causes:
+        raise CaptureError(f"{type(module).__name__} has gradients of its own, which a captured graph would lack: {'; '.join(sorted(causes))}. "
+                           "Write it with operators that have the gradients that are meant (x + (f(x) - x).detach() has f's values and x's "
+                           "gradient); a Function whose backward is the derivative of its forward can be named in `allowed_functions`")
+
+
 # --- Capture ---
 
-def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]) -> Captured:
+def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any], allowed: Sequence[str] = ()) -> Captured:
     """The graph of `module(*args, **kwargs)`, whose tensors are replaced by fake ones: no memory of a field is used.
 
-    args, kwargs: with `Like` in the place of each tensor. The module is left as it was.
+    args, kwargs: with `Like` in the place of each tensor. The module is left as it was. allowed: classes of torch.autograd.Function,
+    as "net.Swish", whose backward is the derivative of their forward.
     Raises CaptureError. Cost: about 10 ms per operator, independent of the sizes.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -87,7 +229,10 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with mode:
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
-    with _unchanged(module), _named_errors(module), _quiet():
+    with _unchanged(module), _named_errors(module), _quiet(), without_recomputation():
+        if torch.is_grad_enabled():
+            with mode:
+                _require_own_gradients(module, args, kwargs, allowed)
         program = torch.export.export(module, args, kwargs, strict=False)
         detach_parts_without_gradients(program.graph_module)
         program = program.run_decompositions(cells_of_recurrent_layers())
@@ -200,7 +345,7 @@ def _described(module: torch.nn.Module, error: BaseException) -> str:
 
 def _users_line(error: BaseException) -> str:
     """`net.py:27 (if h.sum() > 0:): `: the innermost line outside of torch and this package."""
-    outside = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep)
+    outside = (_TORCH, os.path.dirname(os.path.abspath(__file__)) + os.sep)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if not os.path.abspath(frame.filename).startswith(outside) and not frame.filename.startswith("<")
               and "contextlib" not in frame.filename]

@@ -63,6 +63,11 @@ def mark_whole(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def is_field(x: Any) -> bool:
+    """Whether a tensor is declared to be a shard."""
+    return getattr(x, "_graticule_field", False)
+
+
 def is_whole(x: Any) -> bool:
     """Whether a tensor is known to be whole."""
     return isinstance(x, torch.nn.Parameter) or getattr(x, "_graticule_whole", False)

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from . import _core
 from ._capture import Captured, CaptureError, Like, bound, capture
+from ._cuts import is_field, is_whole
 from ._domain import Domain
 from ._errors import Error
 from ._library import require_eager, uncompiled
@@ -114,7 +115,7 @@ class _Structure:
 
 
 def _kinds(leaves: Sequence[Any]) -> Tuple[Any, ...]:
-    return tuple((x.shape, x.dtype, x.device) if isinstance(x, torch.Tensor) else (type(x), x) for x in leaves)
+    return tuple((x.shape, x.dtype, x.device, is_field(x), is_whole(x)) if isinstance(x, torch.Tensor) else (type(x), x) for x in leaves)
 
 
 def _modes() -> Tuple[Any, ...]:
@@ -138,11 +139,12 @@ class ShardedProgram(nn.Module):
     `GradientSync` and `DataParallel` take it as they take the model.
     """
 
-    def __init__(self, model: nn.Module, domain: Domain, fields: Sequence[str], whole: Sequence[str], seed: int,
-                 largest_gather: Optional[int]) -> None:
+    def __init__(self, model: nn.Module, domain: Domain, *, fields: Sequence[str] = (), whole: Sequence[str] = (), seed: int = 0,
+                 largest_gather: Optional[int] = None, allowed_functions: Sequence[str] = ()) -> None:
         super().__init__()
         own = self.__dict__
-        own.update(_model=model, _domain=domain, _fields=tuple(fields), _whole=tuple(whole), _seed=seed, _largest_gather=largest_gather)
+        own.update(_model=model, _domain=domain, _fields=tuple(fields), _whole=tuple(whole), _seed=seed, _largest_gather=largest_gather,
+                   _allowed_functions=tuple(allowed_functions))
         for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[name] = model.__dict__[name]
         own.pop("training", None)
@@ -232,7 +234,8 @@ class ShardedProgram(nn.Module):
         return pytree.tree_unflatten([next(values) if one is True else (next(values), one[0])[1] for one in made.outputs], made.out_spec)
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> "ShardedProgram":
-        return ShardedProgram(copy.deepcopy(self._model, memo), self._domain, self._fields, self._whole, self._seed, self._largest_gather)
+        return ShardedProgram(copy.deepcopy(self._model, memo), self._domain, fields=self._fields, whole=self._whole, seed=self._seed,
+                              largest_gather=self._largest_gather, allowed_functions=self._allowed_functions)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError("a ShardedProgram belongs to its ranks and is not saved: save the model's state_dict()")
@@ -242,7 +245,7 @@ class ShardedProgram(nn.Module):
 
 
 def shard_program(model: nn.Module, domain: Domain, *, fields: Sequence[str] = (), whole: Sequence[str] = (), seed: int = 0,
-                  largest_gather: Optional[int] = None) -> ShardedProgram:
+                  largest_gather: Optional[int] = None, allowed_functions: Sequence[str] = ()) -> ShardedProgram:
     """A model that takes this rank's rows of its fields and returns this rank's rows of its results, for any model that
     torch.export takes.
 
@@ -254,7 +257,9 @@ def shard_program(model: nn.Module, domain: Domain, *, fields: Sequence[str] = (
     The first tensor with at least three axes is a field, [..., rows, columns]; so are all others with the same rows and columns.
     Tensors of up to two axes, and those that end with axes of size 1, are whole: equal on every rank. Any other tensor has to be
     declared. fields, whole: paths in the call, such as "x", "batch.surface.*" or "0" for an unnamed position; they take
-    precedence. seed: of dropout. largest_gather: bytes of a value that every rank may hold whole; default: 4 GiB.
+    precedence, as do `field(x)` and `whole(x)`. seed: of dropout. largest_gather: bytes of a value that every rank may hold whole;
+    default: 4 GiB. allowed_functions: classes of torch.autograd.Function ("net.Swish") whose backward is the derivative of their
+    forward; others are refused, because their forward alone is captured.
     What runs at capture alone: prints, hooks on modules and all other effects of the model's own Python code.
     Raises on the first call, on all ranks alike: RefusedProgram, with the line of the model's code and the way out;
     StructureDisagreement, BadLayout, ShapeMismatch.
@@ -262,10 +267,11 @@ def shard_program(model: nn.Module, domain: Domain, *, fields: Sequence[str] = (
     """
     if not isinstance(model, nn.Module) or not isinstance(domain, Domain):
         raise TypeError(f"shard_program takes a torch.nn.Module and a graticule.Domain, not {type(model).__name__} and {type(domain).__name__}")
-    for name, value in (("fields", fields), ("whole", whole)):
+    for name, value in (("fields", fields), ("whole", whole), ("allowed_functions", allowed_functions)):
         if isinstance(value, str):
-            raise Error("BadOption", f"{name} = {value!r} is a list of paths, as [{value!r}]", "argument")
-    return ShardedProgram(model, domain, fields, whole, seed, largest_gather)
+            raise Error("BadOption", f"{name} = {value!r} is a list, as [{value!r}]", "argument")
+    return ShardedProgram(model, domain, fields=fields, whole=whole, seed=seed, largest_gather=largest_gather,
+                          allowed_functions=allowed_functions)
 
 
 # --- Making a program: collective, for a new structure ---
@@ -301,7 +307,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
                   _flags(model), tuple(id(p) for p in _tensors(model)))
     made = net._made.get(global_key)
     if _core.structures_differ(domain._object, made is None, 0):
-        captured = attempt(lambda: _captured(model, pos, key, order, given, tensor_places, inputs), "RefusedProgram")
+        captured = attempt(lambda: _captured(model, pos, key, order, given, tensor_places, inputs, net._allowed_functions), "RefusedProgram")
         domain._object.require_same("StructureDisagreement", captured.json)
         program = _core.Program.of_graph(captured.json, captured.tensors, domain._object, [x.field for x in inputs], net._seed,
                                          net._largest_gather)
@@ -370,7 +376,7 @@ def _gather_shapes(domain: Domain, tensors: Sequence[torch.Tensor]) -> List[List
 def _classified(net: ShardedProgram, paths: Sequence[str], tensors: Sequence[torch.Tensor],
                 shapes: Sequence[Sequence[Tuple[int, ...]]]) -> List[ProgramInput]:
     """Which inputs are fields, and their whole sizes: the same on all ranks, because it follows from what all have."""
-    declared = [_declared(net, path) for path in paths]
+    declared = [_declared(net, path, x) for path, x in zip(paths, tensors)]
     for pattern in (*net._fields, *net._whole):
         if not any(_matches(path, pattern) for path in paths):
             raise Error("BadOption", f"'{pattern}' is none of the tensors of the call: {', '.join(paths) or 'none'}", "argument")
@@ -398,10 +404,11 @@ def _matches(path: str, pattern: str) -> bool:
     return path == pattern or path.startswith(pattern + ".") or fnmatch.fnmatchcase(path, pattern)
 
 
-def _declared(net: ShardedProgram, path: str) -> Optional[bool]:
+def _declared(net: ShardedProgram, path: str, x: torch.Tensor) -> Optional[bool]:
     as_field, as_whole = (any(_matches(path, pattern) for pattern in patterns) for patterns in (net._fields, net._whole))
+    as_field, as_whole = as_field or is_field(x), as_whole or is_whole(x)
     if as_field and as_whole:
-        raise Error("BadOption", f"'{path}' is declared by `fields` and by `whole`", "argument")
+        raise Error("BadOption", f"'{path}' is declared as a field and as whole", "argument")
     return True if as_field else False if as_whole else None
 
 
@@ -446,12 +453,12 @@ def _require_equal_content(domain: Domain, inputs: Sequence[ProgramInput], tenso
 
 
 def _captured(model: nn.Module, pos: Any, key: Any, order: Sequence[int], given: Sequence[Any], tensor_places: Sequence[int],
-              inputs: Sequence[ProgramInput]) -> Captured:
+              inputs: Sequence[ProgramInput], allowed: Sequence[str]) -> Captured:
     stand_ins: Dict[int, Any] = {place: x for place, x in zip(order, given)}
     for i, one in zip(tensor_places, inputs):
         stand_ins[order[i]] = Like(one.shape, given[i].dtype, given[i].device)
     args, kwargs = pytree.tree_map(lambda place: stand_ins[place], (pos, key))
-    captured = capture(model, args, kwargs)
+    captured = capture(model, args, kwargs, allowed)
     if captured.num_inputs != len(inputs):
         raise CaptureError(f"{type(model).__name__}: torch.export made {captured.num_inputs} inputs of {len(inputs)} tensors")
     return captured
