@@ -11,7 +11,7 @@ namespace {
 
 bool is_time(FileContents const& contents, std::string const& dimension) {
   Variable const* const coordinate = contents.coordinate(dimension);
-  return coordinate != nullptr && coordinate->text("units").find(" since ") != std::string::npos;
+  return coordinate != nullptr && samples::lower_case(coordinate->text("units")).find(" since ") != std::string::npos;
 }
 
 bool is_member(FileContents const& contents, std::string const& dimension) {
@@ -42,7 +42,7 @@ StateTable::StateTable(Comm const& comm, std::string const& files, std::vector<s
     : file_(std::make_shared<FieldSeries const>(comm, find_files(comm, files))) {
   samples::naming_input(files, [&] {
     for (auto const* names : {&prognostic, &diagnostic})
-      for (std::string const& name : *names) static_cast<void>(file_->variable(name));
+      for (std::string const& name : *names) samples::require_trainable(file_->contents(), file_->variable(name));
     for (std::string const& name : prognostic) add(name, Role::prognostic);
     for (std::string const& name : diagnostic) add(name, Role::diagnostic);
   });
@@ -98,7 +98,7 @@ void StateTable::add(std::string const& name, Role role) {
     member_names_ = names_of(variable, axes.members);
     member_extents_ = extents_of(variable, axes.members);
     for (Index const extent : member_extents_) num_members_ *= extent;
-    grid_ = models::make_grid(file_->coordinate(latitude_name_), file_->coordinate(longitude_name_));
+    grid_ = samples::grid_of(*file_, latitude_name_, longitude_name_);
     Variable const& time = *file_->contents().coordinate(time_name_);
     times_ = times_of(file_->coordinate(time_name_), time.text("units"), samples::lower_case(time.text("calendar")));
   } else {
@@ -147,8 +147,9 @@ samples::SampleReader StateTable::reader(Box const& box, Index num_mirrored) con
 }
 
 bool same_places(std::vector<double> const& a, std::vector<double> const& b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
+           return std::abs(std::remainder(x - y, 360)) < 1e-4;
+         });
 }
 
 namespace {

@@ -10,7 +10,8 @@
 
 namespace graticule::forecasting {
 
-/// Whether latitudes or longitudes are the same to 1e-4 degrees: files and checkpoints may hold them in f32.
+/// Whether latitudes or longitudes are the same to 1e-4 degrees and whole circles: files and checkpoints may hold them
+/// in f32, and longitudes may pass 360 degrees.
 [[nodiscard]] bool same_places(std::vector<double> const& a, std::vector<double> const& b);
 
 /// The variables of a series of files as states: one per time and member, of one channel per variable and level.

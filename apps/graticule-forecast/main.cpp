@@ -36,8 +36,8 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
          [&o](std::string const& rule) {
            o.missing = rule == "warn" ? samples::MissingRule::warn : samples::MissingRule::refuse;
          },
-         "Cells of the input that the states of the training have (for --model: NaN that neither _FillValue nor "
-         "missing_value declares): warn, and treat them as missing data, or error")
+         "Cells of the input that the states of the training have (for --model: NaN and default fill values that "
+         "neither _FillValue nor missing_value declares): warn, and treat them as missing data, or error")
       ->check(CLI::IsMember({"warn", "error"}).description(""))
       ->type_name("warn|error")
       ->default_str("warn");

@@ -5,6 +5,7 @@
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/conventions.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/nn_bridge/call/traffic.hpp>
 #include <graticule/partition/cuts.hpp>
@@ -27,6 +28,7 @@
 #include <array>
 #include <cmath>
 #include <csignal>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -81,6 +83,7 @@ TimeSteps time_steps(StateTable const& table, Lead const& lead, std::string cons
 /// The networks of `--checkpoint`. Teams open them by themselves, and agree on failures.
 std::vector<Checkpoint> trained(samples::DataTeams const& teams, Options const& options) {
   std::vector<Checkpoint> checkpoints;
+  samples::require_same_input(teams, options.input);
   run_agreed(teams.world(), [&] {
     for (std::string const& path : options.checkpoints) checkpoints.push_back(open_trained(teams.domain(), path));
     std::vector<Description> descriptions;
@@ -334,35 +337,74 @@ class Run {
     return found;
   }
 
-  /// One line per variable of the input that has cells without values where the training had them. Collective over all
-  /// ranks. @throws `BadInput` (input) with `--missing error`
+  /// Cells of a channel that are probably no values though they are read as such: the first one and their number, as
+  /// `gaps_of`.
+  [[nodiscard]] std::pair<Index, Index> fills_of(std::span<double const> fields, std::size_t channel) const {
+    std::pair<Index, Index> found{std::numeric_limits<Index>::max(), 0};
+    auto const fill = probable_fill(table_.file().variable(table_.channels()[channel].variable));
+    std::size_t cell = channel * num_cells();
+    for (Index i = cells_.box.lo(0); fill && i < cells_.box.hi(0); ++i)
+      for (Index j = cells_.box.lo(1); j < cells_.box.hi(1); ++j, ++cell)
+        if (fields[cell] == *fill && found.second++ == 0) found.first = i * cells_.grid.num_columns() + j;
+    return found;
+  }
+
+  /// One line per variable of the input that has cells without values where the training had them, and one for each
+  /// with cells that are probably none. Collective over all ranks. @throws `BadInput` (input) with `--missing error`
   void look_for_gaps(std::span<double const> fields, std::size_t most_channels, Index position) {
-    std::size_t const channels = std::min(most_channels, table_.channels().size());
+    report_cells(
+        std::min(most_channels, table_.channels().size()), position, reported_,
+        [&](std::size_t channel) { return gaps_of(fields, channel); },
+        [&](std::size_t, std::string const& label, std::string const& cells, std::string const& time) {
+          return samples::MissingLine{
+              .text = fmt::format("'{}' lacks {} at {}, {}", label, cells, time,
+                                  climatology_.empty()
+                                      ? "NaN or default fill values that neither _FillValue nor missing_value declares"
+                                      : "which states of the training have")};
+        });
+    report_cells(
+        std::min(most_channels, table_.channels().size()), position, reported_fills_,
+        [&](std::size_t channel) { return fills_of(fields, channel); },
+        [&](std::size_t channel, std::string const& label, std::string const& cells, std::string const& time) {
+          auto const fill = probable_fill(table_.file().variable(table_.channels()[channel].variable));
+          return samples::MissingLine{
+              .text = fmt::format("'{}' has {} of {} at {}, netCDF's default fill value of its type, and no _FillValue",
+                                  label, cells, samples::short_number(*fill), time),
+              .outcome = "treated as values, because integers that are not packed may be codes"};
+        });
+  }
+
+  /// A line for each channel of which `find` finds cells, for a variable once. Collective over all ranks.
+  void report_cells(std::size_t channels, Index position, std::set<std::string>& reported,
+                    std::function<std::pair<Index, Index>(std::size_t)> const& find,
+                    std::function<samples::MissingLine(std::size_t, std::string const&, std::string const&,
+                                                       std::string const&)> const& describe) {
     std::vector<Index> firsts(channels);
     std::vector<Index> counts(channels);
     for (std::size_t c = 0; c < channels; ++c) {
-      auto const [first, count] = gaps_of(fields, c);
+      auto const [first, count] = find(c);
       firsts[c] = -first;
       counts[c] = count;
     }
     teams_.domain().max(std::span(firsts));
     teams_.domain().sum(std::span(counts));
-    // Of teams that look at other members the first with gaps reports them.
+    // Of teams that look at other members the first with such cells reports them.
     std::vector<Index> reporters(channels);
     for (std::size_t c = 0; c < channels; ++c) reporters[c] = counts[c] > 0 ? teams_.num_teams() - teams_.team() : 0;
     context_.comm.max(std::span(reporters));
     for (std::size_t c = 0; c < channels; ++c) {
       std::string const& variable = table_.channels()[c].variable;
-      if (reporters[c] == 0 || !reported_.insert(variable).second) continue;
+      if (reporters[c] == 0 || !reported.insert(variable).second) continue;
       bool const reports = reporters[c] == teams_.num_teams() - teams_.team();
-      auto const line =
-          fmt::format("{}: '{}' lacks {} {} at {}, {}: first at {}", options_.input, description_.channels[c].label,
-                      counts[c], counts[c] == 1 ? "cell" : "cells", time_text(steps_.times()[std::size_t(position)]),
-                      climatology_.empty() ? "NaN that neither _FillValue nor missing_value declares"
-                                           : "which states of the training have",
-                      counts[c] == 0 ? std::string()
-                                     : samples::place_text(cells_.grid, -firsts[c] / cells_.grid.num_columns(),
-                                                           -firsts[c] % cells_.grid.num_columns()));
+      samples::MissingLine line;
+      if (reports) {
+        line = describe(c, description_.channels[c].label,
+                        fmt::format("{} {}", counts[c], counts[c] == 1 ? "cell" : "cells"),
+                        time_text(steps_.times()[std::size_t(position)]));
+        line.text = fmt::format("{}: {}: first at {}", options_.input, line.text,
+                                samples::place_text(cells_.grid, -firsts[c] / cells_.grid.num_columns(),
+                                                    -firsts[c] % cells_.grid.num_columns()));
+      }
       run_agreed(context_.comm, [&] {
         if (!reports) return;
         samples::apply_rule(options_.missing, {line}, [&](std::string const& text) {
@@ -954,8 +996,9 @@ class Run {
   std::vector<double> initial_;
   std::vector<Pictured> pictured_;
   std::vector<Kept> kept_;
-  std::vector<fs::path> written_;   ///< results in the output folder but for `file_of`; on rank 0
-  std::set<std::string> reported_;  ///< variables of which a line about missing cells was written
+  std::vector<fs::path> written_;         ///< results in the output folder but for `file_of`; on rank 0
+  std::set<std::string> reported_;        ///< variables of which a line about missing cells was written
+  std::set<std::string> reported_fills_;  ///< and one about cells that are probably none
   Index case_ = 0;
   Index step_ = 0;
 };

@@ -141,6 +141,8 @@ class ForecastInput {
  public:
   ForecastInput(RunResult& result, RunSettings const& settings, RunObserver const& observer)
       : result_(result), settings_(settings), forecast_(*settings.forecast), observer_(observer) {
+    samples::require_same_input(result.teams, settings.input.string());
+    if (!forecast_.static_file.empty()) samples::require_same_input(result.teams, forecast_.static_file.string());
     run_agreed(result.teams.world(), [&] { open(); });
     for (std::string const& note : notes_) observer.on_note(note);
     survey();

@@ -349,8 +349,8 @@ void declare_data(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Data");
   add_choice(app, "--missing", run.missing, {{"warn", MissingRule::warn}, {"error", MissingRule::refuse}},
-             "Cells that only some samples lack, and NaN that neither _FillValue nor missing_value declares: warn, and "
-             "treat them as missing data, or error")
+             "Cells that only some samples lack, and NaN and default fill values that neither _FillValue nor "
+             "missing_value declares: warn, and treat them as missing data, or error")
       ->group("Data");
   app.add_option(
          "--memory", options.memory,

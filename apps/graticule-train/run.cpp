@@ -251,6 +251,7 @@ void describe(FieldTable const& table, RunSettings const& settings, RunResult& r
 /// The same on all teams, or the first team's error on all.
 std::unique_ptr<Input> open_input(RunSettings const& settings, RunResult& result, RunObserver const& observer) {
   std::unique_ptr<Input> input;
+  require_same_input(result.teams, settings.input.string());
   run_agreed(result.teams.world(), [&] {
     FieldTable const table(result.teams.domain(), settings.input.string(), all_names(settings));
     describe(table, settings, result);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "data_teams.hpp"
 
+#include <graticule/field_io/same_copies.hpp>
+#include <graticule/field_io/series.hpp>
+
 namespace graticule::samples {
 namespace {
 
@@ -16,5 +19,10 @@ std::vector<Teams::Axis> axes(Comm const& comm, int num_teams, std::string const
 
 DataTeams::DataTeams(Comm const& comm, int num_teams, std::string const& option)
     : teams_(comm, axes(comm, num_teams, option)) {}
+
+void require_same_input(DataTeams const& teams, std::string const& files) {
+  if (teams.num_teams() == 1) return;  // FieldFile compares
+  for (auto const& file : find_files(teams.world(), files)) require_same_copies(teams.world(), file);
+}
 
 }  // namespace graticule::samples

@@ -39,4 +39,9 @@ class DataTeams {
   Teams teams_;
 };
 
+/// Whether the files of a name or pattern are the same for all teams, which open them each by themselves: nodes may
+/// have copies, of which some may be out of date. Collective over all teams. @throws as `find_files` and
+/// `require_same_copies`
+void require_same_input(DataTeams const& teams, std::string const& files);
+
 }  // namespace graticule::samples

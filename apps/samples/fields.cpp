@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fields.hpp"
 
+#include <graticule/field_io/conventions.hpp>
+
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace graticule::samples {
 namespace {
@@ -19,8 +23,27 @@ SampleAxes sample_axes(Variable const& variable, HorizontalAxes const& axes) {
   return samples;
 }
 
-std::vector<double> horizontal_coordinate(FieldSeries const& file, Variable const& variable, int axis) {
-  return file.coordinate(variable.dimensions.at(std::size_t(axis)));
+/// Turns a single jump back by about a circle into a way on.
+void count_on(std::vector<double>& longitudes) {
+  std::vector<std::size_t> jumps;
+  for (std::size_t i = 1; i < longitudes.size(); ++i)
+    if (std::abs(longitudes[i] - longitudes[i - 1]) > 180) jumps.push_back(i);
+  if (jumps.size() != 1 || longitudes.size() < 3) return;
+  double const turn = longitudes[jumps[0]] < longitudes[jumps[0] - 1] ? 360 : -360;
+  for (std::size_t i = jumps[0]; i < longitudes.size(); ++i) longitudes[i] += turn;
+}
+
+void require_no_repetition(FieldSeries const& file, std::string const& dimension,
+                           std::vector<double> const& longitudes) {
+  auto const n = longitudes.size();
+  if (n < 3) return;
+  double const span = std::abs(longitudes.back() - longitudes.front());
+  if (std::abs(span - 360) > 1e-3 * span / double(n - 1)) return;
+  throw Error(Fault::input, "BadCoordinates",
+              dimension + " of " + file.contents().path.string() + " runs from " + short_number(longitudes.front()) +
+                  " to " + short_number(longitudes.back()) +
+                  ": the last column repeats the first; remove it (`ncks -d " + dimension + ",0," +
+                  std::to_string(n - 2) + " IN OUT`)");
 }
 
 void read_sample_coordinates(FieldSeries const& file, SampleAxes& samples) {
@@ -44,6 +67,27 @@ void naming_input(std::string const& files, std::function<void()> const& action)
   }
 }
 
+void require_trainable(FileContents const& contents, Variable const& variable) {
+  if (!variable.refusal.empty())
+    throw Error(Fault::input, variable.refusal_rule,
+                "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal);
+  require_packing(contents, variable);
+  int const axis = variable.axis("expver");
+  if (axis >= 0 && variable.extents[axis] > 1)
+    throw Error(Fault::input, "BadInput",
+                to_string(variable) + " of " + contents.path.string() +
+                    " has the dimension expver, which tells final from preliminary data of ERA5: each time has values "
+                    "in one of them; merge them first, for example with xarray's "
+                    "`d.sel(expver=1).combine_first(d.sel(expver=5))`");
+}
+
+Grid grid_of(FieldSeries const& file, std::string const& latitude, std::string const& longitude) {
+  auto longitudes = file.coordinate(longitude);
+  count_on(longitudes);
+  require_no_repetition(file, longitude, longitudes);
+  return make_grid(file.coordinate(latitude), std::move(longitudes));
+}
+
 FieldTable::FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names)
     : file_(comm, find_files(comm, files)) {
   naming_input(files, [&] { look_at(names); });
@@ -51,7 +95,7 @@ FieldTable::FieldTable(Comm const& comm, std::string const& files, std::vector<s
 
 void FieldTable::look_at(std::vector<std::string> const& names) {
   // Every variable is looked up before anything is read, so that a wrong name is reported at once.
-  for (std::string const& name : names) static_cast<void>(file_.variable(name));
+  for (std::string const& name : names) require_trainable(file_.contents(), file_.variable(name));
   for (std::string const& name : names) {
     Variable const& variable = file_.variable(name);
     HorizontalAxes const axes = file_.horizontal_axes(name);
@@ -62,8 +106,7 @@ void FieldTable::look_at(std::vector<std::string> const& names) {
       latitude_name_ = latitude;
       longitude_name_ = longitude;
       samples_ = std::move(samples);
-      grid_ = make_grid(horizontal_coordinate(file_, variable, axes.latitude),
-                        horizontal_coordinate(file_, variable, axes.longitude));
+      grid_ = grid_of(file_, latitude, longitude);
     } else if (latitude != latitude_name_ || longitude != longitude_name_ ||
                samples.dimensions != samples_.dimensions || samples.extents != samples_.extents) {
       throw Error(Fault::input, "BadInput",

@@ -61,6 +61,15 @@ class SampleReader {
 /// Rethrows errors about the input with its name in front, where their text has none.
 void naming_input(std::string const& files, std::function<void()> const& action);
 
+/// Whether a variable can be trained on. @throws the error of its refusal, such as a filter that is lacking; `BadInput`
+/// (input) for the dimension `expver` of ERA5, along which each time has values in one place only
+void require_trainable(FileContents const& contents, Variable const& variable);
+
+/// The grid of two dimensions of a series. Longitudes that pass 180 or 360 degrees on their way count on: 359, 0, 1
+/// become 359, 360, 361. Collective.
+/// @throws what `FieldSeries::coordinate` and `make_grid` throw; `BadCoordinates` (input) for a repeated column
+[[nodiscard]] Grid grid_of(FieldSeries const& file, std::string const& latitude, std::string const& longitude);
+
 /// What the attributes of a variable say of it.
 [[nodiscard]] FieldInfo describe_field(Variable const& variable);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "missing_cells.hpp"
 
+#include <graticule/field_io/conventions.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,18 +21,11 @@ Index global_cell(Cells const& cells, Index cell) {
   return (cells.box.lo(0) + cell / columns) * cells.grid.num_columns() + cells.box.lo(1) + cell % columns;
 }
 
-/// Of the first cell that `values` lack and that is not in `common`; by its number on the whole grid.
-Index first_missing(Cells const& cells, std::span<double const> values, std::span<Index const> common) {
-  for (Index cell = 0; cell < Index(values.size()); ++cell)
-    if (std::isnan(values[std::size_t(cell)]) && !std::binary_search(common.begin(), common.end(), cell))
-      return global_cell(cells, cell);
-  return std::numeric_limits<Index>::max();
-}
-
 }  // namespace
 
 bool declares_missing(Variable const& variable) {
-  return variable.attribute("_FillValue") != nullptr || variable.attribute("missing_value") != nullptr;
+  return variable.attribute("_FillValue") != nullptr || variable.attribute("missing_value") != nullptr ||
+         !limits_text(variable).empty();
 }
 
 std::string place_text(Grid const& grid, Index row, Index column) {
@@ -51,8 +46,13 @@ MissingCells::MissingCells(FieldSeries const& series, std::vector<std::string> v
       samples_(std::move(samples)),
       seen_(std::size_t(samples_.count) * variables_.size(), 0),
       missing_(seen_.size(), 0),
+      filled_(seen_.size(), 0),
       common_(std::size_t(samples_.num_levels) * variables_.size()) {
-  for (std::string const& name : variables_) declares_.push_back(declares_missing(series.variable(name)));
+  for (std::string const& name : variables_) {
+    fills_.push_back(probable_fill(series.variable(name)));
+    limits_.push_back(limits_text(series.variable(name)));
+    declares_.push_back(declares_missing(series.variable(name)));
+  }
 }
 
 Index& MissingCells::at(std::vector<Index>& counts, Index sample, std::size_t field) const {
@@ -65,6 +65,7 @@ std::size_t MissingCells::level_of(Index sample, std::size_t field) const {
 
 void MissingCells::count(Index sample, std::size_t field, std::span<double const> values) {
   at(seen_, sample, field) += 1;
+  if (auto const fill = fills_[field]) at(filled_, sample, field) += std::count(values.begin(), values.end(), *fill);
   Index& missing = at(missing_, sample, field);
   auto& common = common_[level_of(sample, field)];
   if (common) {
@@ -136,11 +137,55 @@ std::string MissingCells::place_of(Index sample, Index cell) const {
   return samples_.name(sample) + ", " + place_text(cells_.grid, cell / columns, cell % columns);
 }
 
-std::vector<std::string> MissingCells::describe(DataTeams const& teams, SampleStore& store) {
+std::string MissingCells::first_place(DataTeams const& teams, SampleStore& store, Finding const& finding,
+                                      std::function<bool(double, Index)> const& is_found) const {
+  std::vector<double> values(std::size_t(cells_.per_sample()));
+  run_agreed(teams.world(), [&] { store.fetch(finding.sample, finding.field, values); });
+  std::array<Index, 1> first{std::numeric_limits<Index>::min()};
+  for (Index cell = Index(values.size()); cell-- > 0;)
+    if (is_found(values[std::size_t(cell)], cell)) first[0] = -global_cell(cells_, cell);
+  teams.domain().max(std::span<Index>(first));
+  return place_of(finding.sample, -first[0]);
+}
+
+void MissingCells::describe_fills(std::size_t begin, DataTeams const& teams, SampleStore& store,
+                                  std::vector<MissingLine>& lines) {
+  if (!fills_[begin]) return;
+  Finding found;
+  for (std::size_t field = begin; field < variables_.size(); ++field)
+    for (Index s = 0; s < samples_.count && variables_[field] == variables_[begin]; ++s) {
+      if (at(filled_, s, field) == 0) continue;
+      if (found.sample < 0) found = {field, s, 0};
+      found.num_cells += at(filled_, s, field);
+    }
+  if (found.sample < 0) return;
+  double const fill = *fills_[begin];
+  auto const place = first_place(teams, store, found, [fill](double value, Index) { return value == fill; });
+  lines.push_back({.text = file_of(found.sample) + ": '" + variables_[begin] + "' has " + cells_text(found.num_cells) +
+                           " of " + short_number(fill) +
+                           ", netCDF's default fill value of its type, and no _FillValue: first at " + place,
+                   .outcome = "treated as values, because integers that are not packed may be codes"});
+}
+
+void MissingCells::describe_limits(std::size_t begin, std::vector<MissingLine>& lines) const {
+  if (limits_[begin].empty()) return;
+  Index count = 0;
+  for (std::size_t field = begin; field < variables_.size(); ++field)
+    for (Index s = 0; s < samples_.count && variables_[field] == variables_[begin]; ++s)
+      count += missing_[std::size_t(s) * variables_.size() + field];
+  if (count == 0) return;
+  lines.push_back({.text = files_.front().string() + (files_.size() > 1 ? " and the files after it" : "") + ": '" +
+                           variables_[begin] + "' lacks " + cells_text(count) + ", among them those outside of " +
+                           limits_[begin],
+                   .can_be_refused = false});
+}
+
+std::vector<MissingLine> MissingCells::describe(DataTeams const& teams, SampleStore& store) {
   teams.world().sum(std::span(seen_));
   teams.world().sum(std::span(missing_));
+  teams.world().sum(std::span(filled_));
   join_common(teams, std::size_t(cells_.per_sample()));
-  std::vector<std::string> lines;
+  std::vector<MissingLine> lines;
   for (std::size_t begin = 0; begin < variables_.size(); ++begin) {
     if (std::find(variables_.begin(), variables_.begin() + std::ptrdiff_t(begin), variables_[begin]) !=
         variables_.begin() + std::ptrdiff_t(begin))
@@ -152,28 +197,30 @@ std::vector<std::string> MissingCells::describe(DataTeams const& teams, SampleSt
       find_gaps(field, gaps);
       find_undeclared(field, undeclared);
     }
+    describe_fills(begin, teams, store, lines);
+    describe_limits(begin, lines);
     Finding const& found = gaps.sample >= 0 ? gaps : undeclared;
     if (found.sample < 0) continue;
-    std::vector<double> values(std::size_t(cells_.per_sample()));
-    run_agreed(teams.world(), [&] { store.fetch(found.sample, found.field, values); });
     std::span<Index const> common;
     if (gaps.sample >= 0) common = *common_[level_of(found.sample, found.field)];
-    std::array<Index, 1> first{-first_missing(cells_, values, common)};
-    teams.domain().max(std::span<Index>(first));
+    auto const place = first_place(teams, store, found, [common](double value, Index cell) {
+      return std::isnan(value) && !std::binary_search(common.begin(), common.end(), cell);
+    });
     std::string const what = gaps.sample >= 0 ? " that other samples have" : "";
-    std::string const why = undeclared.sample >= 0 ? "NaN that neither _FillValue nor missing_value declares, " : "";
-    lines.push_back(file_of(found.sample) + ": '" + variables_[begin] + "' lacks " + cells_text(found.num_cells) +
-                    what + ": " + why + "first at " + place_of(found.sample, -first[0]));
+    std::string const why =
+        undeclared.sample >= 0 ? "NaN or default fill values that neither _FillValue nor missing_value declares, " : "";
+    lines.push_back({.text = file_of(found.sample) + ": '" + variables_[begin] + "' lacks " +
+                             cells_text(found.num_cells) + what + ": " + why + "first at " + place});
   }
   return lines;
 }
 
-void apply_rule(MissingRule rule, std::vector<std::string> const& lines,
+void apply_rule(MissingRule rule, std::vector<MissingLine> const& lines,
                 std::function<void(std::string const&)> const& warn) {
-  for (std::string const& line : lines) {
-    if (rule == MissingRule::refuse)
-      throw Error(Fault::input, "BadInput", line + "; --missing error does not allow this");
-    warn(line + "; treated as missing data");
+  for (auto const& [text, outcome, can_be_refused] : lines) {
+    if (rule == MissingRule::refuse && can_be_refused)
+      throw Error(Fault::input, "BadInput", text + "; --missing error does not allow this");
+    warn(text + "; " + outcome);
   }
 }
 

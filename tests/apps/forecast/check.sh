@@ -325,7 +325,7 @@ case_missing() {
     }
     # The value of 6 latitudes and 3 columns in the sixth state, at 30 h.
     hole one.nc swe/series.nc h $((5 * 512 + 6 * 32 + 3))
-    line="one.nc: 'h' lacks 1 cell that other samples have: NaN that neither _FillValue nor missing_value declares, first at 2000-01-02 06:00, 16.875 S 33.75 E"
+    line="one.nc: 'h' lacks 1 cell that other samples have: NaN or default fill values that neither _FillValue nor missing_value declares, first at 2000-01-02 06:00, 16.875 S 33.75 E"
     for ranks in 1 3; do
         train $ranks one.nc
         warns "$line"
@@ -336,7 +336,7 @@ case_missing() {
     [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$line; --missing error does not allow this" err || fail "exit $code with --missing error"
     launch 3 "$BIN/graticule-train" --input one.nc --inputs h --targets u,v --train-fraction 0.7 --channels 2 --blocks 1 --epochs 1 \
         --threads 1 --progress none --log-level warn --output same
-    warns "'h' lacks 1 cell that other samples have: NaN that neither _FillValue nor missing_value declares, first at time = 30 hours since 2000-01-01 00:00:00, 16.875 S 33.75 E"
+    warns "'h' lacks 1 cell that other samples have: NaN or default fill values that neither _FillValue nor missing_value declares, first at time = 30 hours since 2000-01-01 00:00:00, 16.875 S 33.75 E"
     # A forecast from that state; one from another is as quiet as before, up to the truth.
     for ranks in 1 2; do
         launch $ranks "$BIN/graticule-forecast" --checkpoint net --input one.nc --start 2000-01-02T06 --steps 2 --threads 1 --progress none \
@@ -384,7 +384,7 @@ case_missing() {
     # shellcheck disable=SC2086
     hole undeclared.nc swe/series.nc h $land
     train 2 undeclared.nc
-    warns "undeclared.nc: 'h' lacks 39 cells: NaN that neither _FillValue nor missing_value declares, first at 2000-01-01 00:00, 61.875 S 67.5 E"
+    warns "undeclared.nc: 'h' lacks 39 cells: NaN or default fill values that neither _FillValue nor missing_value declares, first at 2000-01-01 00:00, 61.875 S 67.5 E"
 }
 
 # The disk fills up under pictures and tables: the message names the file, on all ranks.
