@@ -3,6 +3,7 @@
 import collections
 import copy
 import dataclasses
+import random
 import types
 import typing
 
@@ -68,7 +69,7 @@ FUNCTIONS = {
     "tokens": lambda x: x.flatten(2).transpose(1, 2).reshape(x.shape[0], -1, x.shape[1]).transpose(1, 2).view_as(x)}
 REFUSED = {
     "mean": lambda x: x - x.mean((-2, -1), keepdim=True), "softmax": lambda x: x.softmax(-1), "getitem": lambda x: x[:, :, 1:], "flip": lambda x: x.flip(-2),
-    "std": lambda x: x / x.std(), "roll": lambda x: x.roll(1, -2), "conv2d": lambda x: F.conv2d(x, torch.ones(1, 3, 3, 3, dtype=x.dtype)), "fft2": lambda x: torch.fft.fft2(x)}
+    "conv2d": lambda x: F.conv2d(x, torch.ones(1, 3, 3, 3, dtype=x.dtype)), "fft2": lambda x: torch.fft.fft2(x)}
 
 
 class Part(nn.Module):
@@ -83,10 +84,18 @@ class Part(nn.Module):
         return self.act(self.conv(find(batch)))
 
 
+class Hooked(nn.Module):
+    def forward(self, x):
+        return x
+
+
 class Model(nn.Module):
     def __init__(self, act):
         super().__init__()
         self.act, self.conv, self.part, self.parts = act, nn.Conv2d(3, 3, 3, padding=1), Part(act), nn.Sequential(nn.Sequential(Part(act)))
+        self.extra, self.bound = lambda batch: act(find(batch)), types.MethodType(lambda self, batch: self.act(self.conv(find(batch))), self)
+        self.hooked = Hooked()
+        self.hooked.register_forward_pre_hook(lambda module, args: (act(find(args[0])),))
 
     def forward(self, batch, *, more=None):
         return self.act(self.conv(find(batch) if more is None else find(more)))
@@ -98,6 +107,13 @@ class Model(nn.Module):
     def of_class(batch):
         return FUNCTIONS_NOW[0](find(batch))
 
+    @classmethod
+    def of_kind(cls, batch):
+        return cls.of_class(batch)
+
+    def __getitem__(self, batch):
+        return self.act(self.conv(find(batch)))
+
     def steps(self, batch):
         yield self.act(find(batch))
         yield self.act(self.conv(find(batch)))
@@ -106,7 +122,9 @@ class Model(nn.Module):
 FUNCTIONS_NOW = [None]
 METHODS = {
     "forward": lambda net, b: net(b), "keyword": lambda net, b: net(None, more=b), "method": lambda net, b: net.encode(b)["y"][0],
-    "static method": lambda net, b: net.of_class(b), "generator": lambda net, b: list(net.steps(b))[-1], "child": lambda net, b: net.part(b),
+    "static method": lambda net, b: net.of_class(b), "class method": lambda net, b: net.of_kind(b), "[]": lambda net, b: net[b],
+    "function of the object": lambda net, b: net.extra(b), "bound method of the object": lambda net, b: net.bound(b),
+    "hook": lambda net, b: net.hooked(b), "generator": lambda net, b: list(net.steps(b))[-1], "child": lambda net, b: net.part(b),
     "method of a child": lambda net, b: net.part.again(b), "child of containers": lambda net, b: net.parts(b)}
 
 
@@ -229,6 +247,34 @@ def test_tensors_that_are_no_fields():
     assert rows == mine.shape[-2]
 
 
+class Embedded(nn.Module):
+    """A time that becomes a small image, of which all layers are serial."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.time, self.scale = nn.Conv2d(3, 6, 3, padding=1), nn.Embedding(5, 6), nn.Conv2d(6, 6, 3, padding=1)
+        self.mix = nn.Sequential(nn.Linear(6, 16), nn.SiLU(), nn.BatchNorm1d(16), nn.LayerNorm(16), nn.Dropout(0.5), nn.Linear(16, 6))
+        self.pool, self.query = nn.AvgPool2d(2), nn.Parameter(torch.randn(1, 6, 4, 4))
+
+    def forward(self, x, t):
+        z = self.mix(self.time(t))[:, :, None, None].expand(-1, -1, 3, 3) + self.pool(self.scale(self.query))[:, :, :1, :1]
+        return self.conv(x) * self.scale(z).mean((2, 3), keepdim=True)
+
+
+def test_layers_of_what_is_no_field_are_serial():
+    x, t = torch.randn(4, 3, 12, 8, dtype=torch.double), torch.tensor([1, 3, 0, 2])
+    serial = Embedded().double()
+    net = copy.deepcopy(serial)
+    graticule.shard(net, DOMAIN)
+    mine = graticule.shard_of(x, DOMAIN, rows=uneven(12)).clone()
+    for given in (t, {"t": t}["t"], graticule.whole(t)):
+        torch.manual_seed(5)
+        expected = serial(x, t)
+        torch.manual_seed(5 + RANK)
+        close(graticule.whole_field(net(mine, given), DOMAIN), expected)
+    graticule.reduce_loss(net(mine, t).square().sum(), DOMAIN).backward()
+
+
 def test_fields_of_several_grids():
     class Grids(nn.Module):
         def __init__(self):
@@ -335,6 +381,57 @@ def test_random_numbers_by_shards_are_refused():
         raises("NotSharded", lambda: net(graticule.shard_of(torch.randn(1, 3, 8, 6), DOMAIN)), name, "random")
 
 
+class Drawn(nn.Module):
+    """With numbers of Python's own random."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        return self.conv(x) * random.random()
+
+
+def test_random_numbers_of_python_are_the_same_on_all_ranks_or_refused():
+    net = Drawn()
+    graticule.shard(net, DOMAIN)
+    x = graticule.shard_of(torch.randn(1, 3, 8, 6), DOMAIN)
+    random.seed(1)
+    net(x)
+    net(x)
+    random.seed(RANK)
+    if RANKS > 1:
+        raises("NotSharded", lambda: net(x), "random", "torch.rand")
+    fresh = Drawn()
+    fresh.load_state_dict(net.state_dict())
+    graticule.shard(fresh, DOMAIN)
+    if RANKS > 1:
+        raises("NotSharded", lambda: fresh(x), "random", "torch.rand")
+
+
+def test_losses_of_one_ranks_cells_are_refused():
+    x, t = (graticule.shard_of(torch.randn(1, 3, 9, 6), DOMAIN, rows=uneven(9)).clone() for _ in range(2))
+    net = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1))
+    graticule.shard(net, DOMAIN)
+    for name, loss in (("mse_loss", lambda y: F.mse_loss(y, t)), ("mean", lambda y: (y - t).abs().mean()), ("mean", lambda y: F.l1_loss(y, t) * 3 + 1),
+                       ("std", lambda y: y.std()), ("mean", lambda y: y.mean((2, 3)).square().sum()), ("smooth_l1_loss", lambda y: F.smooth_l1_loss(y, t)),
+                       ("nll_loss", lambda y: F.cross_entropy(y, torch.zeros(y[:, 0].shape, dtype=torch.long))), ("max", lambda y: y.max()),
+                       ("mean", lambda y: graticule.nn.MSELoss(DOMAIN)(y, t) + y.mean(-2).sum()), ("mean", lambda y: F.mse_loss(y, t, reduction="none").mean()),
+                       ("norm", lambda y: y.norm())):
+        if RANKS > 1:
+            raises("NotSharded", lambda: loss(net(x)).backward(), f"torch's {name} of a shard", "reduce_loss")
+            if name == "mse_loss":
+                raises("NotSharded", lambda: graticule.reduce_loss(loss(net(x)), DOMAIN), "mse_loss")
+                raises("NotSharded", lambda: torch.autograd.backward([loss(net(x))]), "mse_loss")
+    for loss in (lambda y: (y - t).square().sum(), lambda y: F.mse_loss(y, t, reduction="sum"), lambda y: y.mean(1).sum(), lambda y: y.mean(-1).square().sum(),
+                 lambda y: graticule.reduce_loss((y - t).square().sum(), DOMAIN), lambda y: graticule.nn.MSELoss(DOMAIN)(y, t) + net[0].weight.square().mean(),
+                 lambda y: graticule.reduce_loss(y.mean() * (y.numel() / 162), DOMAIN)):
+        loss(net(x)).backward()
+    y = net(x)
+    y.backward(torch.ones_like(y))
+    assert y.mean().item() == y.mean().item()  # of one rank, for a look
+
+
 def autocast_cases():
     for d in (2, 3):
         yield f"Conv{d}d", d, lambda d=d: [getattr(nn, f"Conv{d}d")(4, 4, 3, padding=1)]
@@ -433,6 +530,10 @@ class Checkpointed(nn.Module):
             return self.b(self.part(x, more))
         if self.how == "graticule":
             return self.b(graticule.checkpoint(DOMAIN, lambda y: self.part(y, more), x))
+        if self.how.startswith("nested"):
+            inner = self.how == "nested in reentrant"
+            outer = cp.checkpoint(lambda y: cp.checkpoint(self.part, y * 1.0, more, use_reentrant=not inner) * x.shape[-2], x, use_reentrant=inner)
+            return self.b(outer / x.shape[-2])
         if self.how == "keywords":
             return self.b(cp.checkpoint(self.part, x, more=more, use_reentrant=False))
         return self.b(cp.checkpoint(self.part, x, more, use_reentrant=self.how == "reentrant"))
@@ -452,7 +553,7 @@ def test_checkpoints_within_a_model():
     x, t = torch.randn(2, 3, 10, 12, dtype=torch.double), torch.randn(2, 5, 8, dtype=torch.double)
     state = Checkpointed("plain").double().state_dict()
     expected = None
-    for how in ("plain", "graticule", "non-reentrant", "reentrant", "keywords"):
+    for how in ("plain", "graticule", "non-reentrant", "reentrant", "keywords", "nested", "nested in reentrant"):
         net = Checkpointed(how).double()
         net.load_state_dict(state)
         graticule.shard(net, DOMAIN)

@@ -15,6 +15,7 @@ from . import _core
 from ._cells import Cells, place, placed
 from ._domain import Domain
 from ._library import uncompiled
+from ._outside import note_loss, refuse_partial_means
 from ._recompute import Again, RandomStates
 
 Sizes = Optional[Sequence[int]]
@@ -92,9 +93,11 @@ def scatter_from_root(x: Optional[torch.Tensor], axis: int, cuts: Sequence[int],
 def reduce_loss(partial: torch.Tensor, domain: Domain) -> torch.Tensor:
     """Sum over the ranks, with which a loss of one's own ends: gradients of parameters are then partial sums.
 
-    Example: `reduce_loss(y.square().sum(), domain)`. Errors: UnusedOnSomeRanks.
+    Example: `reduce_loss(y.square().sum(), domain)`. Errors: UnusedOnSomeRanks; NotSharded for a mean of this rank's cells.
     """
-    return _core.reduce_loss(partial, domain._object)
+    if domain.num_ranks > 1:
+        refuse_partial_means([partial], direct=True)
+    return note_loss(_core.reduce_loss(partial, domain._object))
 
 
 Segment = Callable[..., Union[torch.Tensor, Sequence[torch.Tensor]]]

@@ -10,12 +10,13 @@ from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 import torch
 from torch import nn
 
-from . import _inputs
-from ._cuts import Active, cuts, extents
+from . import _inputs, _random
+from ._cuts import Active, NotSharded, cuts, extents
 from ._domain import Domain
 from ._errors import Error
 from ._joins import Joins
 from ._library import require_eager, uncompiled
+from ._outside import note_result
 
 _ATTRIBUTE = "_graticule_code"
 
@@ -27,7 +28,8 @@ class Code:
         self.domain, self.whole = domain, tuple(whole)
         self.layers: Dict[Any, Any] = {}
         self.inputs = _inputs.Inputs(domain, whole)
-        self.compared = False
+        self.compared = self.called = False
+        self.draws = [0, 0]  # whether the code has drawn numbers of Python, and of numpy
 
     def __deepcopy__(self, memo: dict) -> "Code":
         return Code(self.domain, self.whole)
@@ -45,6 +47,8 @@ class Code:
         if not self.compared:
             compare_parameters(module, self.domain)
             self.compared = True
+        if any(self.draws):
+            self._compare_random(what, _random.of_python())
         keys = sorted(kwargs)
         marked, undo = self.inputs.mark(f"the call of {what}", names, [*args, *(kwargs[k] for k in keys)])
         mode = Joins(self.domain, self.layers)
@@ -58,12 +62,25 @@ class Code:
             kwargs: Dict[str, Any]) -> Any:
         """A call of a method from outside. Collective."""
         mode, args, kwargs, undo = self.begin(module, name, names, args, kwargs)
+        before = _random.of_python()
         try:
             with mode:
                 result = function(module, *args, **kwargs)
+            self.draws = [int(drawn or a != b) for drawn, a, b in zip(self.draws, before, _random.of_python())]
+            if not self.called:
+                self._compare_random(name, before)
+            self.called = True
             return returned(mode, result)
         finally:
             undo()
+
+    def _compare_random(self, what: str, states: Sequence[int]) -> None:
+        """Raises NotSharded, on all ranks, where the code draws numbers of Python or numpy that are not the same on all ranks. Collective."""
+        every = _inputs.gathered(self.domain, [self.draws, states])
+        for i, source in enumerate(("Python's random", "numpy.random")):
+            if any(rank[0][i] for rank in every) and len({rank[1][i] for rank in every}) > 1:
+                raise NotSharded(f"{what} draws numbers of {source}, which is not in the same state on all ranks of the domain: seed it alike, or "
+                                 "draw by torch.rand and others of torch, which in a sharded model are the same on all ranks")
 
     def iterate(self, module: nn.Module, name: str, function: Callable[..., Any], names: Sequence[str], args: Sequence[Any],
                 kwargs: Dict[str, Any]) -> Iterator[Any]:
@@ -90,7 +107,10 @@ def returned(mode: Joins, result: Any) -> Any:
         like = None if of is None else mode.first.get(extents(of))
         if like is not None and of != cuts(like) and id(x) not in moved:
             moved[id(x)] = mode.moved(x, like)
-    return _inputs.replaced(result, moved, []) if moved else result
+    result = _inputs.replaced(result, moved, []) if moved else result
+    for _, x in _inputs.walk(result):
+        note_result(x, mode.domain.grid)
+    return result
 
 
 def compare_parameters(module: nn.Module, domain: Domain) -> None:
@@ -109,31 +129,33 @@ def compare_parameters(module: nn.Module, domain: Domain) -> None:
                         "GradientSync(model, [(comm, 'sum')]).broadcast() before the first forward", "argument")
 
 
-def _entered(base: type, name: str, function: Callable[..., Any], is_static: bool) -> Callable[..., Any]:
-    """A method that begins a sharded call where it is called from outside."""
+def _entered(base: type, name: str, function: Callable[..., Any], bound: bool = True, named: Any = None) -> Callable[..., Any]:
+    """A method that begins a sharded call where it is called from outside. bound: whether it takes the module."""
     def plain(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs) if is_static else function(module, *args, **kwargs)
+        return function(module, *args, **kwargs) if bound else function(*args, **kwargs)
 
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         code = self.__dict__.get(_ATTRIBUTE)
         if Active.mode is not None or code is None or name != "forward" and not _has_fields(args, kwargs):
             return plain(self, *args, **kwargs)
         run = code.iterate if inspect.isgeneratorfunction(function) else code.run
-        return run(self, name, plain, _inputs.names_of(function, args, kwargs, is_static), args, kwargs)
+        return run(self, name, plain, _inputs.names_of(named or function, args, kwargs, bound), args, kwargs)
 
     functools.update_wrapper(call, function)
     call.__qualname__ = f"{base.__qualname__}.{name}, sharded,"
     return uncompiled(call)
 
 
-class _Static:
-    """A static method, which is that of the class without an object."""
+class _OfClass:
+    """A static method or one of the class, which stays what it is without an object."""
 
-    def __init__(self, base: type, name: str, found: staticmethod) -> None:
-        self.found, self.call = found, _entered(base, name, found.__func__, True)
+    def __init__(self, base: type, name: str, found: Any) -> None:
+        self.found, self.base, self.name = found, base, name
 
     def __get__(self, module: Any, kind: Any = None) -> Any:
-        return self.found.__get__(None, kind) if module is None else self.call.__get__(module, kind)
+        if module is None:
+            return self.found.__get__(None, kind)
+        return _entered(self.base, self.name, self.found.__get__(None, type(module)), False).__get__(module, kind)
 
 
 def _has_fields(args: Sequence[Any], kwargs: Dict[str, Any]) -> bool:
@@ -143,26 +165,33 @@ def _has_fields(args: Sequence[Any], kwargs: Dict[str, Any]) -> bool:
 _NOT_OWN = ("torch", "lightning", "pytorch_lightning", "lightning_fabric")
 
 
+def _is_own(kind: type, name: str, value: Any) -> bool:
+    """Whether a member of a class is a method of the model's own."""
+    return isinstance(value, (staticmethod, classmethod, types.FunctionType)) and (name == "forward" or not hasattr(nn.Module, name))
+
+
 @functools.lru_cache(maxsize=None)
 def code_class(base: type) -> type:
     """The class with forward and all methods of the model's own that begin a sharded call where they are called from outside."""
     found = {"forward": base.forward}
     for kind in reversed(base.__mro__):
         if kind.__module__.partition(".")[0] not in _NOT_OWN and issubclass(kind, nn.Module):
-            found.update({name: value for name, value in vars(kind).items() if isinstance(value, (staticmethod, types.FunctionType))
-                          and (name == "forward" or not name.startswith("__") and not hasattr(nn.Module, name))})
-    members = {name: _Static(base, name, value) if isinstance(value, staticmethod) else _entered(base, name, value, False)
+            found.update({name: value for name, value in vars(kind).items() if _is_own(kind, name, value)})
+    members = {name: _entered(base, name, value) if isinstance(value, types.FunctionType) else _OfClass(base, name, value)
                for name, value in found.items()}
+    # With the hooks of the module within.
+    members["__call__"] = _entered(base, "forward", base.__call__, named=base.forward)
     return type(base.__name__, (base,), {**members, "__module__": base.__module__, "__doc__": base.__doc__})
 
 
 def run_code(module: nn.Module, domain: Domain, whole: Sequence[str]) -> None:
     """Makes the methods of a module begin a sharded call, once."""
-    if _ATTRIBUTE not in module.__dict__:
-        module.__dict__[_ATTRIBUTE] = Code(domain, whole)
-        module.__class__ = code_class(type(module))
-
-
-def code_of(module: nn.Module) -> Any:
-    """None for a module without."""
-    return module.__dict__.get(_ATTRIBUTE)
+    if _ATTRIBUTE in module.__dict__:
+        return
+    for name, value in list(module.__dict__.items()):  # functions that are the object's alone
+        if isinstance(value, types.FunctionType):
+            module.__dict__[name] = types.MethodType(_entered(type(module), name, value, False), module)
+        elif isinstance(value, types.MethodType) and value.__self__ is module:
+            module.__dict__[name] = types.MethodType(_entered(type(module), name, value.__func__), module)
+    module.__dict__[_ATTRIBUTE] = Code(domain, whole)
+    module.__class__ = code_class(type(module))

@@ -161,6 +161,8 @@ class Inputs:
             given: List[Given] = []
             seen: Dict[int, int] = {}
             for name, value in zip(names, args):
+                if isinstance(value, (types.GeneratorType, map, filter, zip)):
+                    raise NotSharded(f"{what}: {name} is a {type(value).__name__}: what it will give cannot be seen; pass a list")
                 for path, x in walk(value, name):
                     if id(x) not in seen and x.layout is torch.strided and not x.is_nested:
                         seen[id(x)] = len(given)
@@ -355,10 +357,10 @@ class _Decision:
                         f"was made for rows={declared[0]}, columns={declared[1]}", "argument")
 
 
-def names_of(function: Any, args: Sequence[Any], kwargs: Dict[str, Any], is_static: bool = False) -> List[str]:
+def names_of(function: Any, args: Sequence[Any], kwargs: Dict[str, Any], bound: bool = True) -> List[str]:
     """The names of positional arguments, then those of keywords in order."""
     try:
-        parameters = list(inspect.signature(function).parameters.values())[0 if is_static else 1:]
+        parameters = list(inspect.signature(function).parameters.values())[1 if bound else 0:]
     except (TypeError, ValueError):
         parameters = []
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:len(args)]

@@ -85,7 +85,9 @@ class Joins(TorchFunctionMode):
     def _on_whole(self, func: Any, name: str, args: tuple, kwargs: dict) -> Any:
         """A function of tensors that are no shards. What it makes of whole ones alone, or of none, is whole."""
         result = _random.agreed(self.domain, func, args, kwargs) if _random.draws(name, args, kwargs) else func(*args, **kwargs)
-        if isinstance(result, (torch.Tensor, tuple, list)) and not name.startswith("__") and all(is_whole(x) for x in tensors((args, kwargs))):
+        given = tensors((args, kwargs))
+        known_whole = all(is_whole(x) or x.dim() <= 1 for x in given) and (not given or any(map(is_whole, given)))
+        if known_whole and isinstance(result, (torch.Tensor, tuple, list)) and name not in _KEEPS:
             for x in tensors(result):
                 if _cells.placed(x) is None and not isinstance(x, torch.nn.Parameter):
                     mark_whole(x)
@@ -255,6 +257,7 @@ class Joins(TorchFunctionMode):
 
 
 _NOTHING = torch.nn.Module()
+_KEEPS = {"__get__", "__set__", "__repr__", "__format__", "tolist"}
 _IN_PLACE = {f"__{name}__" for name in known.OPERATORS if name.startswith("i") and name != "invert"}
 # The globe's, from a shard and the shape on the globe.
 _COUNTS = {"numel": lambda x, shape: math.prod(shape), "nelement": lambda x, shape: math.prod(shape), "__len__": lambda x, shape: shape[0],

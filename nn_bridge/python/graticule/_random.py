@@ -2,7 +2,10 @@
 """Random numbers that the code of a sharded model draws for tensors that are no shards: those of the domain's first rank, on all ranks."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+import random
+import sys
+import zlib
+from typing import Any, Callable, Optional, Tuple
 
 import torch
 
@@ -23,6 +26,17 @@ def draws(name: str, args: tuple, kwargs: dict) -> bool:
     if name == "multi_head_attention_forward":
         return bool(kwargs.get("training", True)) and bool(kwargs.get("dropout_p", args[9] if len(args) > 9 else 0))
     return name in known.RANDOM
+
+
+def of_python() -> Tuple[int, int]:
+    """The states of Python's and of numpy's random numbers, as numbers that change where they are drawn."""
+    words = random.getstate()[1]
+    own = zlib.crc32(repr((words[:4], words[-4:])).encode())
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return own, 0
+    kind, key, position, *_ = numpy.random.get_state()
+    return own, zlib.crc32(f"{kind} {key[:4]} {position}".encode())
 
 
 def agreed(domain: Domain, func: Callable[..., Any], args: tuple, kwargs: dict) -> Any:

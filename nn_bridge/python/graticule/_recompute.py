@@ -85,6 +85,13 @@ def guard_checkpoints(domain: Domain) -> None:
     _domains.add(domain)
     if getattr(module._checkpoint_without_reentrant_generator, "graticule", False):
         return
+    described = module._allowed_determinism_checks_to_fns["default"]
+
+    def description(x: torch.Tensor) -> Any:
+        with torch._C.DisableTorchFunction():  # sizes of this rank in both runs
+            return described(x)
+
+    module._allowed_determinism_checks_to_fns["default"] = description
     without, function = module._checkpoint_without_reentrant_generator, module.CheckpointFunction
 
     def generator(fn: Callable[..., Any], preserve: bool, *rest: Any, **kwargs: Any) -> Iterator[None]:

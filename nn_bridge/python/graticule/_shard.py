@@ -14,13 +14,14 @@ from torch.nn.utils import parametrize
 
 from . import _core
 from ._cells import Attends, cells, judge_attention
-from ._cuts import Active, NotSharded, cuts, extents, is_whole
+from ._cuts import Active, NotSharded, cuts, extents, is_whole, mark_whole
 from ._domain import Domain
 from ._entry import run_code
 from ._errors import Error
 from ._joins import guard_scripts
 from ._layer import NativeLayer, TorchLayer, layers_of
 from ._library import uncompiled
+from ._outside import guard_backward
 from ._recompute import guard_checkpoints
 from ._training import expect_reductions
 
@@ -105,7 +106,8 @@ class Forward:
         if cells(x) is not None:
             return self._on_cells(layer, x)
         if Active.mode is not None and isinstance(x, torch.Tensor) and cuts(x) is None and (is_whole(x) or x.dim() <= 2):
-            return super().forward(x, *args, **kwargs)  # of what is no field: all of it is on each rank
+            y = super().forward(x, *args, **kwargs)  # of what is no field: all of it is on each rank
+            return mark_whole(y) if isinstance(y, torch.Tensor) else y
         output_size = kwargs.get("output_size", args[0] if args else None)
         if output_size is not None:
             if layer.type.startswith("MaxUnpool"):
@@ -310,6 +312,7 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
         raise NotSharded("; ".join(f"{m.path or 'the model'} ({m.type}): {m.reason}" for m in refused))
     guard_scripts()
     guard_checkpoints(domain)
+    guard_backward()
     for change in sharder.changes:
         change()
     run_code(model, domain, sharder.whole)
