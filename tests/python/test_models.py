@@ -330,6 +330,8 @@ RANDOM = {
     "dropout": lambda x: x * F.dropout(torch.ones(x.shape[0], 4), 0.5)[..., None, None], "multinomial": lambda x: x * torch.multinomial(torch.ones(9), 1),
     "distributions": lambda x: x * torch.distributions.Bernoulli(0.5).sample((x.shape[0], 1, 1, 1)), "generator": lambda x: x * torch.rand(4, 1, 1, generator=GENERATOR[0]),
     "shard_of": lambda x: x + graticule.shard_of(torch.randn(x.shape[-2:], dtype=x.dtype), DOMAIN), "nn.Dropout": nn.Sequential(nn.Identity(), nn.Dropout(0.0)),
+    "gamma": lambda x: x * torch.distributions.Gamma(torch.ones(4, 1, 1), 1.0).rsample(), "dirichlet": lambda x: x * torch.distributions.Dirichlet(torch.ones(4)).rsample()[:, None, None],
+    "attention": lambda x: x * F.scaled_dot_product_attention(*[torch.ones(1, 2, 4, 8)] * 3, dropout_p=0.5).mean(), "rrelu": lambda x: x * F.rrelu(-torch.ones(4, 1, 1), training=True),
     "gumbel": lambda x: x * F.gumbel_softmax(torch.ones(x.shape[0], 4), hard=True)[..., None, None]}
 GENERATOR = [None]
 
@@ -370,6 +372,17 @@ def test_random_numbers_of_the_models_code_are_those_of_one_process():
             assert torch.equal(own, torch.rand(3)), name
         close(graticule.whole_field(seeded(lambda: net(mine), 100), DOMAIN), expected)
         assert torch.equal(torch.rand(3), after), f"{name}: equal generators are in step"
+
+
+def test_all_functions_of_torch_that_draw_are_known():
+    """Those that torch itself marks as drawing, of its public functions and methods."""
+    drawing = {s.name.split("::")[1] for s in torch._C._jit_get_all_schemas() if s.name.startswith("aten::") and hasattr(torch.ops.aten, s.name[6:]) and
+               torch.Tag.nondeterministic_seeded in getattr(getattr(torch.ops.aten, s.name[6:]), s.overload_name or "default").tags}
+    public = {name for name in drawing if callable(getattr(torch, name, None)) or hasattr(torch.Tensor, name)} - {"_fused_sdp_choice", "_nested_tensor_softmax_with_shape"}
+    inner = {name for name in public if name.startswith(("_scaled_dot", "_cudnn", "miopen", "_lstm", "_efficient", "_flash", "_triton", "_fill"))}
+    args = (torch.ones(2), 0.5, 0.5, True, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
+    missing = {name for name in public - inner if not graticule._random.draws(name, args, {"training": True, "dropout_p": 0.5})}
+    assert len(public - inner) > 30 and not missing, missing
 
 
 def test_random_numbers_by_shards_are_refused():

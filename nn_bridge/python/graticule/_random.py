@@ -14,12 +14,15 @@ from ._cuts import tensors
 from ._domain import Domain
 
 
+_SLOPES = ("rrelu", "rrelu_")
+
+
 def draws(name: str, args: tuple, kwargs: dict) -> bool:
     """Whether a call of a function of torch draws random numbers."""
-    if name in known.DROPOUTS or name == "rrelu":
-        names = ("p", "training") if name != "rrelu" else ("lower", "upper", "training")
+    if name in known.DROPOUTS or name in _SLOPES:
+        names = ("p", "training") if name not in _SLOPES else ("lower", "upper", "training")
         given = dict(zip(names, args[1:]), **kwargs)
-        default = name not in ("rrelu", "alpha_dropout", "feature_alpha_dropout")
+        default = name not in (*_SLOPES, "alpha_dropout", "feature_alpha_dropout")
         return given.get("p", 0.5) != 0 and bool(given.get("training", given.get("train", default)))
     if name == "scaled_dot_product_attention":
         return bool(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0))
