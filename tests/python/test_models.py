@@ -797,6 +797,14 @@ def test_parameters_that_differ_between_ranks_are_named():
     assert net(x).shape == x.shape
 
 
+def test_parameters_without_values_are_named_on_all_ranks():
+    net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.Conv2d(2, 1, 1))
+    graticule.shard(net, DOMAIN)
+    if RANK == RANKS - 1:
+        net[1].to("meta")
+    raises("WrongState", lambda: net(graticule.shard_of(torch.randn(1, 1, 9, 6), DOMAIN)), "1.weight", "meta")
+
+
 def test_copies_of_called_models_work():
     net = Skip(True)
     graticule.shard(net, DOMAIN)

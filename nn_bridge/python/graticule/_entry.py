@@ -114,14 +114,15 @@ def returned(mode: Joins, result: Any) -> Any:
 
 
 def compare_parameters(module: nn.Module, domain: Domain) -> None:
-    """Raises ReplicaMismatch, on all ranks, where parameters are not the same on all ranks of a domain. Collective."""
+    """Raises ReplicaMismatch, or WrongState for one without values, on all ranks, where parameters are not the same on all ranks of a domain. Collective."""
     with torch._C.DisableTorchFunction():
-        own = [(name, p) for name, p in module.named_parameters() if p.layout is torch.strided and not p.is_meta]
-        every = _inputs.gathered(domain, [[_inputs._checksum(p)] for _, p in own])
-    if not own or domain.num_ranks == 1:
-        return
+        own = [(name, p) for name, p in module.named_parameters() if p.layout is torch.strided]
+        every = _inputs.gathered(domain, [[-1 if p.is_meta else _inputs._checksum(p)] for _, p in own])
     for i, (name, p) in enumerate(own):
         values = [rank[i][0] for rank in every]
+        if min(values) < 0:
+            raise Error("WrongState", f"{type(module).__name__}: the parameter {name}, {tuple(p.shape)}, is on the meta device and has no values: "
+                        "load them, on all ranks, before the first forward", "argument")
         if len(set(values)) > 1:
             other = next(r for r, v in enumerate(values) if v != values[0])
             raise Error("ReplicaMismatch", f"{type(module).__name__}: the parameter {name}, {tuple(p.shape)}, has other values on rank {other} than "
