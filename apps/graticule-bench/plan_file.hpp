@@ -46,8 +46,9 @@ struct PlanFile {
   [[nodiscard]] int num_kinds() const noexcept { return int(ranks.front().kinds.size()); }
 };
 
-/// @throws `BadInput`, which names the file and the place in it
-[[nodiscard]] PlanFile parse_plan(std::string const& text, std::string const& name);
+/// The plan for a run of `num_ranks`. What is too large is refused before any memory is taken for it.
+/// @throws `BadInput`, which names the file and the place in it; `BadOption` (usage) for a plan of other ranks
+[[nodiscard]] PlanFile parse_plan(std::string const& text, std::string const& name, int num_ranks);
 
 /// What rank `rank` of the plan was made of; its maps are looked up in the file. @throws what `Layout` throws
 [[nodiscard]] PullDescription description(PlanFile const& file, int rank);

@@ -359,11 +359,7 @@ std::vector<Index> transfers_of(PlanFile const& file) {
 
 void run_replay(app::Context& context, Options const& options) {
   auto const& comm = context.comm;
-  auto const file = parse_plan(app::read_shared(comm, options.plan), options.plan);
-  if (int(file.ranks.size()) != comm.num_ranks())
-    throw Error(Fault::usage, "BadOption",
-                file.name + " is a plan of " + std::to_string(file.ranks.size()) + " ranks, this run has " +
-                    std::to_string(comm.num_ranks()));
+  auto const file = parse_plan(app::read_shared(comm, options.plan), options.plan, comm.num_ranks());
   auto plan = with_file_name(file, [&] { return PullPlan(comm, description(file, comm.rank())); });
   compare_tables(plan, file);
   verify(plan, file);

@@ -952,6 +952,19 @@ case_replay_damaged() {
     spoils ": ranks[1].owned leaves the grid" 's/"owned": \[\[4, 0, 0\], \[7,/"owned": [[4, 0, 0], [8,/'
     spoils ": ranks[1].sends does not match its pieces" 's/"sends": \[{"peer": 0, "transfers": 1, "cells": /&1/'
     spoils ": there is no memory" 's/"source": \[\[0, 0, 0\]/"source": [[-1000000, -1000000, -100000]/'
+    # More than memory and time are taken for.
+    awk 'BEGIN { print "{\"format\": \"graticule-plan\", \"version\": 1, \"extents\": [400000], \"ranks\": ["
+        for (i = 0; i < 400000; ++i) printf "%s{\"owned\": [[%d], [%d]], \"kinds\": [{\"source\": [[%d], [%d]], \"targets\": []}]}", i ? ",\n" : "", i, i + 1, i, i + 1
+        print "], \"call\": null}" }' >ranks.json
+    run 2 $replay ranks.json
+    fails_with 2 "ranks.json is a plan of 400000 ranks, this run has 2"
+    head -c 30000000 ranks.json >half.json
+    refuses half.json ", line "
+    local field='{"kind": 0, "dtype": "f64", "batch": [], "parity": "even"}, '
+    { sed '/"fields": \[/ { s/\("fields": \[\).*/\1/; q }' good.json && for _ in $(seq 100000); do printf '%s' "$field"; done && sed -n 's/.*"fields": \[//p' good.json && echo '}'; } >fields.json
+    refuses fields.json ": call.fields has 100001 elements; a replay takes at most 4096"
+    awk 'BEGIN { printf "{\"ranks\": [{}, {}], \"more\": ["; for (i = 0; i < 11000000; ++i) printf "%s0", i ? "," : ""; print "]}" }' >values.json
+    refuses values.json " holds 110000"
     spoils ": call.fields[0].dtype is 'f65', which is not known" 's/"f64"/"f65"/'
     spoils ": call.fields[0].kind is 1, not an integer from 0 to 0" 's/{"kind": 0/{"kind": 1/'
 }
