@@ -542,6 +542,13 @@ case_stalls() {
     GRATICULE_CHECK=yes run 3 "$FAILING_DRIVER" --mode good
     fails_with 2 "GRATICULE_CHECK is 'yes'"
     [ "$(grep -c "GRATICULE_CHECK is" err)" = 1 ] || fail "every rank says it"
+    KOKKOS_NUM_THREADS=3 run 2 "$FAILING_DRIVER" --mode good --threads 2
+    fails_with 2 "KOKKOS_NUM_THREADS is 3, and 2 threads per rank are asked for (--threads of drivers"
+    KOKKOS_NUM_THREADS=two run 2 "$FAILING_DRIVER" --mode good
+    fails_with 2 "KOKKOS_NUM_THREADS is 'two'; it is a number of threads from 1 on"
+    KOKKOS_NUM_THREADS=3 run 2 "$FAILING_DRIVER" --mode print
+    succeeds
+    grep -q 'threads 3' out || fail "KOKKOS_NUM_THREADS has no effect without --threads"
     # Of one rank alone: the others do not wait for it.
     local check
     for check in yes comm; do

@@ -301,8 +301,9 @@ int run(Comm const& comm, CommandLine const& line, Driver const& driver, std::st
   data["partition"] = Report::Json::object();
   data["seconds"] = Report::Json::object();
   data["transport"] = Report::Json::object();
-  int const num_threads =
-      line.common.num_threads > 0 ? line.common.num_threads : std::min(cores_per_rank(comm), most_threads);
+  int asked = 0;
+  run_agreed(comm, [&] { asked = graticule::detail::chosen_threads(line.common.num_threads); });
+  int const num_threads = asked > 0 ? asked : std::min(cores_per_rank(comm), most_threads);
   data["num_threads"] = num_threads;
   // Kokkos' own advice on this variable would stand between our lines; threads are not bound by default.
   ::setenv("OMP_PROC_BIND", "false", 0);

@@ -9,10 +9,13 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace graticule {
@@ -63,9 +66,30 @@ void end_kokkos_with_mpi() {
 
 }  // namespace
 
+int detail::chosen_threads(int asked) {
+  char const* const text = std::getenv("KOKKOS_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return asked;
+  std::string_view const given(text);
+  int number = 0;
+  auto const [end, error] = std::from_chars(given.data(), given.data() + given.size(), number);
+  if (error != std::errc() || end != given.data() + given.size() || number < 1)
+    throw Error(Fault::usage, "BadOption",
+                "KOKKOS_NUM_THREADS is '" + std::string(given) + "'; it is a number of threads from 1 on");
+  // Kokkos would end the program, in words of its own.
+  if (asked > 0 && number != asked)
+    throw Error(Fault::usage, "BadOption",
+                "KOKKOS_NUM_THREADS is " + std::to_string(number) + ", and " + std::to_string(asked) +
+                    " threads per rank are asked for (--threads of drivers, num_threads of a Runtime): unset one of "
+                    "them, or use the same number");
+  return number;
+}
+
 Runtime::Runtime(int& argc, char**& argv, int num_threads) : num_exceptions_(std::uncaught_exceptions()) {
   // Before MPI starts, which nobody would end.
-  if (!Kokkos::is_initialized()) require_device(devices_of_backend());
+  if (!Kokkos::is_initialized()) {
+    require_device(devices_of_backend());
+    (void)detail::chosen_threads(num_threads);
+  }
   int started = 0;
   int ended = 0;
   MPI_Initialized(&started);

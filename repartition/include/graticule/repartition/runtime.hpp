@@ -3,6 +3,14 @@
 
 namespace graticule {
 
+namespace detail {
+
+/// `asked` threads, or, where that is 0, those of `KOKKOS_NUM_THREADS`; 0 where neither is given.
+/// @throws `BadOption` (usage) where both are given and differ, and for a variable that is no positive number
+[[nodiscard]] int chosen_threads(int asked);
+
+}  // namespace detail
+
 /// Starts MPI (`MPI_THREAD_SERIALIZED` or higher) and Kokkos unless the program has done so, and ends what it started.
 ///
 /// An MPI that the program has started may have any thread level: the engine calls it from the caller's thread alone,
@@ -19,7 +27,8 @@ class Runtime {
   /// @throws `ThreadLevel` when MPI runs below `MPI_THREAD_SERIALIZED` and several threads may call it: on another
   ///         thread than the one that started it, and where Kokkos was built for devices; `WrongState` after
   ///         `MPI_Finalize`; `NoDevice` (usage), before anything starts, where Kokkos was built for devices and none is
-  ///         visible
+  ///         visible; `BadOption` (usage), before anything starts, for a `KOKKOS_NUM_THREADS`
+  ///         that is no number of threads or another one than `num_threads`
   Runtime(int& argc, char**& argv, int num_threads = 0);
   ~Runtime();
   Runtime(Runtime const&) = delete;
