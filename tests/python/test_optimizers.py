@@ -308,7 +308,11 @@ def test_check_mode_compares_parameters_and_gradients_before_each_step():
         net.gain += RANK
     sync = graticule.GradientSync(net, [(COMM, "mean")])  # and no broadcast
     net(samples(0)[1]).sum().backward()
-    raises("ReplicaMismatch", sync.reduce, "gain", "broadcast")
+    sync.reduce()
+    with torch.no_grad():
+        for p in net.parameters():
+            p.grad.zero_()
+    raises("ReplicaMismatch", torch.optim.SGD(net.parameters(), 0.1).step, "gain", "broadcast")
     sync.broadcast()
     sync.reduce()
     sync.require_equal()

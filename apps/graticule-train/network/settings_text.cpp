@@ -30,8 +30,52 @@ std::string fingerprint(std::filesystem::path const& file) {
   return " " + std::to_string(Hash().add(std::string_view(text)).value());
 }
 
+// Switches without a default: the compiler names a new value that is not written here.
 std::string to_string(training::Wire wire) {
-  return wire == training::Wire::own ? "own" : wire == training::Wire::bf16 ? "bf16" : "f16";
+  switch (wire) {
+    case training::Wire::own: return "own";
+    case training::Wire::bf16: return "bf16";
+    case training::Wire::f16: return "f16";
+    case training::Wire::f32:
+    case training::Wire::automatic: break;  // of DASO alone
+  }
+  throw Error("BadOption", "gradients are sent in their own type, bf16 or f16");
+}
+
+std::string to_string(OptimizerKind optimizer) {
+  switch (optimizer) {
+    case OptimizerKind::adam: return "adam";
+    case OptimizerKind::adamw: return "adamw";
+    case OptimizerKind::sgd: return "sgd";
+  }
+  throw Error("BadOption", "an optimizer without a name");
+}
+
+std::string to_string(Precision precision) {
+  switch (precision) {
+    case Precision::f32: return "f32";
+    case Precision::f64: return "f64";
+  }
+  throw Error("BadOption", "a data type without a name");
+}
+
+std::string to_string(Compute compute) {
+  switch (compute) {
+    case Compute::own: return "own";
+    case Compute::bf16: return "bf16";
+  }
+  throw Error("BadOption", "a precision without a name");
+}
+
+std::string to_string(LossKind loss) {
+  switch (loss) {
+    case LossKind::mse: return "mse";
+    case LossKind::mae: return "mae";
+    case LossKind::huber: return "huber";
+    case LossKind::spectral: return "spectral";
+    case LossKind::crps: return "crps";
+  }
+  throw Error("BadOption", "a loss without a name");
 }
 
 template <class Channels>
@@ -76,19 +120,15 @@ std::string settings_text(NetworkSettings const& settings) {
        << settings.channels << "\n--blocks " << settings.blocks << "\n--kernel " << settings.kernel << "\n--batch "
        << settings.batch << "\n--lr " << exactly(settings.learning_rate) << "\n--schedule " << settings.schedule
        << "\n--warmup-steps " << settings.warmup_steps << "\n--wire " << to_string(settings.wire) << "\n--seed "
-       << settings.seed << "\n--dtype " << (settings.precision == Precision::f64 ? "f64" : "f32")
-       << "\n--validate-every " << settings.validate_every << "\n--early-stopping " << settings.patience << "\n";
-  if (settings.compute != Compute::own) text << "--precision bf16\n";
+       << settings.seed << "\n--dtype " << to_string(settings.precision) << "\n--validate-every "
+       << settings.validate_every << "\n--early-stopping " << settings.patience << "\n";
+  if (settings.compute != Compute::own) text << "--precision " << to_string(settings.compute) << "\n";
   if (settings.parallel == Parallel::daso)
     text << "--parallel daso\n--daso-warmup " << settings.daso.warmup_epochs << "\n--daso-cooldown "
          << settings.daso.cooldown_epochs << "\n--daso-max-skip " << settings.daso.max_skip << "\n";
-  if (settings.loss == LossKind::mae) text << "--loss mae\n";
-  if (settings.loss == LossKind::huber) text << "--loss huber\n";
-  if (settings.loss == LossKind::spectral)
-    text << "--loss spectral\n--spectral-weight " << exactly(settings.spectral_weight) << "\n";
-  if (settings.loss == LossKind::crps) text << "--loss crps\n";
-  if (settings.optimizer != OptimizerKind::adam)
-    text << "--optimizer " << (settings.optimizer == OptimizerKind::adamw ? "adamw" : "sgd") << "\n";
+  if (settings.loss != LossKind::mse) text << "--loss " << to_string(settings.loss) << "\n";
+  if (settings.loss == LossKind::spectral) text << "--spectral-weight " << exactly(settings.spectral_weight) << "\n";
+  if (settings.optimizer != OptimizerKind::adam) text << "--optimizer " << to_string(settings.optimizer) << "\n";
   if (settings.weight_decay > 0) text << "--weight-decay " << exactly(settings.weight_decay) << "\n";
   if (settings.clip > 0) text << "--clip " << exactly(settings.clip) << "\n";
   if (settings.ema > 0) text << "--ema " << exactly(settings.ema) << "\n";

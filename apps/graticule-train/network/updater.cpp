@@ -29,11 +29,12 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<torch::Tenso
       return std::make_unique<torch::optim::SGD>(
           std::move(parameters),
           torch::optim::SGDOptions(settings.learning_rate).momentum(0.9).weight_decay(settings.weight_decay));
-    case OptimizerKind::adam: break;
+    case OptimizerKind::adam:
+      return std::make_unique<torch::optim::Adam>(
+          std::move(parameters),
+          torch::optim::AdamOptions(settings.learning_rate).eps(eps).weight_decay(settings.weight_decay));
   }
-  return std::make_unique<torch::optim::Adam>(
-      std::move(parameters),
-      torch::optim::AdamOptions(settings.learning_rate).eps(eps).weight_decay(settings.weight_decay));
+  throw Error("BadOption", "an optimizer without a name");
 }
 
 /// Every rank has all parameters, and gradients are reduced at every step.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/hash.hpp>
-
 #include "recorded_calls.hpp"
+
+#include <graticule/partition/hash.hpp>
 
 #include <torch/csrc/autograd/engine.h>
 

@@ -3,7 +3,6 @@
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
-#include <graticule/partition/detail/patience.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -145,9 +144,7 @@ void GradientSync::require_same_needs() const {
   if (failure) std::rethrow_exception(failure);
 }
 
-void GradientSync::require_equal() const { compare(Compared::parameters_and_gradients); }
-
-void GradientSync::compare(Compared what) const {
+void GradientSync::require_equal() const {
   std::vector<Comm> all;
   std::exception_ptr failure;
   for (auto const& [team, parameters] : by_team()) {
@@ -158,8 +155,7 @@ void GradientSync::compare(Compared what) const {
         gradients.emplace_back("the gradient of '" + name + "'", gradient);
       else
         gradients.emplace_back("no gradient of '" + name + "'", torch::empty({0}));
-    if (what == Compared::parameters_and_gradients)
-      detail::attempt(failure, [&] { require_same_bits(team, gradients); });
+    detail::attempt(failure, [&] { require_same_bits(team, gradients); });
     detail::attempt(failure, [&] { require_same_bits(team, parameters); });
   }
   try {
@@ -176,7 +172,6 @@ void GradientSync::compare(Compared what) const {
 void GradientSync::reduce() const {
   torch::NoGradGuard const no_grad;
   require_same_needs();
-  if (graticule::detail::checks_calls()) compare(Compared::parameters);
   // All parameters under the default rules first, by dtype; then each that has its own.
   std::map<torch::ScalarType, std::vector<torch::Tensor>> by_dtype;
   for (auto const& [name, tensor] : parameters_)

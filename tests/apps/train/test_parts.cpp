@@ -16,6 +16,7 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
+#include <set>
 
 namespace graticule::train {
 namespace {
@@ -295,6 +296,22 @@ TEST(SettingsText, names_an_option_that_only_one_training_has) {
 
   EXPECT_EQ(refusal(plain, narrow), "c.h5 was made without '--precision bf16', this training has it");
   EXPECT_EQ(refusal(narrow, plain), "c.h5 was made with '--precision bf16', this training is without");
+}
+
+TEST(SettingsText, differs_for_every_optimizer_loss_and_wire) {
+  TrainingData const data;
+  std::set<std::string> texts;
+  std::size_t num_settings = 0;
+  for (auto const optimizer : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd})
+    for (auto const loss : {LossKind::mse, LossKind::mae, LossKind::huber, LossKind::spectral, LossKind::crps})
+      for (auto const wire : {training::Wire::own, training::Wire::bf16, training::Wire::f16}) {
+        texts.insert(settings_text({.wire = wire, .loss = loss, .optimizer = optimizer}, data));
+        ++num_settings;
+      }
+
+  EXPECT_EQ(texts.size(), num_settings);
+  EXPECT_NE(settings_text({.optimizer = OptimizerKind::sgd}, data).find("--optimizer sgd\n"), std::string::npos);
+  EXPECT_THROW((void)settings_text({.optimizer = OptimizerKind(9)}, data), Error);
 }
 
 TEST(SettingsText, leaves_the_length_open_where_the_steps_do_not_depend_on_it) {

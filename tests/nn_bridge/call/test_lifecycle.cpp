@@ -145,6 +145,34 @@ TEST(Lifecycle, an_output_dropped_on_one_rank_is_named_where_another_needs_it) {
   EXPECT_FALSE(dropped->weight.grad().defined());
 }
 
+TEST(Lifecycle, parameters_that_are_frozen_on_one_rank_are_the_cause_that_is_named) {
+  auto const domain = bands();
+  if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
+  auto first = convolution(domain);
+  auto second = convolution(domain);
+  if (domain.comm().rank() == 1)
+    for (auto* layer : {&first, &second})
+      for (auto& parameter : (*layer)->parameters()) parameter.set_requires_grad(false);
+  auto const y = second(torch::tanh(first(shard_of(domain))));
+
+  EXPECT_EQ(rule_of([&] { (void)nn::reduce_loss(y.sum(), domain); }),
+            (test::ErrorWith{"UnusedOnSomeRanks", ", and has no gradient on rank 1: parameters"}));
+}
+
+TEST(Lifecycle, a_loss_without_any_gradient_has_no_backward) {
+  auto const domain = bands();
+  auto layer = convolution(domain);
+  auto const x = shard_of(domain);
+
+  EXPECT_FALSE(nn::reduce_loss(layer(x).detach().sum(), domain).requires_grad());
+  EXPECT_FALSE(nn::reduce_loss(x.sum(), domain.comm()).requires_grad());
+  EXPECT_TRUE(nn::reduce_loss(layer(x).sum(), domain).requires_grad());
+  auto const weight = torch::ones({}, torch::kDouble).requires_grad_();
+  auto const of_one = domain.comm().rank() == 0 ? weight * 2 : torch::ones({}, torch::kDouble);
+  nn::reduce_loss(of_one, domain).backward();
+  EXPECT_EQ(weight.grad().defined(), domain.comm().rank() == 0);
+}
+
 TEST(Lifecycle, a_loss_takes_up_its_own_calls_only) {
   auto const domain = bands();
   auto layer = convolution(domain);

@@ -31,10 +31,12 @@ TEST(Traffic, counts_messages_and_bytes_of_halos_and_of_their_adjoints) {
 TEST(Traffic, leaves_out_comparisons_of_calls_and_sums_over_ranks) {
   auto const comm = Comm::world();
   torch::nn::Linear module(3, 2);
+  nn::GradientSync const sync(*module, {{comm, nn::Reduction::sum}});
+  sync.broadcast();
   module->weight.mutable_grad() = torch::ones_like(module->weight);
   auto const start = nn::traffic();
 
-  nn::GradientSync(*module, {{comm, nn::Reduction::sum}}).reduce();
+  sync.reduce();
 
   auto const made = nn::traffic() - start;
   EXPECT_EQ(made.num_messages, 0);

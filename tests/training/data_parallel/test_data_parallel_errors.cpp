@@ -51,8 +51,45 @@ TEST(DataParallel, refuses_parameters_that_it_cannot_reduce) {
   };
 
   EXPECT_EQ(rule(torch::zeros({2})), "nothing was thrown");
-  EXPECT_EQ(rule(torch::empty({2}, torch::kMeta)), (test::ErrorWith{"UnsupportedTensor", "has no storage"}));
+  EXPECT_EQ(rule(torch::empty({2}, torch::kMeta)), (test::ErrorWith{"UnsupportedTensor", "has no values"}));
   EXPECT_EQ(rule(torch::zeros({2}, torch::kComplexHalf)), (test::ErrorWith{"UnsupportedTensor", "is of type"}));
+}
+
+TEST(DataParallel, counts_a_gradient_of_a_backward_inside_as_one_of_the_outer) {
+  auto const comm = Comm::world();
+  Holder holder;
+  auto const a = holder.add("a", torch::zeros({2}, torch::kDouble));
+  auto b = holder.add("b", torch::zeros({2}, torch::kDouble));
+  auto const never = holder.add("never", torch::zeros({2}, torch::kDouble));
+  training::DataParallel parallel(holder, {}, {{comm, Reduction::sum}}, {.buckets = {1, 1}});
+  auto const pass = [&](bool with_all) {
+    holder.zero_grad();
+    return rule_of([&] {
+      auto const rest = with_all ? never.sum() : torch::zeros({}, torch::kDouble);
+      (rest + Nested::apply(a * 2, &b).sum()).backward();  // What comes last goes back first.
+    });
+  };
+
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_EQ(pass(true), "nothing was thrown");
+    EXPECT_TRUE((b.grad() == comm.num_ranks()).all().item<bool>());
+    EXPECT_TRUE((a.grad() == 2 * comm.num_ranks()).all().item<bool>());
+  }
+  auto const thrown = pass(false);
+  EXPECT_EQ(thrown, (test::ErrorWith{"UnusedParameter", "'never' on any rank"}));
+  EXPECT_EQ(thrown.text.find("'b'"), std::string::npos) << thrown.text;
+}
+
+TEST(DataParallel, refuses_a_step_without_any_gradient) {
+  torch::nn::Linear layer(3, 2);
+  torch::optim::SGD sgd(layer->parameters(), 0.1);
+  training::DataParallel parallel(*layer, sgd, {{Comm::world(), Reduction::mean}});
+  auto const other = torch::ones({2}).requires_grad_();
+
+  other.sum().backward();
+  EXPECT_EQ(rule_of([&] { parallel.step(); }), (test::ErrorWith{"UnusedParameter", "does not depend on this module"}));
+  layer(torch::ones({1, 3})).sum().backward();
+  EXPECT_EQ(rule_of([&] { parallel.step(); }), "nothing was thrown");
 }
 
 TEST(DataParallel, names_a_parameter_that_is_ready_twice) {

@@ -410,6 +410,48 @@ TEST(ShardedParameters, refuse_an_optimizer_that_takes_all_for_one_vector) {
   EXPECT_EQ(test::rule_of([&] { sharded.adopt(lbfgs); }), "Unsupported");
 }
 
+/// One of a user's own.
+class OwnOptimizer : public torch::optim::SGD {
+ public:
+  using SGD::SGD;
+};
+
+TEST(ShardedParameters, refuse_an_optimizer_that_is_not_known_to_act_element_by_element) {
+  auto const comm = Comm::world();
+  auto net = test::make_net();
+  auto serial = test::make_net();
+  OwnOptimizer optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
+  torch::optim::SGD serial_optimizer(serial->parameters(), torch::optim::SGDOptions(0.1));
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  auto const x = torch::arange(3);
+
+  EXPECT_EQ(test::rule_of([&] { sharded.adopt(optimizer); }), (test::ErrorWith{"Unsupported", "OwnOptimizer"}));
+  sharded.adopt(optimizer, training::ElementwiseOptimizer::vouched);
+
+  sharded.forward([&] { return net->forward(x); }).sum().backward();
+  serial->forward(x).sum().backward();
+  optimizer.step();
+  serial_optimizer.step();
+  EXPECT_LT(test::difference(test::whole_parameters(sharded, *net), nn::parameters_of(*serial)), 1e-12);
+}
+
+TEST(ShardedParameters, refuse_tensors_without_values_on_all_ranks) {
+  auto const comm = Comm::world();
+  for (int odd_one : {-1, 0, comm.num_ranks() - 1}) {
+    auto const net = std::make_shared<torch::nn::Module>();
+    bool const odd = odd_one < 0 || odd_one == comm.rank();
+    net->register_parameter("weight", torch::zeros({3, 2}, odd ? torch::kMeta : torch::kCPU));
+
+    EXPECT_EQ(test::rule_of([&] {
+                training::ShardedParameters const sharded(net, {comm, nn::Reduction::mean});
+              }),
+              (test::ErrorWith{"UnsupportedTensor", "'weight' has no values"}));
+    torch::optim::SGD optimizer(net->parameters(), 0.1);
+    EXPECT_EQ(test::rule_of([&] { training::Daso(*net, optimizer, comm, {.schedule = {.total_epochs = 9}}); }),
+              (test::ErrorWith{"UnsupportedTensor", "'weight' has no values"}));
+  }
+}
+
 TEST(ShardedParameters, refuse_units_whose_outputs_cannot_be_seen) {
   nn::Unit<Opaque> unit;
   training::ShardedParameters const sharded(unit.ptr(), {Comm::world(), nn::Reduction::mean});

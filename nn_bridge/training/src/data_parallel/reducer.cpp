@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "reducer.hpp"
+
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
-
-#include "reducer.hpp"
 
 #include <torch/csrc/autograd/engine.h>
 
@@ -513,8 +513,8 @@ void Reducer::finish() {
                 "the forward or backward of another rank ended with an exception: this iteration has no gradients");
   ++num_complete_;
   if (!unused_.empty())
-    throw Error("UnusedParameter",
-                "this backward gave no gradient to " + unused_ + "; freeze it on all ranks, or let the options allow it");
+    throw Error("UnusedParameter", "this backward gave no gradient to " + unused_ +
+                                       "; freeze it on all ranks, or let the options allow it");
 }
 
 }  // namespace graticule::training::detail

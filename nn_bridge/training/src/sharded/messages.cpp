@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "messages.hpp"
+
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
-
-#include "messages.hpp"
 
 #include <cstring>
 

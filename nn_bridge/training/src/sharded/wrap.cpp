@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "wrap.hpp"
+
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
@@ -6,7 +8,6 @@
 #include <graticule/training/sharded/managed.hpp>
 
 #include "released_storage.hpp"
-#include "wrap.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -44,12 +44,9 @@ class GradientSync {
   /// Reduces all gradients, in their own dtype, to bitwise equal values on all ranks of a team. A gradient that is
   /// undefined on every rank stays undefined; one that is undefined on some ranks counts as zero there. Collective.
   /// Cost: per team one comparison of where gradients lie, and one of which parameters need them; one reduction per
-  /// default rule and dtype, and one per rule for each parameter with rules of its own. Where `GRATICULE_CHECK` is
-  /// `comm` or `all`, parameters are compared first: those that differ have been stepped without a reduction, or never
-  /// been equal.
-  /// @throws `UnsupportedTensor` on all ranks for a sparse gradient; `ReplicaMismatch`, also where a parameter is
-  /// frozen
-  ///         on some ranks only
+  /// default rule and dtype, and one per rule for each parameter with rules of its own.
+  /// @throws `UnsupportedTensor` for a sparse gradient, `ReplicaMismatch` where a parameter is frozen on some ranks
+  ///         only; on all ranks
   void reduce() const;
   /// Checks, between `reduce` and the optimizer's step, that parameters and their gradients are bitwise equal on the
   /// ranks of the teams of their rules. Collective.
@@ -58,10 +55,8 @@ class GradientSync {
   void require_equal() const;
 
  private:
-  enum class Compared : std::uint8_t { parameters, parameters_and_gradients };
   /// Parameters that a rule over a team of several ranks holds for.
   [[nodiscard]] std::vector<std::pair<Comm, NamedTensors>> by_team() const;
-  void compare(Compared what) const;
   void require_same_needs() const;
 
   NamedTensors parameters_;

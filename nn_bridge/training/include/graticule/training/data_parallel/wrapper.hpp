@@ -120,8 +120,8 @@ class DataParallel {
   /// `.grad` and applied later, with the options (learning rate) at the time of this call. Then applies the policies
   /// for buffers.
   /// @throws `WrongState`, `ParametersChanged` (after `no_sync`, or after a failed pass),
-  ///         `PeerFailed`; `WrongState` for LBFGS; `UnusedParameter`, unless it is allowed or the wait is late, where no
-  ///         backward has given any gradient since the last step
+  ///         `PeerFailed`; `WrongState` for LBFGS; `UnusedParameter`, unless it is allowed or the wait is late, where
+  ///         no backward has given any gradient since the last step
   void step();
   /// A step of a single optimizer that calls `closure` as often as it needs (LBFGS). `closure` zeroes the gradients,
   /// runs a forward and backward and returns this rank's loss. The optimizer gets gradients and loss reduced by the
