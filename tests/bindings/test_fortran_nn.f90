@@ -90,7 +90,7 @@ contains
   end subroutine
 
   subroutine describes()
-    type(gr_net) :: net
+    type(gr_net) :: net, copy
     character(:), allocatable :: text
     integer :: count
     call gr_net_load(comm, trim(folder) // '/several.pt2', net=net)
@@ -106,10 +106,13 @@ contains
     call that(index(text, "input 'x': f32 [1, 2, 6, 8], rows are divided, not bound") > 0, 'text')
     call gr_net_input_name(net, 3, text, stat)
     call fails(stat, GR_ERROR_ARGUMENT, 'of 2')
-    call gr_finalize(stat)
-    call fails(stat, GR_ERROR_PROGRAM, '1 gr_net')
+    copy = net
     call gr_net_destroy(net)
     call that(.not. c_associated(net%handle), 'a destroyed handle')
+    call gr_net_num_outputs(copy, count, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'net is a copy of a handle that was freed')
+    call gr_net_destroy(copy, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'net is a copy of a handle that was freed')
   end subroutine
 
   subroutine refuses()

@@ -204,8 +204,20 @@ static void describes_a_network(void) {
   REFUSES(gr_net_num_inputs(NULL, &count), "net is NULL");
   REFUSES(gr_net_num_outputs(net, NULL), "num_outputs is NULL");
   REFUSES(gr_net_text(net, NULL), "text is NULL");
-  FAILS(gr_finalize(), GR_ERROR_PROGRAM, "1 gr_net");
+  gr_optimizer* optimizer = NULL;
+  OK(gr_optimizer_create(net, GR_SGD, 0.1, NULL, &optimizer));
+  gr_net* copy = net;
+  gr_optimizer* other = optimizer;
+  REFUSES(gr_optimizer_set_rate((gr_optimizer*)(void*)net, 1), "optimizer is a gr_net");
+  OK(gr_optimizer_destroy(&optimizer));
   OK(gr_net_destroy(&net));
+  REFUSES(gr_net_num_inputs(copy, &count), "net is a copy of a handle that was freed");
+  REFUSES(gr_net_destroy(&copy), "net is a copy of a handle that was freed");
+  REFUSES(gr_optimizer_set_rate(other, 1), "optimizer is a copy of a handle that was freed");
+  REFUSES(gr_net_num_inputs((gr_net*)(void*)comm, &count), "net is no gr_net of this program");
+  gr_comm* wrong = (gr_comm*)(void*)load(comm, "several.pt2", 0, GR_F32);
+  REFUSES(gr_comm_rank(wrong, &count), "comm is no gr_comm of this program");
+  // gr_finalize frees it.
   CHECK(net == NULL);
   OK(gr_net_destroy(&net));
   REFUSES(gr_net_destroy(NULL), "net is NULL");

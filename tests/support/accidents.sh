@@ -62,7 +62,7 @@ check() {
         other) others_end_with 'Call(Order)?Disagreement|StructureDisagreement|StalledExchange|FieldMismatch|PeerFailed|PeerRefused' ;;
         # Where the end of a file is waited for, both sides wait.
         returns) others_end_with 'PeerFailed: .*it has ended while others wait|StalledExchange: rank .* waits' ;;
-        # By std::exit, which unwinds nothing. HDF5's own exit handler comes first, and waits where a file is open.
+        # By std::exit, which unwinds nothing.
         leaves)
             [ $code -ne 0 ] || fail "exit 0"
             grep -qE "because rank $((ranks - 1)) has called exit|StalledExchange: rank 0 waits .*for rank $((ranks - 1)) " "$out" ||

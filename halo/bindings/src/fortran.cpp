@@ -5,8 +5,15 @@
 
 #include "errors.hpp"
 
+#ifdef __linux__
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -59,6 +66,18 @@ bool is_dense(int type, int rank, int64_t const* extents, int64_t const* strides
   return next > 0;
 }
 
+/// False where the process has no memory: the C library gives long copies back to the system.
+bool is_mapped(void const* address) noexcept {
+#ifdef __linux__
+  unsigned char resident = 0;
+  auto const page = std::uintptr_t(::sysconf(_SC_PAGESIZE));
+  auto* const begin = reinterpret_cast<void*>(std::uintptr_t(address) / page * page);
+  return ::mincore(begin, 1, &resident) == 0 || errno != ENOMEM;
+#else
+  return address != nullptr;
+#endif
+}
+
 /// True when these bytes can be allocated, at least in part, so that nobody owns them.
 bool can_be_allocated(void const* base, std::size_t num_bytes) noexcept {
   // Compilers may leave out an allocation that they see through.
@@ -86,7 +105,9 @@ gr_status gr_fortran_wrong_size(char const* function, char const* argument, int 
 }
 
 int gr_fortran_freed(void const* base, int64_t num_bytes) {
-  return num_bytes > 0 && described.take(base) && can_be_allocated(base, std::size_t(num_bytes)) ? 1 : 0;
+  if (num_bytes <= 0 || !described.take(base)) return 0;
+  auto const* const last = static_cast<std::byte const*>(base) + num_bytes - 1;
+  return !is_mapped(base) || !is_mapped(last) || can_be_allocated(base, std::size_t(num_bytes)) ? 1 : 0;
 }
 
 gr_field const* gr_fortran_address(gr_field const* field) { return field; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/call_comparison.hpp>
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -59,6 +60,7 @@ struct CallComparison::Messages {
   /// Frees them once MPI has sent the answers. What MPI may still access after a failure is never freed.
   static void end(Messages* messages, Comm const& comm) noexcept {
     using Clock = std::chrono::steady_clock;
+    if (detail::mpi_is_over()) return;
     try {
       auto const end = Clock::now() + std::chrono::duration<double>(detail::seconds_to_end());
       while (!have_ended(messages->answers)) {
