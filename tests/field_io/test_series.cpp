@@ -148,11 +148,14 @@ TEST(FieldSeries, refuses_files_that_do_not_continue_one_another) {
                          {{.times = {-1}}, "BadInput", "from 2.0"},
                          {{.times = {4, 3}}, "BadInput", "within"},
                          {{.times = {3}, .units = "degC"}, "BadInput", "'degC' instead of 'K'"},
-                         {{.times = {3}, .time_units = "days since 2000-01-01"}, "BadInput", "units of time"},
+                         {{.times = {3}, .time_units = "months since 2000-01-01"}, "BadInput", "units of time"},
                          {{.times = {3}, .latitudes = "10, 0, -20"}, "BadInput", "values of lat"},
-                         {{.times = {3}, .dimensions = "lat = 3; lon = 4; x = 2;", .more = "int q(time, x);"},
-                          "BadInput",
-                          "variable q"},
+                         {{.times = {3}, .dimensions = "lat = 3; lon = 4; x = 2;", .more = "int q(time, x);"}, "", ""},
+                         {{.times = {3}, .time_units = "Hours since 2000-1-1T00:00:00Z"}, "", ""},
+                         {{.times = {3}, .time_units = "hours since 2000-01-01 00:00 UTC"}, "", ""},
+                         {{.times = {-3}, .time_units = "hours since 2000-01-01 06:00"}, "", ""},
+                         {{.times = {-4}, .time_units = "hours since 2000-01-01 06:00"}, "BadInput", "from 2.0"},
+                         {{.times = {3}, .time_units = "hours since 2000-01-01 00:00 +01:00"}, "BadInput", "+01:00'"},
                          {{.times = {3}, .dimensions = "lat = 3; lon = 4; k = 2;", .more = "int k(k);"}, "", ""}}) {
     Folder const folder(comm);
     auto const files = make_files(folder, {{.times = {0, 1, 2}}, one.second});
@@ -163,6 +166,81 @@ TEST(FieldSeries, refuses_files_that_do_not_continue_one_another) {
   EXPECT_EQ(rule_of_naming([&] { (void)find_files(comm, (folder / "x*.nc").string()); }, "x*.nc"), "NoSuchFile");
   EXPECT_EQ(rule_of([&] { FieldSeries const series(comm, {}); }), "NoSuchFile");
   EXPECT_EQ(rule_of([&] { FieldSeries const series(comm, {folder / "gone.nc"}); }), "NoSuchFile");
+}
+
+/// Each file has a date of reference, and units, of its own.
+TEST(FieldSeries, reads_times_in_units_of_the_first_file) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  struct Case {
+    char const* type;
+    std::vector<char const*> units;
+    std::vector<double> times;  ///< of each file 1 and 2
+    char const* calendar;
+  };
+  for (auto const& one : std::vector<Case>{
+           {"int",
+            {"minutes since 2010-01-01 00:30:00", "minutes since 2010-01-02 00:30:00", "Hours since 2010-1-3T00:30Z"},
+            {1, 2, 1441, 1442, 2940, 3000},
+            ""},
+           {"double",
+            {"days since 2000-02-28", "hours since 2000-03-01 12:00"},
+            {1, 2, 2.5 + 1.0 / 24, 2.5 + 2.0 / 24},
+            "gregorian"},
+           {"double", {"days since 2000-02-28", "days since 2000-03-01"}, {1, 2, 2, 3}, "noleap"},
+           {"double", {"days since 2000-02-28", "days since 2000-03-01"}, {1, 2, 4, 5}, "360_day"}}) {
+    Folder const folder(comm);
+    std::vector<std::filesystem::path> files;
+    for (auto const* units : one.units)
+      files.push_back(folder.make("t" + std::to_string(files.size()) + ".nc", [&](auto const& p) {
+        bool const turns = std::string(one.calendar) == "noleap" && !files.empty();
+        test::write_cdl(p, std::string("netcdf t { dimensions: time = UNLIMITED; bnds = 2; variables: ") + one.type +
+                               " time(time); time:units = \"" + units + "\"; time:bounds = \"b\"; time:calendar = \"" +
+                               (turns ? "365_day" : one.calendar) + "\"; double b(time, bnds); float v(time); " +
+                               (turns ? "data: time = 1.5, 2; b = 1.5, 1.5, 2, 2; v = 1, 2; }"
+                                      : "data: time = 1, 2; b = 1, 1, 2, 2; v = 1, 2; }"));
+      }));
+    auto expected = one.times;
+    if (std::string(one.calendar) == "noleap") expected = {1, 2, 2.5, 3};
+    FieldSeries const series(comm, files, {.most_open = 1});
+    auto const n = Index(expected.size());
+    std::vector<double> times(expected.size());
+    std::vector<double> bounds(2 * expected.size());
+
+    series.read("time", Box({0}, {n}), std::span(times));
+    series.read("b", Box({0, 0}, {n, 2}), std::span(bounds));
+
+    EXPECT_EQ(series.coordinate("time"), expected) << one.calendar;
+    EXPECT_EQ(times, expected) << one.calendar;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(bounds[2 * i], expected[i]);
+      EXPECT_EQ(bounds[2 * i + 1], expected[i]);
+    }
+    EXPECT_EQ(series.variable("time").text("units"), one.units.front());
+  }
+  // Integers do not hold what moves by a part of the unit, and other calendars do not compare.
+  Folder const folder(comm);
+  auto const make = [&](char const* name, char const* text) {
+    return folder.make(name, [&](auto const& p) {
+      test::write_cdl(
+          p, std::string("netcdf t { dimensions: time = UNLIMITED; variables: int time(time); time:units = ") + text +
+                 "; float v(time); data: time = 1; v = 1; }");
+    });
+  };
+  auto const first = make("a.nc", "\"days since 2000-01-01\"");
+  EXPECT_EQ(rule_of_naming(
+                [&] {
+                  FieldSeries const series(comm, {first, make("b.nc", "\"hours since 2000-01-01\"")});
+                },
+                "units of time are 'hours since 2000-01-01' instead of 'days since 2000-01-01'"),
+            "BadInput");
+  EXPECT_EQ(rule_of_naming(
+                [&] {
+                  FieldSeries const series(
+                      comm, {first, make("c.nc", "\"days since 2000-01-09\"; time:calendar = \"noleap\"")});
+                },
+                "of time are"),
+            "BadInput");
 }
 
 TEST(FieldSeries, a_name_of_a_file_that_exists_is_no_pattern) {

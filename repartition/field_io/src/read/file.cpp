@@ -7,6 +7,7 @@
 
 #include "agreed_variable.hpp"
 #include "catalogue.hpp"
+#include "file_of_series.hpp"
 #include "hdf5/elements.hpp"
 #include "hdf5/handle.hpp"
 #include "hdf5/hyperslab.hpp"
@@ -242,6 +243,20 @@ FieldFile::FieldFile(Comm const& comm, std::filesystem::path const& path, FieldF
       throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened in parallel: " + error.text());
     }
   });
+}
+
+void detail::FileOfSeries::rescale(FieldFile& file, std::string const& name, double factor, double shift,
+                                   std::string const& units) {
+  for (auto& variable : file.state_->contents.variables) {
+    if (variable.name != name) continue;
+    auto const unpacking = unpacking_of(file.contents(), variable);
+    std::erase_if(variable.attributes,
+                  [](Attribute const& one) { return one.name == "scale_factor" || one.name == "add_offset"; });
+    variable.attributes.push_back(Attribute::of_number("scale_factor", unpacking.scale * factor));
+    variable.attributes.push_back(Attribute::of_number("add_offset", unpacking.offset * factor + shift));
+    for (auto& attribute : variable.attributes)
+      if (attribute.name == "units") attribute = Attribute::of_text("units", units);
+  }
 }
 
 FieldFile::FieldFile(FieldFile&&) noexcept = default;

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace graticule {
@@ -97,9 +98,8 @@ std::string host_name() {
 }
 
 std::string described(Copy const& copy) {
-  return "host " + host_name() +
-         (copy.trouble.empty() ? " has one of " + std::to_string(copy.bytes) + " bytes"
-                               : " cannot read it (" + copy.trouble + ")");
+  return copy.trouble.empty() ? "has one of " + std::to_string(copy.bytes) + " bytes"
+                              : "cannot read it (" + copy.trouble + ")";
 }
 
 bool are_same(Comm const& comm, std::uint64_t value) {
@@ -120,12 +120,14 @@ void require_same_value(Comm const& comm, std::filesystem::path const& path, std
   comm.max(other);
   if (other[0] == 0) return;
   int const rank = comm.num_ranks() - int(other[0]);
-  auto const mine = comm.broadcast(described(copy), 0);
-  auto const theirs = comm.broadcast(described(copy), rank);
+  auto const told = [&](int of) {
+    return std::pair(" on host " + comm.broadcast(host_name(), of) + " ", comm.broadcast(described(copy), of));
+  };
+  auto const [first_host, first_copy] = told(0);
+  auto const [host, other_copy] = told(rank);
   throw Error(Fault::input, "BadInput",
-              path.string() + " is not the same file on all ranks: rank 0 on " + mine + ", rank " +
-                  std::to_string(rank) + " on " + theirs +
-                  (mine != theirs && copy.trouble.empty() ? "" : ", of other content") +
+              path.string() + " is not the same file on all ranks: rank 0" + first_host + first_copy + ", rank " +
+                  std::to_string(rank) + host + other_copy + (first_copy == other_copy ? ", of other content" : "") +
                   "; stage the same file on every node");
 }
 

@@ -3,6 +3,8 @@
 #include <graticule/partition/hash.hpp>
 
 #include "agreed_variable.hpp"
+#include "file_of_series.hpp"
+#include "time_units.hpp"
 
 #include <glob.h>
 
@@ -141,11 +143,46 @@ void require_like(FileContents const& contents, Variable const& expected, std::s
   for (int axis = 0; axis < expected.ndim(); ++axis)
     if (found->extents[axis] != expected.extents[axis] && expected.dimensions[std::size_t(axis)] != dimension)
       refuse(contents.path, first, "it has " + to_string(*found) + " instead of " + to_string(expected));
-  for (auto const* name : {"units", "calendar"})
-    if (found->text(name) != expected.text(name))
+  auto const require = [&](char const* name, bool is_same) {
+    if (!is_same)
       refuse(contents.path, first,
              std::string(name) + " of " + expected.name + " are '" + found->text(name) + "' instead of '" +
                  expected.text(name) + "'");
+  };
+  require("units", found->text("units") == expected.text("units"));
+  require("calendar",
+          detail::plain_calendar(found->text("calendar")) == detail::plain_calendar(expected.text("calendar")));
+}
+
+/// Whether a variable of the first file's type can hold times that have moved: outputs repeat them in that type.
+bool holds_moved_times(ValueType type, double factor, double shift) {
+  constexpr double largest = 1 << 23;  // where f32 still has halves
+  if (type == ValueType::f64) return true;
+  if (type == ValueType::f32) return std::abs(shift) < largest && factor >= 1;
+  return factor == std::trunc(factor) && shift == std::trunc(shift);
+}
+
+/// Reads times that a file counts from another date, or in other units, in those of the first file.
+void adopt_times(FieldFile& file, FileContents const& first, std::string const& dimension) {
+  auto const* const expected = first.coordinate(dimension);
+  auto const* const found = expected != nullptr ? file.contents().find(expected->name) : nullptr;
+  if (found == nullptr || !found->refusal.empty() || found->text("units") == expected->text("units")) return;
+  auto const calendar = detail::plain_calendar(expected->text("calendar"));
+  if (detail::plain_calendar(found->text("calendar")) != calendar) return;
+  auto const from = detail::time_units(found->text("units"), calendar);
+  auto const to = detail::time_units(expected->text("units"), calendar);
+  if (!from || !to) return;
+  double const factor = double(from->seconds) / to->seconds;
+  double const shift = double(from->reference - to->reference) / to->seconds;
+  if (!holds_moved_times(expected->type, factor, shift)) return;
+  auto const units = found->text("units");
+  auto const to_units = expected->text("units");
+  for (std::string const& name : {expected->name, expected->text("bounds"), expected->text("climatology")}) {
+    auto const* const one = name.empty() ? nullptr : file.contents().find(name);
+    bool const follows =
+        one != nullptr && one->refusal.empty() && (one->text("units").empty() || one->text("units") == units);
+    if (follows) detail::FileOfSeries::rescale(file, name, factor, shift, to_units);
+  }
 }
 
 }  // namespace
@@ -207,6 +244,7 @@ struct FieldSeries::State {
     }
     if (open.size() >= std::size_t(std::max(options.most_open, 1))) open.pop_back();
     open.push_front({place, FieldFile(comm, paths[place], options.file)});
+    if (place > 0) adopt_times(open.front().file, contents, dimension);
     return open.front().file;
   }
 

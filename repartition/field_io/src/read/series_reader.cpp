@@ -105,6 +105,9 @@ struct SeriesReader::State {
     if (found == known.end() || found->second.variable.extents != extents_in(place, expected))
       throw Error("BrokenFile", "the file has changed since it was opened");
     auto& [variable, address, unpacking] = found->second;
+    if (variable.text("units") != expected.text("units"))
+      throw Error(Fault::input, "UnreadableVariable",
+                  expected.name + " of " + paths[place].string() + " has other units than in the first file");
     if (!unpacking) {
       FileContents named;
       named.path = paths[place];
@@ -134,6 +137,7 @@ struct SeriesReader::State {
                        part.bytes.data());
       return part;
     } catch (Error const& error) {
+      if (error.rule() == "UnreadableVariable") throw;
       throw broken(paths[place], expected.name, error.text());
     }
   }

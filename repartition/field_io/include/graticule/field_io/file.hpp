@@ -16,6 +16,10 @@
 
 namespace graticule {
 
+namespace detail {
+struct FileOfSeries;
+}
+
 /// Reads of cells without filters: collective over all ranks, or independent on each rank.
 ///
 /// `independent` is for boxes of long contiguous runs. There collective reads of MPICH 4.0.2 on a local disk are 6 to
@@ -101,6 +105,7 @@ class FieldFile {
   [[nodiscard]] static Index num_unpacked_chunks() noexcept;
 
  private:
+  friend struct detail::FileOfSeries;
   struct State;
   std::unique_ptr<State> state_;
 };

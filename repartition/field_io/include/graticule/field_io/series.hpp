@@ -28,7 +28,9 @@ struct FieldSeriesOptions {
 ///
 /// Variables along the joined dimension have the total extent of all files; the others are those of the first file.
 /// Variables that only later files have are left out.
-/// Each file is unpacked by its own scale, offset and fill value; `contents` lists those of the first one.
+/// Each file is unpacked by its own scale, offset and fill value; `contents` lists those of the first one. Where the
+/// joined coordinate counts time from another date or in another unit, it and its bounds are read in the units of the
+/// first file.
 /// Example: `era5_2000.nc` and `era5_2001.nc` hold `t(time=8784, ...)` and `t(time=8760, ...)`: the series holds
 /// `t(time=17544, ...)`, and the box [8780, 8790) along time has 4 cells of the first file and 6 of the second.
 class FieldSeries {
