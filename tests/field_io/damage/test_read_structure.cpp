@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The process that reads the structure of files, seen from outside: how many there are, and when they end.
 #include <graticule/field_io/contents.hpp>
+#include <graticule/field_io/file.hpp>
 
 #include "damaged_samples.hpp"
 #include "environment.hpp"
@@ -306,6 +307,10 @@ TEST(ReadStructure, that_is_missing_or_broken_is_done_without) {
   {
     WithVariable const setting(program, "/no/such/program");
     EXPECT_EQ(rule_of([&] { (void)read_contents(path); }), "NoProcess");
+    // No fault of the file, on any rank: drivers end with 1.
+    auto const thrown = thrown_by([&] { FieldFile const file(Comm::world(), path); });
+    EXPECT_EQ(thrown.rule, "NoProcess");
+    EXPECT_EQ(thrown.fault, Fault::program);
   }
   EXPECT_EQ(read_contents(path).variables, expected.variables);
   EXPECT_GT(helper(), 0);

@@ -64,7 +64,7 @@ Catalogue catalogue_from_bytes(std::string const& bytes) {
 }
 
 Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, FilterPlugins plugins, Structure kind) {
-  // The first byte tells what follows: a list, or the rule and the sentence of an error.
+  // The first byte tells what follows: a list, or the fault, the rule and the sentence of an error.
   std::string message;
   std::string rule;
   if (comm.rank() == 0) {
@@ -72,14 +72,14 @@ Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, 
       message = "L" + to_bytes(read_catalogue(path, plugins, kind));
     } catch (Error const& error) {
       rule = error.rule();
-      message = "E" + error.text();
+      message = std::string("E") + char(error.fault()) + error.text();
     } catch (std::exception const& error) {
       rule = "BrokenFile";
-      message = "E" + path.string() + " cannot be listed: " + error.what();
+      message = std::string("E") + char(Fault::input) + path.string() + " cannot be listed: " + error.what();
     }
   }
   message = comm.broadcast(message, 0);
-  if (message.front() == 'E') throw Error(Fault::input, comm.broadcast(rule, 0), message.substr(1));
+  if (message.front() == 'E') throw Error(Fault(message.at(1)), comm.broadcast(rule, 0), message.substr(2));
   auto catalogue = catalogue_from_bytes(message.substr(1));
   catalogue.contents.path = path;
   return catalogue;

@@ -156,7 +156,8 @@ std::optional<std::string> read_by_process(Structure kind, std::filesystem::path
     if (answer.kind == Frame::answer) return std::move(answer.bytes);
     if (answer.kind == Frame::error) {
       auto const end = answer.bytes.find('\n');
-      throw Error(Fault::input, answer.bytes.substr(0, end), answer.bytes.substr(end + 1));
+      auto const rule = answer.bytes.substr(0, end);
+      throw Error(rule == "NoProcess" ? Fault::program : Fault::input, rule, answer.bytes.substr(end + 1));
     }
     if (answer.came_in_time) {
       if (auto const end = end_of(*reader)) refuse(path, what_happened(*end, answer.reading.value_or(""), limits));
