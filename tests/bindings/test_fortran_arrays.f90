@@ -41,6 +41,7 @@ program test_fortran_arrays
   call writes_and_reads_arrays()
   call names_copies()
   call refuses_copied_handles()
+  deallocate (cells)
   call gr_halo_destroy(halo)
   call gr_layout_destroy(columns)
   call gr_layout_destroy(layout)
@@ -296,7 +297,13 @@ contains
   !> gfortran passes a copy of a component to gr_field, and frees it before the description is used.
   subroutine names_copies()
     real(c_double), pointer :: p(:, :)
+    character(20) :: memory
     integer :: number
+    call get_environment_variable('GRATICULE_TEST_MEMORY', memory)
+    if (memory == 'valgrind') then
+      if (world_rank == 0) print '(a)', 'skipped: under valgrind memory that was freed is not allocated again, and not recognised'
+      return
+    end if
     do number = 1, 2
       call fill()
       if (number == 1) call gr_halo_exchange(halo, gr_field(cells%t), stat=stat)
