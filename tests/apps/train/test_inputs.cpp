@@ -7,12 +7,12 @@
 #include "partition.hpp"
 #include "sample_files.hpp"
 #include "sample_store.hpp"
-#include "series_files.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,7 +20,17 @@ namespace graticule::samples {
 namespace {
 
 using test::Folder;
-using test::rule_of_naming;
+
+/// Rule of the error that an action throws, whose text has this word; none without an error.
+std::string rule_of_naming(std::function<void()> const& action, std::string const& word) {
+  try {
+    action();
+  } catch (Error const& error) {
+    EXPECT_NE(error.text().find(word), std::string::npos) << error.text();
+    return error.rule();
+  }
+  return {};
+}
 
 std::string list(Index count, std::function<double(Index)> const& value) {
   std::string text;
