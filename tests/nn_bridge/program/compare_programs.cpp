@@ -46,11 +46,19 @@ namespace nn = graticule::nn;
 namespace program = graticule::program;
 
 torch::Dtype type_of(std::string const& name) {
-  for (auto const& [known, type] : std::initializer_list<std::pair<char const*, torch::Dtype>>{
-           {"float32", torch::kFloat32},      {"float64", torch::kFloat64}, {"complex64", torch::kComplexFloat},
-           {"complex128", torch::kComplexDouble}, {"uint8", torch::kUInt8},     {"int8", torch::kInt8},
-           {"int16", torch::kInt16},          {"int32", torch::kInt32},     {"int64", torch::kInt64},
-           {"bool", torch::kBool},            {"float16", torch::kFloat16}, {"bfloat16", torch::kBFloat16}}) {
+  for (auto const& [known, type] :
+       std::initializer_list<std::pair<char const*, torch::Dtype>>{{"float32", torch::kFloat32},
+                                                                   {"float64", torch::kFloat64},
+                                                                   {"complex64", torch::kComplexFloat},
+                                                                   {"complex128", torch::kComplexDouble},
+                                                                   {"uint8", torch::kUInt8},
+                                                                   {"int8", torch::kInt8},
+                                                                   {"int16", torch::kInt16},
+                                                                   {"int32", torch::kInt32},
+                                                                   {"int64", torch::kInt64},
+                                                                   {"bool", torch::kBool},
+                                                                   {"float16", torch::kFloat16},
+                                                                   {"bfloat16", torch::kBFloat16}}) {
     if (name == known) return type;
   }
   throw Error("BadInput", "type " + name);
@@ -81,7 +89,8 @@ torch::Tensor stored(torch::Tensor const& x, InMemory way) {
   std::int64_t const ndim = x.dim();
   switch (way) {
     case InMemory::contiguous: return x.contiguous();
-    case InMemory::exchanged: return ndim < 2 ? x : x.transpose(ndim > 2 ? 1 : 0, -1).contiguous().transpose(ndim > 2 ? 1 : 0, -1);
+    case InMemory::exchanged:
+      return ndim < 2 ? x : x.transpose(ndim > 2 ? 1 : 0, -1).contiguous().transpose(ndim > 2 ? 1 : 0, -1);
     case InMemory::rows_exchanged: return ndim < 2 ? x : x.transpose(-2, -1).contiguous().transpose(-2, -1);
     case InMemory::channels_last:  // strides as of a field that was flattened, exchanged and shaped again
       return ndim < 3 ? x : x.flatten(2).transpose(1, 2).contiguous().transpose(1, 2).view(x.sizes());
@@ -108,8 +117,12 @@ struct Case {
 
 Case read_case(Folder const& folder) {
   Json const json = Json::parse(graticule::test::read_bytes(folder / "figures.json"));
-  Case result{folder.filename().string(), read_tensors(folder, json.at("inputs")),
-              read_tensors(folder, json.at("outputs")), {}, {}, {}};
+  Case result{folder.filename().string(),
+              read_tensors(folder, json.at("inputs")),
+              read_tensors(folder, json.at("outputs")),
+              {},
+              {},
+              {}};
   for (std::size_t set : {0U, 1U}) {
     Json const& figures = json.at("sets").at(set);
     result.factors[set] = read_tensors(folder, figures.at("factors"));
@@ -205,7 +218,8 @@ class Comparison {
       if (!outputs[i].defined() || !case_.outputs.at(i).defined()) continue;
       bool const is_cut = output_is_cut(i);
       torch::Tensor const wanted = is_cut ? own_part(case_.outputs[i]) : case_.outputs[i];
-      worst.note(outputs[i], wanted, std::max(largest_of(case_.outputs[i]), 1e-8), where + "output " + std::to_string(i));
+      worst.note(outputs[i], wanted, std::max(largest_of(case_.outputs[i]), 1e-8),
+                 where + "output " + std::to_string(i));
       torch::Tensor factors = case_.factors[set].at(i);
       if (!outputs[i].requires_grad() || !factors.defined()) continue;
       factors = is_cut ? own_part(factors) : comm_.rank() == 0 ? factors : torch::zeros_like(factors);
@@ -222,8 +236,8 @@ class Comparison {
     std::int64_t const axis = whole.dim() - (division_->columns ? 1 : 2);
     std::int64_t const extent = whole.size(axis);
     bool const alike = division_->bounds.back() == extent;
-    program::Cut const cut = alike ? program::Cut{axis, extent, division_->bounds}
-                                   : program::Cut::balanced(axis, extent, comm_.num_ranks());
+    program::Cut const cut =
+        alike ? program::Cut{axis, extent, division_->bounds} : program::Cut::balanced(axis, extent, comm_.num_ranks());
     auto const own = cut.owned_indices(extent, comm_.rank());
     return whole.index_select(axis, torch::tensor(own, torch::kLong));
   }
@@ -263,7 +277,8 @@ class Comparison {
       torch::Tensor const& known = case_.input_gradients[set].at(i);
       torch::Tensor const wanted = known.defined() ? known : torch::zeros_like(case_.inputs[i]);
       torch::Tensor const grad = inputs[i].grad();
-      torch::Tensor const found = cut[i] ? (grad.defined() ? grad : torch::zeros_like(inputs[i])) : summed(grad, wanted);
+      torch::Tensor const found =
+          cut[i] ? (grad.defined() ? grad : torch::zeros_like(inputs[i])) : summed(grad, wanted);
       worst.note(found, cut[i] ? own_part(wanted) : wanted, std::max(largest_of(wanted), scale / 100),
                  where + "gradient of input " + std::to_string(i));
     }
