@@ -448,7 +448,7 @@ TEST(FieldWriter, saves_no_cells_of_whole_chunks) {
   {
     FieldWriter writer(comm, path);
     writer.add_dimension("time", num_records, DimensionKind::unlimited);
-    writer.add_dimension("x", num_cells);
+    writer.add_coordinate("x", std::vector<double>(num_cells));
     writer.add_variable({.name = "time", .dimensions = {"time"}, .type = ValueType::f64});
     writer.add_variable({.name = "v", .dimensions = {"time", "x"}});
     writer.add_variable({.name = "fixed", .dimensions = {"x"}});

@@ -51,6 +51,11 @@ struct Case {
     file << bytes;
   }
 
+  void copy_to(fs::path const& folder) const {
+    fs::create_directory(folder);
+    for (auto const* name : {"x.nc", ".x.nc.undo"}) fs::copy_file(path.parent_path() / name, folder / name);
+  }
+
   fs::path path;
 };
 
@@ -134,11 +139,29 @@ TEST(UndoFile, restores_in_a_copy_of_the_folder) {
   Folder const folder(Comm::world());
   Case const one(folder);
   one.interrupt();
-  fs::copy(folder.path(), folder.path() / "copy", fs::copy_options::recursive);
+  one.copy_to(folder / "copy");
 
   EXPECT_EQ(restore_interrupted(folder / "copy/x.nc", Unseen::lives), Interrupted::restored);
 
   EXPECT_EQ(read_bytes(folder / "copy/x.nc"), old_bytes());
+}
+
+TEST(UndoFile, of_a_whole_file_restores_in_a_copy_of_the_folder_only) {
+  Folder const folder(Comm::world());
+  Case const one(folder);
+  {
+    UndoFile const undo(one.path, {}, stamp_of(one.path));
+    one.overwrite(changed());
+  }
+  one.copy_to(folder / "copy");
+  one.copy_to(folder / "other");
+  write_bytes(folder / "other/x.nc", std::string(std::size_t(num_bytes) + 9, 'x'));
+
+  EXPECT_EQ(restore_interrupted(folder / "copy/x.nc", Unseen::lives), Interrupted::restored);
+  EXPECT_EQ(rule_of([&] { (void)restore_interrupted(folder / "other/x.nc", Unseen::lives); }), "BrokenFile");
+
+  EXPECT_EQ(read_bytes(folder / "copy/x.nc"), old_bytes());
+  EXPECT_EQ(read_bytes(folder / "other/x.nc"), std::string(std::size_t(num_bytes) + 9, 'x'));
 }
 
 TEST(UndoFile, writes_to_no_other_file_of_the_name) {

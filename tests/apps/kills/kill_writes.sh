@@ -41,7 +41,7 @@ case $driver in
     repartition)
         launch 1 "$BIN/graticule-make-fields" --nlat 16 --nlon 32 --samples 12 fields.nc
         succeeds
-        command="$BIN/graticule-repartition ../fields.nc out/moved.nc --order longitude,latitude,level,time $quiet"
+        command="$BIN/graticule-repartition ../fields.nc out/moved.nc --order longitude,latitude,level,sample $quiet"
         ;;
     *) fail "no driver $driver" ;;
 esac

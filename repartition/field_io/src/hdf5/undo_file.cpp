@@ -236,12 +236,30 @@ class Restoring {
     if (sum.value() != head_.sum) Fail{target_, undo_}("it is damaged");
   }
 
+  /// Whether most of the saved bytes are as they were. Copies of a folder have other inodes.
+  template <class Target>
+  [[nodiscard]] bool is_similar(Target const& target) const {
+    Index num_blocks = 0;
+    Index num_same = 0;
+    Index from = begin_;
+    for (auto const& range : ranges_) {
+      for (Index at = range.lo; at < range.hi; at += sample_bytes) {
+        ByteRange const block{at, std::min(at + sample_bytes, range.hi)};
+        Index const saved = from + at - range.lo;
+        num_same += target.fingerprint(block) == input_.fingerprint({saved, saved + block.hi - block.lo}) ? 1 : 0;
+        ++num_blocks;
+      }
+      from += range.hi - range.lo;
+    }
+    return 2 * num_same > num_blocks;
+  }
+
   /// A file that was put there since must not be written to; a copy of the whole folder may.
   void check_identity(int file) const {
     struct stat status {};
-    bool same = ::fstat(file, &status) == 0 && Index(status.st_size) >= head_.file_bytes &&
-                (std::uint64_t(status.st_ino) == head_.inode || !samples_.empty());
+    bool same = ::fstat(file, &status) == 0 && Index(status.st_size) >= head_.file_bytes;
     Input const target(file, [&](std::string const& why) { fail_output(target_, why); });
+    if (same && std::uint64_t(status.st_ino) != head_.inode && samples_.empty()) same = is_similar(target);
     auto const between = samples_of(ranges_, head_.file_bytes);
     same = same && between.size() == samples_.size();
     for (std::size_t i = 0; same && i < samples_.size(); ++i) same = target.fingerprint(between[i]) == samples_[i];
