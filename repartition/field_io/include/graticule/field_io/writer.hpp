@@ -68,7 +68,7 @@ struct FieldWriterOptions {
 /// moment, the old file is unchanged. Costs a copy of the file, which is immediate on file systems that share blocks
 /// (btrfs, xfs).
 /// `in_place`: to the file itself. Costs the new records and a copy of what HDF5 may rewrite: of all but the cells of
-/// whole chunks, a few hundred bytes per chunk (of everything where `graticule-read-structure` is missing). That copy is
+/// whole chunks, about 50 bytes per chunk (of everything where `graticule-read-structure` is missing). That copy is
 /// the file `.NAME.undo` beside it, which exists from `append` to `commit`. If the program is killed in between, the
 /// next `append`, or the next Graticule program that reads the file and may write to it, puts the old bytes back: the
 /// file then has exactly the records that were committed. Until then other programs may find it unreadable. A second
