@@ -58,11 +58,24 @@ void check_output_padding(TransposedDescription const& d, std::size_t i, Index o
                           std::to_string(d.stride[i]) + " and dilation " + std::to_string(d.dilation[i]));
 }
 
+std::string axis_name(TransposedDescription const& d, std::size_t i) {
+  auto const from_last = d.kernel.size() - i;
+  return from_last == 3 ? "levels" : from_last == 2 ? (d.is_length ? "the length" : "rows") : "columns";
+}
+
 /// Output padding of one axis, and its outputs.
 std::pair<Index, Index> sizes_of(TransposedDescription const& d, std::size_t i, TransposedAxis const& axis,
                                  std::optional<Index> wanted) {
   Index const output_padding = wanted ? *wanted - axis.least_outputs() : d.output_padding[i];
-  if (wanted) check_output_padding(d, i, output_padding, "BadOption");
+  Index const least = axis.least_outputs();
+  Index const most = least + std::max(d.stride[i], d.dilation[i]) - 1;
+  if (wanted && (*wanted < least || *wanted > most)) {
+    std::string const range =
+        least == most ? std::to_string(least) : std::to_string(least) + " to " + std::to_string(most);
+    throw Error("BadOption", d.layer + "::forward_like: the output cannot have " + std::to_string(*wanted) +
+                                 " cells along " + axis_name(d, i) + "; " + std::to_string(axis.extent) +
+                                 " input cells give " + range);
+  }
   Index const total = axis.least_outputs() + output_padding;
   if (total < 1 || axis.extent < 1)
     throw Error("KernelTooLarge", d.layer + ": padding " + std::to_string(axis.padding) + " leaves no output of " +

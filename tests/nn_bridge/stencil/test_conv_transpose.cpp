@@ -259,7 +259,11 @@ TEST(ConvTranspose2d, refuses_by_name_on_all_ranks) {
   EXPECT_EQ(rule_of([&] {
               make(Options(4, 4, 2).stride(2))->forward_like(x, torch::ones({1, 1, 10, 8}));
             }),
-            (test::ErrorWith{"BadOption", "output padding 2 for stride 2"}));
+            (test::ErrorWith{"BadOption", " cells along rows; "}));
+  EXPECT_EQ(rule_of([&] {
+              make(Options(4, 4, 2).stride(2))->forward_like(x, torch::ones({1, 1, 8, 7}));
+            }),
+            (test::ErrorWith{"BadOption", " input cells give "}));
   EXPECT_EQ(rule_of([&] {
               make(Options(4, 4, 2).stride(2))->forward_like(x, torch::ones({1, 1, 9, 8}));
             }),
