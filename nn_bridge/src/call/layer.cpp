@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/shardable.hpp>
 
+#include "contiguous_cotangent.hpp"
+
 namespace graticule::nn::detail {
 
 namespace {
@@ -25,6 +27,21 @@ std::shared_ptr<ForwardMaker> find_maker(torch::nn::Module const& layer) {
   return nullptr;
 }
 
+template <class... Types>
+bool is_one_of(torch::nn::Module const& module) {
+  return (dynamic_cast<Types const*>(&module) || ...);
+}
+
+/// The serial forward, see `with_contiguous_cotangent`.
+torch::Tensor serial_result(torch::nn::Module const& module, torch::Tensor const& x,
+                            c10::function_ref<torch::Tensor(torch::Tensor const&)> serial) {
+  using namespace torch::nn;
+  bool const affected = torch::GradMode::is_enabled() &&
+                        is_one_of<BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl, InstanceNorm1dImpl,
+                                  InstanceNorm2dImpl, InstanceNorm3dImpl>(module);
+  return affected ? with_contiguous_cotangent(serial(in_plain_memory(x))) : serial(x);
+}
+
 torch::nn::Module const& module_of(Shardable const& layer) { return dynamic_cast<torch::nn::Module const&>(layer); }
 
 }  // namespace
@@ -45,7 +62,10 @@ torch::Tensor Shardable::call(torch::Tensor const& x, c10::function_ref<torch::T
   make_sharded();
   return call_hooked<torch::Tensor>(
       module(),
-      [&](torch::Tensor const& input) { return sharded_.call ? sharded_.call(module(), input) : serial(input); }, x);
+      [&](torch::Tensor const& input) {
+        return sharded_.call ? sharded_.call(module(), input) : serial_result(module(), input, serial);
+      },
+      x);
 }
 
 torch::Tensor Shardable::call_like(

@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/norm/norms.hpp>
 
+#include "call/contiguous_cotangent.hpp"
 #include "call/spatial.hpp"
 #include "norm_kernels.hpp"
 
@@ -68,11 +69,14 @@ void require_values(detail::Norm const& norm, detail::NormStatistics const& stat
 /// Normalisation by tracked statistics, as the serial layer does it; LibTorch refuses tensors without cells.
 torch::Tensor by_tracked(torch::Tensor const& x, torch::Tensor const& weight, torch::Tensor const& bias,
                          torch::Tensor const& mean, torch::Tensor const& variance, double eps) {
-  if (x.numel() > 0) return torch::batch_norm(x, weight, bias, mean, variance, false, 0, eps, false);
-  if (!weight.defined()) return x * 1;
+  if (x.numel() > 0)
+    return detail::with_contiguous_cotangent(torch::batch_norm(detail::in_plain_memory(x), weight, bias, mean, variance, false, 0, eps, false));
   std::vector<std::int64_t> sizes(std::size_t(x.dim()), 1);
-  sizes[1] = weight.numel();
-  return (x * weight.view(sizes) + bias.view(sizes)).to(x.scalar_type());
+  sizes[1] = x.size(1);
+  auto y = x * 1;
+  if (weight.defined()) y = y * weight.view(sizes);
+  if (bias.defined()) y = y + bias.view(sizes);
+  return y.to(x.scalar_type());
 }
 
 }  // namespace
@@ -103,7 +107,7 @@ torch::Tensor detail::BatchNormBase<D, Derived>::forward(torch::Tensor const& x)
   auto const check = [&] { _check_input_dim(x); };
   auto const& o = this->options;
   if (!this->is_training() && o.track_running_stats()) {
-    (void)this->state().tracked.enter(detail::with_columns(x, D), check, no_set_up);
+    auto const call = this->state().tracked.enter(detail::with_columns(x, D), check, no_set_up);
     return by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
   }
   auto const call =
@@ -328,7 +332,9 @@ torch::Tensor local_layer_norm(torch::Tensor const& x, std::vector<std::int64_t>
   for (std::size_t a = 1; a <= shape.size(); ++a) axes.push_back(-std::int64_t(a));
   auto const widened = [&](torch::Tensor const& t) { return t.defined() ? t.to(type) : t; };
   auto const around_zero = x - x.detach().mean(axes, true, type);
-  return torch::layer_norm(around_zero, shape, widened(weight), widened(bias), eps, false).to(x.scalar_type());
+  return detail::with_contiguous_cotangent(
+             torch::layer_norm(around_zero, shape, widened(weight), widened(bias), eps, false))
+      .to(x.scalar_type());
 }
 
 }  // namespace
@@ -359,7 +365,8 @@ torch::Tensor LayerNormImpl::forward(torch::Tensor const& x) {
   auto const shift = call.set_up->of(bias);
   if (!state().team()) return local_layer_norm(x, shape, scale, shift, options.eps());
   auto const y = state().normalized(call, x, shape.size(), options.eps(), true);
-  return scale.defined() ? torch::addcmul(shift, y, scale).to(x.scalar_type()) : y;
+  if (!scale.defined()) return shift.defined() ? (y + shift).to(x.scalar_type()) : y;
+  return (shift.defined() ? torch::addcmul(shift, y, scale) : y * scale).to(x.scalar_type());
 }
 
 RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain)

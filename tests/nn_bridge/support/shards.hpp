@@ -4,6 +4,7 @@
 
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/call/field_cuts.hpp>
+#include <graticule/partition/box.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "random.hpp"
