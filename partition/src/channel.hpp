@@ -2,6 +2,7 @@
 // Notices of a rank that gives up to the others, on a separate communicator that outlives all others.
 #pragma once
 
+#include <graticule/partition/detail/last_error.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <mpi.h>
@@ -123,8 +124,5 @@ class Channel {
   Phase phase_ = Phase::meeting;
   MPI_Request meeting_ = MPI_REQUEST_NULL;
 };
-
-/// What the last `Error` of this thread says; empty when there was none, and when it has been handled.
-[[nodiscard]] std::string last_error_text();
 
 }  // namespace graticule::detail

@@ -5,6 +5,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "recorded_calls.hpp"
+#include "watch.hpp"
 
 #include <torch/csrc/autograd/engine.h>
 
@@ -77,6 +78,7 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   std::exception_ptr failure;
   std::vector<Index> structure;
   try {
+    Watch::current().check(x, domain_, layer_, !sharding_.axes.empty());
     check();
     structure = structure_of_input(x);
   } catch (...) {

@@ -3,6 +3,7 @@
 
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/forward_scope.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 
@@ -117,6 +118,7 @@ torch::Tensor gathered(torch::Tensor const& x, Comm const& comm, CutAxis const& 
 }  // namespace
 
 torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x, torch::Tensor const& anchor) {
+  OwnCode const own;
   auto y = MapFunction::apply(resolved(x), anchor, map)[0];
   RecordedCalls::record_derivative(y);
   return y;

@@ -5,6 +5,7 @@
 
 #include "call/other_layout.hpp"
 #include "call/resolved.hpp"
+#include "call/watch.hpp"
 #include "move/tensor_move.hpp"
 
 namespace graticule::nn {
@@ -45,7 +46,8 @@ torch::Tensor MatchCutsImpl::forward(torch::Tensor const& given, torch::Tensor c
       x, [&] { (void)tensor_view(x); }, [&](Layout const& from) { return make_match(domain().comm(), from, to); },
       false, to.fingerprint());
   if (!call.set_up->move) return given;
-  return state().record(detail::apply_linear(call.set_up->move, detail::Way::forward, x, call.anchor));
+  auto const y = state().record(detail::apply_linear(call.set_up->move, detail::Way::forward, x, call.anchor));
+  return detail::Watch::current().hand_on(given, y, domain());
 }
 
 }  // namespace graticule::nn

@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 
 #include "call/recorded_calls.hpp"
+#include "call/watch.hpp"
 #include "collective/collective_maps.hpp"
 
 #include <array>
@@ -17,6 +18,7 @@ torch::Tensor reduce_loss(torch::Tensor const& partial, Comm const& comm) {
 }
 
 torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {
+  detail::Watch::current().check(partial, domain, "reduce_loss", false);
   auto sum = partial;
   for (auto const& token : domain.recorded_calls().unreached(domain.comm(), {partial}))
     sum = sum + token.to(partial.options()) * 0;

@@ -99,7 +99,8 @@ torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::
                                          : torch::tensor(at::ArrayRef<double>(weights), torch::kDouble));
     return set_up;
   };
-  auto const set_up = state().enter(prediction, check, make).set_up;
+  auto const call = state().enter(prediction, check, make);
+  auto const& set_up = call.set_up;
   auto const type = prediction.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
   auto p = prediction.to(type);
   auto t = target.to(type);

@@ -155,7 +155,8 @@ torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
     for (int a = 0; a < layout.ndim(); ++a) set_up->axes.push_back({owned.lo(a), layout.extent(a)});
     return set_up;
   };
-  auto const set_up = enter(x, check, make).set_up;
+  auto const call = enter(x, check, make);
+  auto const& set_up = call.set_up;
   auto const draw = domain().recorded_calls().num_draws++;
   auto const ndim = num_axes_ > 0 ? num_axes_ : x.dim();
   std::vector<AxisPlace> places;

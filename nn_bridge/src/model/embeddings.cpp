@@ -64,7 +64,8 @@ torch::Tensor PositionEmbeddingImpl::forward(torch::Tensor const& x) {
                                          " on all ranks");
     return std::make_shared<detail::PlaceSetUp const>(detail::PlaceSetUp{layout.owned(domain().comm().rank())});
   };
-  auto const owned = enter(x, check, make, weight.requires_grad()).set_up->owned;
+  auto const call = enter(x, check, make, weight.requires_grad());
+  auto const& owned = call.set_up->owned;
   auto slice = weight;
   for (int a = 0; a < 2; ++a)
     if (extents[std::size_t(a)] != 1) slice = slice.narrow(a + 1, owned.lo(a), owned.extent(a));
@@ -126,7 +127,8 @@ torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
     return std::make_shared<detail::FeatureSetUp const>(detail::FeatureSetUp{detail::Constant(features)});
   };
   auto const check = [&] { check_field("CoordinateFeatures", x, 4, 0); };
-  auto const set_up = enter(x, check, make).set_up;
+  auto const call = enter(x, check, make);
+  auto const& set_up = call.set_up;
   auto sizes = x.sizes().vec();
   sizes[1] = set_up->features.on_host().size(0);
   return torch::cat({x, with_axes_between(set_up->features.on(x.device()), x).unsqueeze(0).expand(sizes)}, 1);

@@ -3,14 +3,22 @@
 #include <graticule/nn_bridge/detail/trial_log.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include "call/watch.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <iomanip>
 #include <limits>
+#include <map>
 #include <sstream>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace graticule::nn {
 
@@ -19,6 +27,13 @@ namespace {
 using Forward = std::function<torch::Tensor(torch::Tensor const&)>;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// A tensor that an output depends on, other than the input.
+struct Leaf {
+  torch::Tensor tensor;
+  std::string name;        ///< empty for parameters that no converted layer has
+  torch::Tensor gradient;  ///< undefined where there is none
+};
 
 /// Compares shards with whole tensors, over all ranks.
 class Comparer {
@@ -68,7 +83,58 @@ class Comparer {
     return num_missing > 0 ? infinity : difference(shard, whole, true);
   }
 
+  [[nodiscard]] bool same_on_all(std::size_t number) const {
+    std::array<Index, 2> ends{Index(number), -Index(number)};
+    domain_.comm().max(ends);
+    return ends[0] == -ends[1];
+  }
+
+  /// Adds the differences of gradients to the trial's. Collective.
+  void compare_parameters(Trial& trial, std::vector<Leaf> const& whole, std::vector<Leaf> const& part,
+                          std::vector<std::ptrdiff_t> const& matches) const {
+    if (!same_on_all(whole.size())) return;
+    // A gradient that is zero, as that of a bias before a norm, is compared with those of the others.
+    double least_scale = 0;
+    for (auto const& leaf : whole)
+      if (leaf.gradient.defined() && leaf.gradient.numel() > 0)
+        least_scale = std::max(least_scale, at::abs(leaf.gradient).max().item<double>() / 100);
+    auto const old = trial.parameters.size();
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      auto const* const twin = matches[i] < 0 ? nullptr : &part[std::size_t(matches[i])];
+      auto const& tensor = whole[i].tensor;
+      auto name = twin && !twin->name.empty() ? twin->name : whole[i].name;
+      if (name.empty()) name = "parameter " + std::to_string(i) + " of the model's own code";
+      if (i >= old) trial.parameters.push_back({name, tensor.sizes().vec(), 0});
+      auto& entry = trial.parameters[i];
+      entry.difference = std::max(entry.difference, summed_difference(twin, whole[i], least_scale));
+    }
+  }
+
  private:
+  /// Of the sum over ranks. Collective.
+  [[nodiscard]] double summed_difference(Leaf const* twin, Leaf const& leaf, double least_scale) const {
+    auto const& whole = leaf.gradient;
+    auto const part = twin ? twin->gradient : torch::Tensor();
+    std::array<Index, 2> counts{twin ? 0 : 1, part.defined() ? 1 : 0};
+    domain_.comm().sum(counts);
+    // A rank without cells may do without the parameter.
+    if (counts[0] < domain_.comm().num_ranks() && !whole.defined()) return counts[1] == 0 ? 0 : infinity;
+    if (!whole.defined()) return 0;
+    if (counts[1] == 0) return at::abs(whole).max().item<double>() == 0 ? 0 : infinity;
+    auto const wide = [&](torch::Tensor const& t) {
+      auto const values = (t.defined() ? t.detach() : torch::zeros_like(leaf.tensor).detach()).to(torch::kCPU);
+      return torch::view_as_real(values.to(torch::kComplexDouble)).contiguous();
+    };
+    auto sum = wide(part);
+    domain_.comm().sum(std::span(sum.data_ptr<double>(), std::size_t(sum.numel())));
+    auto const expected = wide(whole);
+    if (sum.numel() == 0) return 0;
+    double worst = at::abs(sum - expected).max().item<double>() / std::max(scale(expected), least_scale);
+    if (std::isnan(worst)) worst = infinity;
+    domain_.comm().max(std::span(&worst, 1));
+    return worst;
+  }
+
   static double scale(torch::Tensor const& whole) {
     double const largest = whole.numel() > 0 ? at::abs(whole.detach()).max().item<double>() : 0;
     return largest > 0 ? largest : 1;
@@ -81,24 +147,148 @@ class Comparer {
 struct Run {
   torch::Tensor output;
   torch::Tensor gradient;
+  std::vector<Leaf> leaves;  ///< in order of their first use
   std::vector<detail::LoggedCall> calls;
 };
 
-/// @param cotangent_of gives the cotangent for an output
-template <class Cotangent>
-Run run(Forward const& forward, torch::Tensor const& x, Cotangent const& cotangent_of, Domain const* domain) {
+/// The leaves of a graph in order of their first use in the forward.
+std::vector<torch::Tensor> leaves_of(torch::Tensor const& output) {
+  using torch::autograd::AccumulateGrad;
+  using torch::autograd::Node;
+  struct Use {
+    std::uint64_t node;
+    std::size_t input;
+    torch::Tensor tensor;
+  };
+  std::unordered_map<Node const*, Use> uses;
+  std::unordered_set<Node const*> met;
+  std::vector<Node*> ahead;
+  if (output.grad_fn()) ahead.push_back(output.grad_fn().get());
+  while (!ahead.empty()) {
+    auto* const node = ahead.back();
+    ahead.pop_back();
+    if (!met.insert(node).second) continue;
+    for (std::size_t i = 0; i < node->next_edges().size(); ++i) {
+      auto* const next = node->next_edge(i).function.get();
+      if (!next) continue;
+      ahead.push_back(next);
+      auto* const leaf = dynamic_cast<AccumulateGrad*>(next);
+      if (!leaf) continue;
+      Use const use{node->sequence_nr(), i, leaf->variable};
+      auto const [found, added] = uses.emplace(next, use);
+      auto& first = found->second;
+      if (!added && std::pair(use.node, use.input) < std::pair(first.node, first.input)) first = use;
+    }
+  }
+  std::vector<Use> sorted;
+  for (auto const& [node, use] : uses) sorted.push_back(use);
+  std::sort(sorted.begin(), sorted.end(),
+            [](Use const& a, Use const& b) { return std::pair(a.node, a.input) < std::pair(b.node, b.input); });
+  std::vector<torch::Tensor> leaves;
+  for (auto const& use : sorted) leaves.push_back(use.tensor);
+  return leaves;
+}
+
+/// Of sizes, dtype and values.
+std::uint64_t fingerprint_of(torch::Tensor const& parameter) {
+  Hash hash;
+  for (auto const size : parameter.sizes()) hash.add(Index(size));
+  auto const values = parameter.detach().to(torch::kCPU).contiguous();
+  hash.add(int(values.scalar_type()));
+  hash.add(std::string_view(static_cast<char const*>(values.const_data_ptr()), values.nbytes()));
+  return hash.value();
+}
+
+/// For each of `wanted` the one of `given` with the same sizes and values, in the same order; -1 where there is none.
+std::vector<std::ptrdiff_t> matches_of(std::vector<Leaf> const& wanted, std::vector<Leaf> const& given) {
+  std::map<std::uint64_t, std::vector<std::ptrdiff_t>> by_values;
+  for (std::size_t i = given.size(); i-- > 0;) by_values[fingerprint_of(given[i].tensor)].push_back(std::ptrdiff_t(i));
+  std::vector<std::ptrdiff_t> result;
+  for (auto const& leaf : wanted) {
+    auto& candidates = by_values[fingerprint_of(leaf.tensor)];
+    result.push_back(candidates.empty() ? -1 : candidates.back());
+    if (!candidates.empty()) candidates.pop_back();
+  }
+  return result;
+}
+
+/// Parameters moved by random numbers while it lives, equal ones of both models alike.
+class MovedParameters {
+ public:
+  MovedParameters() = default;
+  MovedParameters(MovedParameters const&) = delete;
+  MovedParameters& operator=(MovedParameters const&) = delete;
+  ~MovedParameters() {
+    torch::NoGradGuard const no_grad;
+    for (auto const& [tensor, values] : before_) tensor.detach().copy_(values);
+  }
+  void move(torch::Tensor const& tensor, std::uint64_t seed) {
+    torch::NoGradGuard const no_grad;
+    for (auto const& [other, values] : before_)
+      if (other.is_same(tensor)) return;
+    before_.emplace_back(tensor, tensor.detach().clone());
+    if (!torch::isFloatingType(tensor.scalar_type()) || tensor.numel() == 0) return;
+    auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed);
+    double const size = at::abs(tensor.detach()).max().item<double>();
+    auto const step = torch::randn(tensor.sizes(), generator, torch::kDouble) * (size > 0 ? size / 8 : 0.25);
+    tensor.detach().add_(step.to(tensor.options().requires_grad(false)));
+  }
+
+ private:
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> before_;
+};
+
+/// While it lives, operators between layers are watched, and what is found is kept.
+class WatchedTrial {
+ public:
+  explicit WatchedTrial(std::vector<std::string>& found) : was_on_(watch().is_on()), before_(watch().findings) {
+    watch().set_on(true);
+    watch().findings = &found;
+  }
+  WatchedTrial(WatchedTrial const&) = delete;
+  WatchedTrial& operator=(WatchedTrial const&) = delete;
+  ~WatchedTrial() {
+    watch().findings = before_;
+    watch().set_on(was_on_);
+  }
+
+ private:
+  static detail::Watch& watch() { return detail::Watch::current(); }
+  bool was_on_;
+  std::vector<std::string>* before_;
+};
+
+using Cotangent = std::function<torch::Tensor(torch::Tensor const&)>;
+
+/// @param cotangent_of gives the cotangent for an output @param domain of a sharded model
+Run run(Forward const& forward, torch::Tensor const& x, Cotangent const& cotangent_of, Domain const* domain,
+        std::vector<std::string>& found) {
   Run result;
+  WatchedTrial const watched(found);
   auto const leaf = x.detach().clone().requires_grad_();
+  if (domain && detail::Watch::has_models) detail::Watch::current().mark(leaf, *domain, domain->sharding());
+  std::unordered_map<c10::TensorImpl const*, std::string> names;
   {
     detail::TrialLog log;
     result.output = forward(leaf);
     result.calls = std::move(log.calls);
+    names = std::move(log.names);
   }
   if (!result.output.requires_grad()) return result;
+  if (domain) detail::Watch::current().check(result.output, *domain, "the end of the model", false);
+  std::vector<torch::Tensor> inputs{leaf};
+  for (auto const& tensor : leaves_of(result.output)) {
+    if (tensor.is_same(leaf)) continue;
+    auto const name = names.find(tensor.unsafeGetTensorImpl());
+    result.leaves.push_back({tensor, name == names.end() ? std::string() : name->second, {}});
+    inputs.push_back(tensor);
+  }
+  detail::OwnCode const own;
   auto loss = (result.output * cotangent_of(result.output)).sum();
   if (domain) loss = reduce_loss(loss, *domain);
-  result.gradient = torch::autograd::grad({loss}, {leaf}, {}, false, false, true)[0];
-  if (!result.gradient.defined()) result.gradient = torch::zeros_like(leaf);
+  auto const gradients = torch::autograd::grad({loss}, inputs, {}, false, false, true);
+  result.gradient = gradients[0].defined() ? gradients[0] : torch::zeros_like(leaf);
+  for (std::size_t i = 0; i < result.leaves.size(); ++i) result.leaves[i].gradient = gradients[i + 1];
   return result;
 }
 
@@ -124,22 +314,24 @@ Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tenso
   Comparer const comparer(domain);
   Layout const layout(domain.grid(), {cuts ? cuts->rows : balanced_cuts(x.size(-2), domain.grid().extent(0)),
                                       cuts ? cuts->columns : balanced_cuts(x.size(-1), domain.grid().extent(1))});
+  Trial trial;
+  for (int r = 0; r < comm.num_ranks(); ++r) trial.num_parts += layout.owned(r).empty() ? 0 : 1;
+  std::uint64_t seed = 1;
   torch::Tensor cotangent;
-  Run whole;
-  run_agreed(comm, [&] {
-    whole = run(
+  std::vector<std::string> ignored;
+  auto const run_whole = [&] {
+    return run(
         reference, x,
         [&](torch::Tensor const& y) {
-          auto generator = torch::make_generator<torch::CPUGeneratorImpl>(1);
+          auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed++);
           cotangent = torch::randn(y.sizes(), generator, torch::kDouble).to(y.options().requires_grad(false));
           return cotangent;
         },
-        nullptr);
-  });
-  bool const is_cut = whole.output.dim() >= 2;
-  Run part;
-  run_agreed(comm, [&] {
-    part = run(
+        nullptr, ignored);
+  };
+  bool is_cut = false;
+  auto const run_part = [&] {
+    return run(
         sharded, comparer.part(x, layout),
         [&](torch::Tensor const& y) {
           if (!is_cut) return cotangent / comm.num_ranks();
@@ -148,11 +340,38 @@ Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tenso
               outputs && outputs->extent(0) == cotangent.size(-2) && outputs->extent(1) == cotangent.size(-1);
           return fits ? comparer.part(cotangent, *outputs) : torch::zeros_like(y);
         },
-        &domain);
-  });
-  Trial trial;
-  trial.output_difference = comparer.difference(part.output, whole.output, is_cut);
-  trial.gradient_difference = comparer.gradient_difference(part.gradient, whole.gradient);
+        &domain, trial.refusals);
+  };
+  Run whole;
+  Run part;
+  auto const run_both = [&](Run& of_whole, Run& of_part) {
+    run_agreed(comm, [&] { of_whole = run_whole(); });
+    is_cut = of_whole.output.dim() >= 2;
+    run_agreed(comm, [&] { of_part = run_part(); });
+    trial.output_difference =
+        std::max(trial.output_difference, comparer.difference(of_part.output, of_whole.output, is_cut));
+    trial.input_gradient_difference =
+        std::max(trial.input_gradient_difference, comparer.gradient_difference(of_part.gradient, of_whole.gradient));
+  };
+  run_both(whole, part);
+  auto const matches = matches_of(whole.leaves, part.leaves);
+  comparer.compare_parameters(trial, whole.leaves, part.leaves, matches);
+  if (comparer.same_on_all(whole.leaves.size()) && !whole.leaves.empty()) {
+    MovedParameters moved;
+    for (std::size_t i = 0; i < whole.leaves.size(); ++i) {
+      moved.move(whole.leaves[i].tensor, 1000 + i);
+      if (matches[i] >= 0) moved.move(part.leaves[std::size_t(matches[i])].tensor, 1000 + i);
+    }
+    Run moved_whole;
+    Run moved_part;
+    run_both(moved_whole, moved_part);
+    // The values that matched them have moved alike.
+    comparer.compare_parameters(trial, moved_whole.leaves, moved_part.leaves,
+                                matches_of(moved_whole.leaves, moved_part.leaves));
+  }
+  trial.gradient_difference = trial.input_gradient_difference;
+  for (auto const& parameter : trial.parameters)
+    trial.gradient_difference = std::max(trial.gradient_difference, parameter.difference);
   std::map<std::string, std::vector<torch::Tensor>> expected;
   for (auto const& call : whole.calls) expected[call.path].push_back(call.output);
   std::map<std::string, std::size_t> num_seen;
@@ -192,9 +411,24 @@ std::string Trial::text(double tolerance) const {
     }
     text << '\n';
   }
-  text << "output: difference " << scientific(output_difference)
-       << (output_difference > tolerance ? "  <- differs" : "") << "\ngradient of the input: difference "
-       << scientific(gradient_difference) << (gradient_difference > tolerance ? "  <- differs" : "") << '\n';
+  auto const line = [&](std::string const& what, double difference) {
+    text << what << ": difference " << scientific(difference) << (difference > tolerance ? "  <- differs" : "") << '\n';
+  };
+  line("output", output_difference);
+  line("gradient of the input", input_gradient_difference);
+  double largest = 0;
+  for (auto const& parameter : parameters) {
+    largest = std::max(largest, parameter.difference);
+    if (parameter.difference <= tolerance) continue;
+    std::ostringstream name;
+    name << "gradient of " << parameter.name << ' ' << at::IntArrayRef(parameter.sizes);
+    line(name.str(), parameter.difference);
+  }
+  line("gradients of " + std::to_string(parameters.size()) + " parameters", largest);
+  for (auto const& refusal : refusals) text << "wrong on shards: " << refusal << '\n';
+  if (num_parts < 2)
+    text
+        << "NOTHING WAS DIVIDED: one rank has the whole input, so that any model passes; try it on two ranks or more\n";
   return text.str();
 }
 

@@ -2,6 +2,7 @@
 #include "linear_operator.hpp"
 
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/forward_scope.hpp>
 #include <graticule/nn_bridge/detail/linear_call.hpp>
 
 #include "call/kept.hpp"
@@ -54,6 +55,7 @@ class FunctionPair : public LinearOperator {
 
 torch::Tensor apply_linear(std::shared_ptr<LinearOperator const> const& op, Way way, torch::Tensor const& x,
                            torch::Tensor const& anchor) {
+  OwnCode const own;
   auto y = LinearFunction::apply(resolved(x), anchor, OperatorCall{op, way})[0];
   RecordedCalls::record_derivative(y);
   return y;

@@ -31,6 +31,16 @@ void check_crop(Cuts const& cuts, Width const& width) {
                                       std::to_string(p));
 }
 
+/// `owned` and its halo. A shard without cells along one axis still has a halo along the other: its tensor has the
+/// sizes that the same code finds on every other rank, so that it can narrow each of them alike.
+Box with_halo(Box const& owned, std::array<Width, 2> const& widths) {
+  Box result = owned;
+  for (int a = 0; a < 2; ++a)
+    if (owned.extent(a) > 0)
+      result.set(a, owned.lo(a) - widths[std::size_t(a)].lower, owned.hi(a) + widths[std::size_t(a)].upper);
+  return result;
+}
+
 }  // namespace
 
 HaloExchangeImpl::HaloExchangeImpl(HaloExchangeOptions options, Domain domain)
@@ -55,7 +65,7 @@ torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
   auto const make = [&](Layout const& layout) {
     std::array<Width, 2> const widths{options_.latitude, options_.longitude};
     for (std::size_t a = 0; a < widths.size(); ++a) check_crop(*layout.cuts(int(a)), widths[a]);
-    Box const needed = grown(layout.owned(domain().comm().rank()), widths);
+    Box const needed = with_halo(layout.owned(domain().comm().rank()), widths);
     Hash hash;
     for (auto const& width : widths) hash.add(width.lower).add(width.upper);
     return std::make_shared<detail::TensorPull const>(domain().comm(), layout, state().axes.boundary(),

@@ -78,7 +78,7 @@ torch::Tensor PixelShuffleImpl::forward(torch::Tensor const& x) {
       throw Error("ShapeMismatch",
                   "PixelShuffle by " + std::to_string(factor_) + " of " + std::to_string(x.size(-3)) + " channels");
   };
-  (void)enter(x, check, [](Layout const&) { return std::make_shared<detail::NoSetUp const>(); });
+  auto const call = enter(x, check, [](Layout const&) { return std::make_shared<detail::NoSetUp const>(); });
   return shuffled(x, factor_);
 }
 

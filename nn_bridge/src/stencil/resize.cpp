@@ -5,6 +5,7 @@
 
 #include "call/other_layout.hpp"
 #include "call/spatial.hpp"
+#include "call/watch.hpp"
 #include "needed_inputs.hpp"
 #include "resize_taps.hpp"
 
@@ -228,7 +229,7 @@ torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, st
       [&](Layout const& layout) { return make_set_up(domain(), wanted, x, layout); }, false, more);
   auto y = apply_maps(*call.set_up, state().fetch(call, given));
   if (y.is_alias_of(x)) y = y.clone();
-  return x.dim() == 3 ? y.squeeze(-1) : y;
+  return detail::Watch::current().hand_on(x, x.dim() == 3 ? y.squeeze(-1) : y, domain());
 }
 
 torch::Tensor ResizeImpl::forward(torch::Tensor const& x) { return resized(x, nullptr, 0); }

@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 
 #include "expect_error.hpp"
+#include "mpi/pmpi_shim.hpp"
 #include "num_set_ups.hpp"
 #include "shards.hpp"
 
@@ -150,6 +151,47 @@ TEST(CommunicatingModule, functions_of_ones_own_run_their_backward_on_all_ranks)
   if (rank == 0) {
     EXPECT_TRUE(torch::equal(x.grad(), torch::full({2, 3}, 2 * sum, torch::kDouble)));
   }
+}
+
+/// Throws on rank 0, where the others go on to the halo.
+class FaultyImpl : public nn::CommunicatingModule<FaultyImpl, FirstRow> {
+ public:
+  explicit FaultyImpl(nn::Domain const& domain) : CommunicatingModule(domain, "Faulty") { reset(); }
+  void reset() override {
+    halo = register_module("halo", nn::HaloExchange(nn::HaloExchangeOptions{.latitude = {1, 1}}, domain()));
+  }
+  torch::Tensor forward(torch::Tensor const& x) {
+    auto const call = enter(
+        x, [] {}, [](Layout const&) { return std::make_shared<FirstRow const>(); });
+    return halo(domain().comm().rank() == 0 ? x.narrow(0, 5, 7) : x);
+  }
+  nn::HaloExchange halo{nullptr};
+};
+TORCH_MODULE(Faulty);
+
+TEST(CommunicatingModule, a_users_layer_that_throws_on_one_rank_ends_the_waits_of_the_others) {
+  auto comm = Comm::world().split(0, Comm::world().rank());
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
+  auto const domain = bands(comm);
+  Faulty layer(domain);
+  Rows other(domain);
+  auto const x = torch::zeros({2, 3});
+
+  auto const found = test::thrown_by([&] {
+    try {
+      (void)layer(x);
+    } catch (c10::Error const&) {
+      throw Error("Foreign", "LibTorch's error");
+    }
+  });
+
+  EXPECT_EQ(found.rule, comm.rank() == 0 ? "Foreign" : "PeerFailed");
+  if (comm.rank() != 0) {
+    EXPECT_NE(found.text.find("the forward of Faulty"), std::string::npos) << found.text;
+  }
+  comm.renew();
+  test::forgive_left_objects();
+  EXPECT_EQ(other(x)[0][0].item<double>(), 2 * comm.rank());
 }
 
 }  // namespace test_communicating_module

@@ -163,7 +163,7 @@ class SmoothingImpl : public nn::CommunicatingModule<SmoothingImpl, SmoothingSet
     };
     auto const call = enter(x, check, [&](Layout const& layout) { return set_up(layout, x); });
     auto const padded = halo_(x);
-    if (x.size(-2) == 0) return padded;  // a rank without rows has no halo either
+    if (x.size(-2) == 0) return padded;  // a rank without rows has none beyond them either
     auto const rows = [&](Index first) { return padded.narrow(-2, first, x.size(-2)); };
     auto const& weights = *call.set_up;
     return weights.north * rows(0) + weights.own * rows(1) + weights.south * rows(2);
@@ -229,6 +229,35 @@ TEST(DocumentedLayers, a_layer_of_your_own_equals_that_of_one_rank) {
   auto const by_hand =
       (weights[0] * x[0].roll(3, 0) + weights[0] * x[0] + weights[1] * x[1]) / (2 * weights[0] + weights[1]);
   EXPECT_LE(test::difference(whole_smooth(x)[0], by_hand), 1e-14);
+}
+
+TEST(DocumentedLayers, a_layer_of_your_own_serves_ranks_without_rows_or_without_columns) {
+  auto const comm = Comm::world();
+  nn::Domain const alone(Comm(MPI_COMM_SELF), ProcessGrid{1, 1}, Boundary::sphere(Edge::pole_face));
+  std::vector<double> const latitudes{80, 60, 40, 20, 0, -20, -40, -60, -80};
+  std::mt19937 random(3);
+  Smoothing whole_smooth(area_weights(latitudes), alone);
+  for (int const axis : {0, 1}) {
+    SCOPED_TRACE(axis == 0 ? "rows" : "columns");
+    auto const n = comm.num_ranks();
+    nn::Domain const domain(comm, axis == 0 ? ProcessGrid{n, 1} : ProcessGrid{1, n}, Boundary::sphere(Edge::pole_face));
+    // The first rank has nothing, unless it is alone.
+    std::vector<Index> sizes(std::size_t(n), 0);
+    sizes.back() = axis == 0 ? 9 : 6;
+    Cuts const cuts(sizes);
+    test::Part const part(domain, axis == 0 ? cuts : Cuts{9}, axis == 0 ? Cuts{6} : cuts);
+    Smoothing smooth(area_weights(latitudes), domain);
+    auto const x = test::random_tensor(random, {2, 3, 9, 6}).requires_grad_();
+    auto const shard = part.of(x.detach()).clone().requires_grad_();
+
+    auto const expected = whole_smooth(x);
+    auto const found = smooth(shard);
+    expected.pow(3).sum().backward();
+    nn::reduce_loss(found.pow(3).sum(), domain).backward();
+
+    EXPECT_LE(test::difference(found, part.of(expected)), 1e-14);
+    EXPECT_LE(test::difference(shard.grad(), part.of(x.grad())), 1e-14);
+  }
 }
 
 TEST(DocumentedLayers, a_layer_of_your_own_has_the_life_cycle_of_all) {

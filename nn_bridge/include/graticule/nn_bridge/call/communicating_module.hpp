@@ -152,7 +152,9 @@ class CommunicatingModule : public detail::StatefulModule<Derived, detail::Layer
             },
             std::forward<Arguments>(of_base)...) {}
 
-  /// The first call of each forward. Collective. @param x this rank's input
+  /// The first call of each forward. Collective. Keep the result until the forward ends: the operators until then are
+  /// the layer's own, which `shard` does not watch, and an exception of another kind than `Error` that leaves the
+  /// forward until then ends the waits of the other ranks with `PeerFailed`. @param x this rank's input
   /// @param check throws if this rank's input is not acceptable; all ranks then throw this error
   /// @param set_up makes the set-up for the layout of all ranks' shards along the cut axes. Runs without grad mode. May
   ///        be collective; must throw on all ranks or on none
@@ -164,8 +166,10 @@ class CommunicatingModule : public detail::StatefulModule<Derived, detail::Layer
   [[nodiscard]] Call enter(torch::Tensor const& x, std::function<void()> const& check,
                            std::function<std::shared_ptr<SetUp const>(Layout const&)> const& set_up,
                            bool parameter_grad = false, std::uint64_t more = 0) {
-    return this->state().enter(x, check, set_up, parameter_grad, more,
-                               [this](torch::Tensor const& input) { return structure_of(input); });
+    auto call = this->state().enter(x, check, set_up, parameter_grad, more,
+                                    [this](torch::Tensor const& input) { return structure_of(input); });
+    call.scope->set_type(typeid(Derived));
+    return call;
   }
 
   /// The numbers that the set-up depends on; a change of one of them makes it again. By default all sizes, the dtype

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/forward_scope.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include <algorithm>
@@ -49,6 +50,7 @@ struct LayerCall {
   bool requires_grad = false;  ///< of the input or of this layer's parameters, on any rank, with grad mode on
   bool input_grad = false;     ///< of the input alone
   torch::Tensor anchor;        ///< see `anchor` in `agreement.hpp`
+  std::shared_ptr<ForwardScope> scope = {};  ///< until the forward ends
 };
 
 /// The life cycle of a layer: its agreement with the other ranks, and one `SetUp` per structure of its input (plans and
@@ -86,7 +88,8 @@ class LayerState : public Agreement {
       current_more_ = more;
     }
     bool const any = agreed.requires_grad || (parameter_grad && torch::GradMode::is_enabled());
-    return {current_, any, agreed.requires_grad, anchor(any, x.options())};
+    return {current_, any, agreed.requires_grad, anchor(any, x.options()),
+            std::make_shared<ForwardScope>(domain(), layer())};
   }
 
   /// See `Agreement::record`; returns `output`.

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace graticule::nn::detail {
@@ -31,6 +32,7 @@ class TrialLog {
   }
 
   std::vector<LoggedCall> calls;
+  std::unordered_map<c10::TensorImpl const*, std::string> names;  ///< of the layers' parameters
 };
 
 }  // namespace graticule::nn::detail

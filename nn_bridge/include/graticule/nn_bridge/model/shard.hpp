@@ -49,12 +49,20 @@ struct ShardReport {
 /// Whether a refused module is an error or only reported.
 enum class OnRefusal : std::uint8_t { fail, report };
 
+/// Which calls of a sharded model have the operators between its layers watched.
+enum class WatchOperators : std::uint8_t {
+  first_calls,  ///< the first two of each structure of the input and each mode: later calls cost nothing
+  always,
+  never,
+};
+
 /// Options of `shard`.
 struct ShardOptions {
   /// Values of the padding of rows and columns: LibTorch's padding mode, as in the serial model, or the domain's
   /// boundary (poles, periodic longitude).
   Padding padding = Padding::by_mode;
-  /// Paths or types (`MyBlock`) that are correct on shards without a change, including all their children.
+  /// Paths or types (`MyBlock`) that are correct on shards without a change, including all their children. What they do
+  /// cannot be told from code between layers, so that operators that look wrong there are warnings, not errors.
   std::vector<std::string> local = {};
   /// Cut axes of layers whose input has another order of axes: `{"blocks.0.norm", {{-3, -2}, grid}}` for
   /// [rows, columns, channels]. For normalisations and `Dropout`.
@@ -64,6 +72,7 @@ struct ShardOptions {
   /// Seed and first sample of dropout masks; a layer's number is derived from its path.
   RandomOptions random = {};
   OnRefusal on_refusal = OnRefusal::fail;
+  WatchOperators watch = WatchOperators::first_calls;
 };
 
 /// Replaces the forwards of a LibTorch model's layers by sharded ones, in place.
@@ -72,9 +81,15 @@ struct ShardOptions {
 /// stay valid; `as<>()` still finds a sharded layer by its serial type. Layers in `Sequential`, `ModuleList` and
 /// `ModuleDict` are converted as they are. A layer that is a member of a user-defined class is converted if the member
 /// is a `Layer`: LibTorch has no forward hooks, so a `torch::nn::Conv2d` member would silently stay serial and is
-/// refused. A module that several parents share stays shared. Code of a class between its layers (functional calls,
-/// reshapes, means over rows) cannot be examined: `try_sharded` tests it.
-/// Example: `auto const report = shard(*model, domain); spdlog::info(report.text());`
+/// refused. A module that several parents share stays shared.
+///
+/// Code of a class between its layers is watched while it runs (`ShardOptions::watch`): operators that act cell by
+/// cell, and on axes that are not cut, are right; what is computed by any other one from a shard, such as `h -
+/// h.mean({2, 3})`, `torch::roll` of rows, or what is not known, throws `NotSharded` on all ranks where it enters the
+/// next layer, loss or `reduce_loss`, with the operator and the module. On one rank it is right, and a warning. Sizes
+/// and numbers that leave LibTorch (`h.size(2)`, `item()`) are not seen, nor is what acts on the input before the first
+/// layer, which is warned of from the second call on: `try_sharded` compares. `Examined` is the way for code that is
+/// right nevertheless. Example: `auto const report = shard(*model, domain); spdlog::info(report.text());`
 ///
 /// Collective. @throws `NotSharded` on all ranks, with path, type and reason of every refused module; the model is then
 /// unchanged. `ArgumentDisagreement` if ranks hold different models
@@ -94,21 +109,38 @@ struct Trial {
     std::optional<double> difference;
   };
 
-  double output_difference = 0;    ///< relative, infinite where sizes differ
-  double gradient_difference = 0;  ///< of the input's gradient for a random cotangent
-  std::vector<Call> calls;         ///< of the sharded model, in order
+  /// The gradient of one parameter.
+  struct Parameter {
+    std::string name;  ///< of a converted layer; for others "parameter 3 of the model's own code"
+    std::vector<std::int64_t> sizes;
+    double difference = 0;  ///< relative, infinite where one model has no gradient, or no such parameter
+  };
 
-  /// A table of the calls, which marks the first difference greater than `tolerance`.
+  double output_difference = 0;  ///< relative, infinite where sizes differ
+  /// The largest of the gradients of the input and of all parameters, for random cotangents.
+  double gradient_difference = 0;
+  double input_gradient_difference = 0;
+  std::vector<Parameter> parameters;  ///< in order of their first use
+  std::vector<Call> calls;            ///< of the sharded model, in order
+  /// What operators between the layers do that is wrong on shards, as `shard` would refuse it.
+  std::vector<std::string> refusals;
+  int num_parts = 0;  ///< ranks with cells of the input: where one has all, nothing was tested
+
+  /// A table of the calls, which marks the first difference greater than `tolerance`, and of all that differs.
   [[nodiscard]] std::string text(double tolerance = 1e-6) const;
 };
 
 /// Runs a model on the whole input on every rank and its sharded copy on shards, and compares both, forward and
 /// backward.
 ///
-/// Both keep their mode, `train` or `eval`. Outputs must be sharded as the inputs (last two axes), or whole on all
-/// ranks if they have fewer axes than the input.
-/// Example: `try_sharded([&](auto& x) { return serial->forward(x); }, [&](auto& x) { return model->forward(x); }, x,
-/// domain)`
+/// Twice: with the parameters as they are, and moved by random numbers, because a parameter at zero hides what it
+/// multiplies; afterwards they have their values again. The parameters are those that the outputs depend on. Those of
+/// both models must have equal values; of those with the same sizes and values, the first that one model uses is
+/// compared with the first of the other. Their gradients are summed over the ranks, as by `GradientSync`. On one rank
+/// nothing is divided, and any model passes: `num_parts` and `text` say so, and `refusals` lists what would be wrong.
+/// Both keep their mode, `train` or `eval`; batch normalisations see the input twice. Outputs must be sharded as the
+/// inputs (last two axes), or whole on all ranks if they have fewer axes than the input. Example:
+/// `try_sharded([&](auto& x) { return serial->forward(x); }, [&](auto& x) { return model->forward(x); }, x, domain)`
 /// @param sharded the sharded model @param domain the ranks that share a sample @param reference the model before
 ///        `shard`. With a clone sharded over one rank, `Domain(Comm(MPI_COMM_SELF), ProcessGrid{1, 1})`, the result
 ///        identifies the first different layer, not only the final difference

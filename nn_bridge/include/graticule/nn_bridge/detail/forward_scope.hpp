@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/call/domain.hpp>
+
+#include <string>
+#include <typeinfo>
+
+namespace graticule::nn::detail {
+
+/// While one lives, the operators of this thread are those of a layer, which knows what a shard is: they are not
+/// watched (see `ShardOptions::watch`).
+class OwnCode {
+ public:
+  OwnCode() noexcept;
+  OwnCode(OwnCode const&) = delete;
+  OwnCode& operator=(OwnCode const&) = delete;
+  ~OwnCode();
+};
+
+/// The rest of a layer's forward, from `enter` on.
+///
+/// An exception that leaves the forward of a user-defined layer here is one of this rank alone as far as anybody knows:
+/// the other ranks may wait for it in a call that it will not reach. They are notified, as by `announce_failure` on the
+/// domain's communicators, unless the exception is an `Error`, on which ranks agree.
+class ForwardScope {
+ public:
+  ForwardScope(Domain domain, std::string layer);
+  ForwardScope(ForwardScope const&) = delete;
+  ForwardScope& operator=(ForwardScope const&) = delete;
+  ~ForwardScope();
+
+  /// The class whose forward this is.
+  void set_type(std::type_info const& type) noexcept { type_ = &type; }
+
+ private:
+  OwnCode own_;
+  Domain domain_;
+  std::string layer_;
+  std::type_info const* type_ = nullptr;
+  int num_exceptions_;
+};
+
+}  // namespace graticule::nn::detail
