@@ -24,45 +24,17 @@ import json
 import operator
 import os
 import sys
-import traceback
 
 import torch
 
-
-def detach_parts_without_gradients(graph_module):
-    """run_decompositions drops the mark of torch.no_grad, so that gradients would flow through such parts: detaches their results."""
-    for node in graph_module.graph.nodes:
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
-            continue
-        for argument in node.args:
-            if isinstance(argument, torch.fx.Node) and argument.op == "get_attr":
-                part = getattr(graph_module, argument.target)
-                if isinstance(part, torch.fx.GraphModule):
-                    detach_parts_without_gradients(part)
-                    if "set_grad_enabled" in str(node.target) and node.args[0] is False:
-                        detach_results(part)
-
-
-def detach_results(part):
-    end = next(node for node in part.graph.nodes if node.op == "output")
-
-    def detached(value):
-        if not isinstance(value.meta.get("val"), torch.Tensor):
-            return value
-        with part.graph.inserting_before(end):
-            result = part.graph.call_function(torch.ops.aten.detach.default, (value,))
-        result.meta = dict(value.meta)
-        return result
-
-    end.args = (torch.fx.map_arg(end.args[0], detached),)
-    part.recompile()
-
-
-def cells_of_recurrent_layers():
-    """Rules that turn GRUCell, LSTMCell and RNNCell into products and sums, which shards run; torch keeps them as operators."""
-    if not hasattr(torch.export, "default_decompositions"):
-        return {}
-    return {operator: rule for operator, rule in torch.export.default_decompositions().items() if operator.name().endswith("_cell")}
+# The Python package captures models, too; that file needs torch alone.
+_capture = importlib.util.spec_from_file_location(
+    "graticule_capture", os.path.join(os.path.dirname(os.path.realpath(__file__)), "../nn_bridge/python/graticule/_capture.py"))
+capture = importlib.util.module_from_spec(_capture)
+sys.modules[_capture.name] = capture
+_capture.loader.exec_module(capture)
+from graticule_capture import (add_functions, cells_of_recurrent_layers, detach_parts_without_gradients, functions_behind,  # noqa: E402
+                               noted_causes, without_recomputation)
 
 
 register_hook = torch.Tensor.register_hook  # its own hooks are no causes
@@ -94,93 +66,6 @@ def format_of(tensor):
 
 class OtherGradients(RuntimeError):
     """The exported program has other gradients than the network."""
-
-
-class Region:
-    """Where Python code runs: the innermost module of the network, and the line outside of PyTorch."""
-
-    def __init__(self, module):
-        self.names = {id(part): name or "the network" for name, part in module.named_modules()}
-        self.path = []
-
-    def line(self):
-        torch_folder = os.path.dirname(torch.__file__)
-        for frame in reversed(traceback.extract_stack()):
-            if not frame.filename.startswith((torch_folder, "<")) and os.path.abspath(frame.filename) != os.path.abspath(__file__):
-                return f"{frame.filename}:{frame.lineno}"
-        return "an unknown line"
-
-    def __str__(self):
-        return f"{self.line()}, in {self.path[-1] if self.path else 'the network'}"
-
-    @contextlib.contextmanager
-    def followed(self):
-        def enter(part, _):
-            self.path.append(f"{self.names.get(id(part), '?')} ({type(part).__name__})")
-
-        def leave(part, *_):
-            self.path.pop()
-
-        handles = [torch.nn.modules.module.register_module_forward_pre_hook(enter),
-                   torch.nn.modules.module.register_module_forward_hook(leave, always_call=True)]
-        try:
-            yield self
-        finally:
-            for handle in handles:
-                handle.remove()
-
-
-@contextlib.contextmanager
-def replaced(owner, name, value):
-    own = name in vars(owner)
-    before = vars(owner).get(name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before) if own else delattr(owner, name)
-
-
-def without_recomputation():
-    """torch.export drops the gradient of everything behind a re-entrant checkpoint: runs its function as it is."""
-    from torch.utils.checkpoint import CheckpointFunction
-    return replaced(CheckpointFunction, "apply", staticmethod(lambda function, preserve, *arguments: function(*arguments)))
-
-
-KEPT_FUNCTIONS = ("CheckpointFunction", "BackwardHookFunction")  # PyTorch's own: run as they are, and named by the hook
-
-
-@contextlib.contextmanager
-def noted_causes(module, causes):
-    """Notes what runs in the network that torch.export does not keep: gradients that are not those of operators."""
-    function_apply = vars(torch.autograd.Function)["apply"]
-
-    def apply(function, *arguments, **named):
-        if function.__name__ not in KEPT_FUNCTIONS:
-            causes.add(f"class {function.__module__}.{function.__qualname__}, a torch.autograd.Function with a backward of its own, at {region}")
-        return function_apply.__get__(None, function)(*arguments, **named)
-
-    def noting(method, what):
-        def wrapper(tensor, *arguments, **named):
-            causes.add(f"{what} at {region}")
-            return method(tensor, *arguments, **named)
-        return wrapper
-
-    for name, part in module.named_modules():
-        for hooks, what in (("_backward_hooks", "a full backward hook"), ("_backward_pre_hooks", "a full backward pre-hook")):
-            for hook in getattr(part, hooks, {}).values():
-                code = getattr(hook, "__code__", None)
-                place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
-                causes.add(f"{what} on the module {name or 'of the network itself'} ({type(part).__name__}){place}")
-    for name, parameter in module.named_parameters():
-        if getattr(parameter, "_backward_hooks", None):
-            causes.add(f"a hook on the parameter {name}")
-    with contextlib.ExitStack() as stack:
-        region = stack.enter_context(Region(module).followed())
-        stack.enter_context(replaced(torch.autograd.Function, "apply", classmethod(apply)))
-        for name in ("register_hook", "register_post_accumulate_grad_hook"):
-            stack.enter_context(replaced(torch.Tensor, name, noting(getattr(torch.Tensor, name), "a hook on a tensor (Tensor." + name + ")")))
-        yield
 
 
 class WithBackward(torch.fx.Interpreter):
@@ -230,19 +115,6 @@ def with_own_tensors(module):
 
 def differentiable(tensor):
     return isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())
-
-
-def functions_behind(outputs):
-    """The classes of torch.autograd.Function in the graph of the outputs, also those whose `apply` was bound before the network ran."""
-    todo, done, classes = [one.grad_fn for one in outputs if one.grad_fn is not None], set(), set()
-    while todo:
-        node = todo.pop()
-        if node is None or node in done:
-            continue
-        done.add(node)
-        classes.add(getattr(type(node), "_forward_cls", None))
-        todo += [one for one, _ in node.next_functions]
-    return classes - {None}
 
 
 def gradients_of(run, named_parameters, inputs, functions=None):
@@ -343,11 +215,7 @@ def check_gradients(module, program, undecomposed, inputs):
             differences = [(name, one) for name, one in differences if one > 10 * (rounding.get(name) or 0.0)]
     if not differences:
         return
-    for one in functions:
-        name = f"class {one.__module__}.{one.__qualname__}"
-        if one.__name__ not in KEPT_FUNCTIONS and not any(cause.startswith(name + ",") for cause in causes):
-            code = one.forward.__code__
-            causes.add(f"{name}, a torch.autograd.Function with a backward of its own ({code.co_filename}:{code.co_firstlineno})")
+    add_functions(causes, functions)
     name, difference = differences[0]
     none = sum(one is None for _, one in differences)
     what = (f"{none} of {len(wanted)} gradients are there in the program or in the network alone, first that of {name}" if none
