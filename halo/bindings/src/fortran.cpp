@@ -85,8 +85,9 @@ bool can_be_allocated(void const* base, std::size_t num_bytes) noexcept {
   auto* const block = allocate(num_bytes);
   auto const from = std::uintptr_t(block);
   auto const first = std::uintptr_t(base);
+  bool const meets = from != 0 && from < first + num_bytes && first < from + num_bytes;
   std::free(block);
-  return from != 0 && from < first + num_bytes && first < from + num_bytes;
+  return meets;
 }
 
 }  // namespace

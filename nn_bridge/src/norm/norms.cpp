@@ -60,7 +60,7 @@ std::int64_t product(at::IntArrayRef sizes) {
   return result;
 }
 
-void require_values(detail::Norm const& norm, detail::NormStatistics const& statistics) {
+void require_enough_values(detail::Norm const& norm, detail::NormStatistics const& statistics) {
   if (statistics.count < 2)
     throw Error("TooFewValues", norm.layer + ": " + std::to_string(std::int64_t(statistics.count)) +
                                     " value per channel over all ranks; its statistics need at least two");
@@ -116,7 +116,7 @@ torch::Tensor detail::BatchNormBase<D, Derived>::forward(torch::Tensor const& x)
   norm.shape = {.outer = x.size(0), .groups = x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
   if (data_team_) norm.teams.push_back(*data_team_);
   auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
-  require_values(norm, statistics);
+  require_enough_values(norm, statistics);
   if (this->is_training() && o.track_running_stats()) {
     this->num_batches_tracked += 1;
     auto const update = [&](torch::Tensor const& running, torch::Tensor const& found) {
@@ -172,7 +172,7 @@ torch::Tensor detail::InstanceNormBase<D, Derived>::forward(torch::Tensor const&
         .layer = "InstanceNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {this->domain().comm()}};
     norm.shape = {.groups = x.size(0) * x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
     auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
-    if (norm.shape.groups > 0) require_values(norm, statistics);
+    if (norm.shape.groups > 0) require_enough_values(norm, statistics);
     if (o.track_running_stats() && x.size(0) > 0) {
       auto const over_batch = [&](torch::Tensor const& values) { return values.view({x.size(0), x.size(1)}).mean(0); };
       detail::update_running(this->running_mean, over_batch(statistics.mean), o.momentum());
