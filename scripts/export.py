@@ -27,6 +27,7 @@ import sys
 
 import torch
 
+sys.dont_write_bytecode = True
 # The Python package captures models, too; that file needs torch alone.
 _capture = importlib.util.spec_from_file_location(
     "graticule_capture", os.path.join(os.path.dirname(os.path.realpath(__file__)), "../nn_bridge/python/graticule/_capture.py"))

@@ -2,7 +2,7 @@
 #include "file_listing.hpp"
 
 #include <graticule/field_io/file.hpp>
-#include <graticule/partition/detail/printable.hpp>
+#include <graticule/partition/printable.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <algorithm>
@@ -12,7 +12,6 @@ namespace graticule::info {
 
 namespace {
 
-using graticule::detail::printable;
 
 std::string value_text(Attribute const& attribute) {
   if (attribute.type == ValueType::text) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/detail/printable.hpp>
 #include <graticule/partition/error.hpp>
+#include <graticule/partition/printable.hpp>
 
 #include "channel.hpp"
 
@@ -35,9 +35,9 @@ std::string detail::last_error_text() {
 }
 
 Error::Error(std::string_view rule, std::string_view text, std::source_location where)
-    : std::runtime_error(std::string(rule) + ": " + detail::printable(text)),
+    : std::runtime_error(std::string(rule) + ": " + printable(text)),
       rule_(rule),
-      text_(detail::printable(text)),
+      text_(printable(text)),
       where_(where),
       whole_text_(std::make_shared<std::string const>(what())) {
   last_text = whole_text_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/detail/printable.hpp>
+#include <graticule/partition/printable.hpp>
 
 #include <algorithm>
 #include <cstddef>
 
-namespace graticule::detail {
+namespace graticule {
 
 namespace {
 
@@ -57,4 +57,4 @@ std::string printable(std::string_view text) {
   return result;
 }
 
-}  // namespace graticule::detail
+}  // namespace graticule

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "hdf5/undo_file.hpp"
-
 #include <graticule/field_io/detail/temporary_file.hpp>
 
 #include "expect_error.hpp"
 #include "hdf5/file_lock.hpp"
+#include "hdf5/undo_file.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>

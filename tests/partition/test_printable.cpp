@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/detail/printable.hpp>
 #include <graticule/partition/error.hpp>
+#include <graticule/partition/printable.hpp>
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,6 @@
 
 namespace graticule {
 namespace {
-
-using detail::printable;
 
 TEST(Printable, keeps_text_of_any_language) {
   for (std::string const text : {"", "plain", "two\nlines\tand a tab", "Größe 温度 °C 😀"})

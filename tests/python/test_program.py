@@ -226,7 +226,8 @@ def test_fields_of_other_sizes_are_declared():
 
     x = fields()
     coarse = torch.randn(2, 3, 2 * RANKS, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
-    own = graticule.shard_of(coarse, DOMAIN)
+    close(graticule.whole_field(graticule.shard_program(Coarse(), DOMAIN)(cut(x), graticule.shard_of(coarse, DOMAIN)), DOMAIN), Coarse()(x, coarse))
+    own = graticule.shard_of(coarse, DOMAIN).clone()
     raises("BadOption", lambda: graticule.shard_program(Coarse(), DOMAIN)(cut(x), own), "'coarse'", "fields=['coarse']")
     sharded = graticule.shard_program(Coarse(), DOMAIN, fields=["x", "coarse"])
     close(graticule.whole_field(sharded(cut(x), own), DOMAIN), Coarse()(x, coarse))

@@ -3,7 +3,7 @@
 #include <graticule/app/numbers.hpp>
 #include <graticule/app/shared_file.hpp>
 #include <graticule/field_io/complete_file.hpp>
-#include <graticule/partition/detail/printable.hpp>
+#include <graticule/partition/printable.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/stall.hpp>
@@ -217,7 +217,7 @@ void parse(Comm const& comm, CommandLine& line, std::vector<std::string> argumen
 class PrintableMessage : public spdlog::custom_flag_formatter {
  public:
   void format(spdlog::details::log_msg const& message, std::tm const&, spdlog::memory_buf_t& out) override {
-    auto const text = graticule::detail::printable({message.payload.data(), message.payload.size()});
+    auto const text = printable({message.payload.data(), message.payload.size()});
     out.append(text.data(), text.data() + text.size());
   }
   [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {

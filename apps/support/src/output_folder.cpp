@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/output_folder.hpp>
 #include <graticule/field_io/complete_file.hpp>
-#include <graticule/field_io/detail/seen_by_all.hpp>
-#include <graticule/field_io/detail/temporary_file.hpp>
+#include <graticule/field_io/seen_by_all.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <spdlog/spdlog.h>
@@ -43,7 +42,7 @@ OutputFolder::OutputFolder(Comm const& comm, std::filesystem::path const& folder
       throw Error("OutputError", "--output " + folder.string() + " cannot be created: " + error.message());
     lock_.emplace(folder, program_invocation_short_name);
     if (!lock_->weakness().empty()) spdlog::warn("{}", lock_->weakness());
-    detail::remove_leftovers(folder);
+    remove_leftovers(folder);
     require_writable(folder / "report.json");
     if (check) check();
     std::filesystem::remove(stopped_file(folder), error);
@@ -60,7 +59,7 @@ OutputFolder::OutputFolder(Comm const& comm, std::filesystem::path const& folder
 
 void OutputFolder::require_shared(Comm const& comm, std::filesystem::path const& folder) const {
   auto const file = comm.broadcast(lock_ ? lock_->path().string() : std::string(), 0);
-  detail::require_seen_by_all(comm, "--output " + folder.string(), file);
+  require_seen_by_all(comm, "--output " + folder.string(), file);
 }
 
 OutputFolder::~OutputFolder() {

@@ -63,7 +63,7 @@ expect_no_outputs() {
     for file in loss.csv prediction.nc map.png report.json; do
         [ ! -e "$folder/$1/$file" ] || fail "$file is there although the training has not ended"
     done
-    [ -z "$(find "$folder/$1" -maxdepth 1 -name '*.tmp*' -o -name ".*")" ] || fail "temporary files are left over"
+    [ -z "$(find "$folder/$1" -maxdepth 1 \( -name '*.tmp*' -o -name ".*" \) ! -name .in-use)" ] || fail "temporary files are left over"
 }
 
 expect_the_same_curve() {

@@ -67,8 +67,8 @@ enum class Unseen : std::uint8_t { lives, has_ended };
 /// @throws `BrokenFile` (input) when this user may not write to the file, or the undo file is of another file
 Interrupted restore_interrupted(std::filesystem::path const& path, Unseen unseen);
 
-/// Before the file is replaced: what a killed program has left must not be taken for the new file's. Restores where that
-/// is possible, and removes the undo file in any case, unless the program lives.
+/// Before the file is replaced: what a killed program has left must not be taken for the new file's. Restores where
+/// that is possible, and removes the undo file in any case, unless the program lives.
 void forget_interrupted(std::filesystem::path const& path) noexcept;
 
 }  // namespace graticule::detail

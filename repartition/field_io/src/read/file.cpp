@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/conventions.hpp>
 #include <graticule/field_io/file.hpp>
-#include <graticule/partition/detail/end.hpp>
 #include <graticule/field_io/same_copies.hpp>
+#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "agreed_variable.hpp"

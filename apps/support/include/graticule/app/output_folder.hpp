@@ -3,7 +3,7 @@
 
 #include <graticule/app/driver.hpp>
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/field_io/detail/folder_lock.hpp>
+#include <graticule/field_io/folder_lock.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <filesystem>
@@ -40,7 +40,7 @@ class OutputFolder {
   void require_shared(Comm const& comm, std::filesystem::path const& folder) const;
 
   std::vector<std::filesystem::path> created_;  ///< on rank 0, the innermost first
-  std::optional<detail::FolderLock> lock_;      ///< on rank 0
+  std::optional<FolderLock> lock_;              ///< on rank 0
 };
 
 /// Warns, on rank 0, of each checkpoint that `store.newest()` has skipped, and of a start from the beginning where it

@@ -20,9 +20,6 @@ namespace graticule::detail {
 /// Synchronises a file to the disk. @throws `OutputError`
 void sync_to_disk(std::filesystem::path const& path);
 
-/// Removes the temporary files of killed programs from a folder, for whichever file they were.
-void remove_leftovers(std::filesystem::path const& folder);
-
 /// An empty temporary file next to the file that it becomes when it is complete; for one process.
 ///
 /// It is in the folder of `linked_path(path)`, under the name `.NAME.HOST-PROCESS.part`, so that a link stays a link.

@@ -16,3 +16,9 @@ namespace graticule::detail {
 void require_seen_by_all(Comm const& comm, std::string const& given, std::filesystem::path const& made);
 
 }  // namespace graticule::detail
+
+namespace graticule {
+
+using detail::require_seen_by_all;
+
+}  // namespace graticule

@@ -34,4 +34,14 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
+/// Removes the temporary files of killed programs from a folder, for whichever file they were.
+void remove_leftovers(std::filesystem::path const& folder);
+
 }  // namespace graticule::detail
+
+namespace graticule {
+
+using detail::FolderLock;
+using detail::remove_leftovers;
+
+}  // namespace graticule
