@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 import traceback
+import warnings
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Set, Tuple
 
 import torch
@@ -205,6 +206,11 @@ def _require_own_gradients(module: torch.nn.Module, args: Any, kwargs: Any, allo
         differentiable = x.is_floating_point() or x.is_complex()
         return x.detach().requires_grad_().clone() if differentiable else x.clone()
 
+    own: Dict[int, torch.Tensor] = {}
+    for part in module.modules():  # put back by `_unchanged`; those of the model are not to be written to
+        for name, buffer in part._buffers.items():
+            if buffer is not None:
+                part._buffers[name] = own.setdefault(id(buffer), buffer.detach().clone())
     with noted_causes(module, causes, allowed, parameters=False):
         args, kwargs = pytree.tree_map_only(torch.Tensor, leaf, (args, kwargs))
         outputs = [x for x in pytree.tree_leaves(module(*args, **kwargs)) if isinstance(x, torch.Tensor)]
@@ -232,7 +238,8 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     with _unchanged(module), _named_errors(module), _quiet(), without_recomputation():
         if torch.is_grad_enabled():
             with mode:
-                _require_own_gradients(module, args, kwargs, allowed)
+                with _unchanged(module):
+                    _require_own_gradients(module, args, kwargs, allowed)
         program = torch.export.export(module, args, kwargs, strict=False)
         detach_parts_without_gradients(program.graph_module)
         program = program.run_decompositions(cells_of_recurrent_layers())
@@ -307,7 +314,9 @@ def _quiet() -> Iterator[None]:
     level, output = log.level, io.StringIO()
     log.setLevel(logging.ERROR)
     try:
-        with contextlib.redirect_stderr(output):
+        with contextlib.redirect_stderr(output), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*LeafSpec.*")  # of PyTorch 2.13's own code
+            warnings.filterwarnings("ignore", "The tensor attribute.* assigned during export")  # which `_unchanged` puts back
             yield
     finally:
         log.setLevel(level)
