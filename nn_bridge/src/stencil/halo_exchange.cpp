@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "box_with_halo.hpp"
 #include "call/resolved.hpp"
 #include "field_axes.hpp"
 #include "move/tensor_pull.hpp"
@@ -31,16 +32,6 @@ void check_crop(Cuts const& cuts, Width const& width) {
                                       std::to_string(p));
 }
 
-/// `owned` and its halo. A shard without cells along one axis still has a halo along the other: its tensor has the
-/// sizes that the same code finds on every other rank, so that it can narrow each of them alike.
-Box with_halo(Box const& owned, std::array<Width, 2> const& widths) {
-  Box result = owned;
-  for (int a = 0; a < 2; ++a)
-    if (owned.extent(a) > 0)
-      result.set(a, owned.lo(a) - widths[std::size_t(a)].lower, owned.hi(a) + widths[std::size_t(a)].upper);
-  return result;
-}
-
 }  // namespace
 
 HaloExchangeImpl::HaloExchangeImpl(HaloExchangeOptions options, Domain domain)
@@ -65,7 +56,7 @@ torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
   auto const make = [&](Layout const& layout) {
     std::array<Width, 2> const widths{options_.latitude, options_.longitude};
     for (std::size_t a = 0; a < widths.size(); ++a) check_crop(*layout.cuts(int(a)), widths[a]);
-    Box const needed = with_halo(layout.owned(domain().comm().rank()), widths);
+    Box const needed = detail::box_with_halo(layout.owned(domain().comm().rank()), widths);
     Hash hash;
     for (auto const& width : widths) hash.add(width.lower).add(width.upper);
     return std::make_shared<detail::TensorPull const>(domain().comm(), layout, state().axes.boundary(),

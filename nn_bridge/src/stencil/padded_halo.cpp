@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "box_with_halo.hpp"
 #include "call/call_stream.hpp"
 #include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
@@ -28,24 +29,43 @@ struct PaddedSetUp {
   PaddedSetUp(Comm const& comm, Layout const& layout, HaloExchangeOptions const& given, Boundary const& boundary)
       : options(given),
         plan(comm, layout, {given.latitude, given.longitude}, boundary),
-        pull(std::make_shared<detail::TensorPull const>(
-            comm, layout, boundary, std::vector{Target{plan.local(), {plan.local()}}}, given.odd_channels, 0)) {}
+        pull(make_pull(comm, layout, given, boundary)) {}
 
   [[nodiscard]] std::vector<HaloField> fields(torch::Tensor const& padded) const {
     std::vector<HaloField> result;
-    for (auto const& run : detail::parity_runs(padded, options.odd_channels))
+    // The plan knows no halo of a rank without cells.
+    auto const field = plan.owned().empty() ? owned(padded) : padded;
+    for (auto const& run : detail::parity_runs(field, options.odd_channels))
       result.push_back({tensor_view(run.part), run.parity, 0});
     return result;
   }
   [[nodiscard]] torch::Tensor owned(torch::Tensor const& padded) const {
-    if (plan.owned().empty()) return padded;
-    return padded.narrow(-2, options.latitude.lower, plan.owned().extent(0))
-        .narrow(-1, options.longitude.lower, plan.owned().extent(1));
+    auto const& box = plan.owned();
+    auto const lower = [&](int axis, Width width) { return box.extent(axis) > 0 ? width.lower : 0; };
+    return padded.narrow(-2, lower(0, options.latitude), box.extent(0))
+        .narrow(-1, lower(1, options.longitude), box.extent(1));
+  }
+  /// Zeros around a shard.
+  [[nodiscard]] torch::Tensor pad(torch::Tensor const& shard) const {
+    auto const& box = plan.owned();
+    auto const width = [&](int axis, Width given) { return box.extent(axis) > 0 ? given : Width{}; };
+    auto const rows = width(0, options.latitude);
+    auto const columns = width(1, options.longitude);
+    return torch::constant_pad_nd(shard, {columns.lower, columns.upper, rows.lower, rows.upper});
   }
 
   HaloExchangeOptions options;
   HaloPlan plan;
   std::shared_ptr<detail::TensorPull const> pull;
+
+ private:
+  static std::shared_ptr<detail::TensorPull const> make_pull(Comm const& comm, Layout const& layout,
+                                                             HaloExchangeOptions const& given,
+                                                             Boundary const& boundary) {
+    auto const needed = detail::box_with_halo(layout.owned(comm.rank()), {given.latitude, given.longitude});
+    return std::make_shared<detail::TensorPull const>(comm, layout, boundary, std::vector{Target{needed, {needed}}},
+                                                      given.odd_channels, 0);
+  }
 };
 
 using PaddedSetUpPointer = std::shared_ptr<PaddedSetUp const>;
@@ -74,15 +94,10 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
     auto const set_up = detail::kept<PaddedSetUpPointer>(ctx);
-    auto const& widths = set_up->options;
     if (torch::GradMode::is_enabled()) {
       auto const own =
           detail::apply_linear(set_up->pull, detail::Way::adjoint, grads[0], detail::anchor(true, grads[0].options()));
-      if (set_up->plan.owned().empty()) return {own, {}, {}};
-      return {torch::constant_pad_nd(
-                  own, {widths.longitude.lower, widths.longitude.upper, widths.latitude.lower, widths.latitude.upper}),
-              {},
-              {}};
+      return {set_up->pad(own), {}, {}};
     }
     auto gradient = is_ours(grads[0]) ? grads[0] : grads[0].clone(torch::MemoryFormat::Contiguous);
     detail::count_traffic(set_up->plan.counts(), detail::Way::adjoint, cell_bytes(gradient));
@@ -113,22 +128,20 @@ PaddedHaloExchangeImpl::PaddedHaloExchangeImpl(HaloExchangeOptions options, Doma
 }
 
 torch::Tensor PaddedHaloExchangeImpl::owned(torch::Tensor const& padded) const {
-  if (padded.numel() == 0) return padded;
   return state().axes.as_given(owned_planes(state().axes.as_planes(padded)));
 }
 
 torch::Tensor PaddedHaloExchangeImpl::owned_planes(torch::Tensor const& padded) const {
-  if (padded.numel() == 0) return padded;
-  auto const middle = [&](std::int64_t axis, Width width) {
-    auto const extent = padded.size(axis) - width.lower - width.upper;
+  auto const middle = [](torch::Tensor const& t, std::int64_t axis, Width width) {
+    if (t.size(axis) == 0) return t;
+    auto const extent = t.size(axis) - width.lower - width.upper;
     if (extent < 1)
-      throw Error("BadHaloWidth", "a field of " + std::to_string(padded.size(axis)) +
-                                      " cells has no room for a halo of " + std::to_string(width.lower) + " and " +
-                                      std::to_string(width.upper) + " around its own");
-    return extent;
+      throw Error("BadHaloWidth", "a field of " + std::to_string(t.size(axis)) + " cells has no room for a halo of " +
+                                      std::to_string(width.lower) + " and " + std::to_string(width.upper) +
+                                      " around its own");
+    return t.narrow(axis, width.lower, extent);
   };
-  return padded.narrow(-2, options_.latitude.lower, middle(-2, options_.latitude))
-      .narrow(-1, options_.longitude.lower, middle(-1, options_.longitude));
+  return middle(middle(padded, -2, options_.latitude), -1, options_.longitude);
 }
 
 torch::Tensor PaddedHaloExchangeImpl::room_for(torch::Tensor const& shard) const {
@@ -136,9 +149,8 @@ torch::Tensor PaddedHaloExchangeImpl::room_for(torch::Tensor const& shard) const
   std::array<Width, 2> const widths{options_.latitude, options_.longitude};
   auto const& axes = options_.axes;
   auto const at = [&](std::size_t a) -> std::int64_t& { return sizes[std::size_t(shard.dim() + axes[a])]; };
-  bool room = true;
-  for (std::size_t a = 0; a < axes.size(); ++a) room = room && shard.dim() + axes[a] >= 0 && at(a) > 0;
-  for (std::size_t a = 0; room && a < axes.size(); ++a) at(a) += widths[a].lower + widths[a].upper;
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    if (shard.dim() + axes[a] >= 0 && at(a) > 0) at(a) += widths[a].lower + widths[a].upper;
   return torch::empty(sizes, shard.options().requires_grad(false));
 }
 

@@ -62,6 +62,26 @@ TEST(PaddedHaloExchange, gives_what_the_halo_exchange_gives_in_the_same_memory) 
   }
 }
 
+TEST(PaddedHaloExchange, has_room_along_the_axis_of_which_a_rank_without_cells_has_some) {
+  std::mt19937 random(15);
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1}, Boundary::sphere(Edge::pole_row));
+  std::vector<Index> rows(std::size_t(comm.num_ranks()), 0);
+  rows[0] = 7;
+  Part const part(domain, Cuts(rows), Cuts{6});
+  nn::HaloExchangeOptions const options{{1, 2}, {3, 0}, {1}};
+  nn::HaloExchange reference(options, domain);
+  nn::PaddedHaloExchange layer(options, domain);
+  auto const shard = part.of(random_tensor(random, {2, 3, 7, 6}));
+
+  auto const field = padded_field(layer, shard);
+  auto const found = layer(field);
+
+  EXPECT_EQ(found.size(-1), 9);
+  EXPECT_TRUE(torch::equal(found, reference(shard)));
+  EXPECT_TRUE(torch::equal(layer->owned(found), shard));
+}
+
 TEST(PaddedHaloExchange, leaves_gradients_alone_that_others_hold) {
   std::mt19937 random(12);
   for (auto const& [domain, part, options] : settings(random)) {

@@ -21,7 +21,7 @@ class PaddedHaloState;
 /// Previous halo values are overwritten, so an earlier operation must not have saved them for its own backward. The
 /// backward adds halo cotangents to the cells of which they are copies. It works in the memory of the incoming gradient
 /// if nothing else references it, otherwise in a copy; the gradient of the input's own halo is zero. Differentiable to
-/// any order. A rank without cells has an empty field.
+/// any order. A rank without cells has an empty field, with room along the axis of which it has cells (`room_for`).
 /// Cost per call: one small all-reduce and one message per peer; `HaloExchange` also reads and writes the whole field.
 /// Example: rows 61 and 480 columns, widths {1, 1} each: the field is [..., 63, 482].
 class PaddedHaloExchangeImpl : public detail::StatefulModule<PaddedHaloExchangeImpl, detail::PaddedHaloState> {
