@@ -128,7 +128,11 @@ void Watch::spoil_storage(torch::Tensor const& view, Mark const& mark) {
 
 Mark const* Watch::mark_of(torch::Tensor const& t) const {
   auto const found = marks_.find(t.unsafeGetTensorImpl());
-  return found == marks_.end() || found->second.tensor.expired() ? nullptr : &found->second.mark;
+  if (found == marks_.end() || found->second.tensor.expired()) return nullptr;
+  auto const& mark = found->second.mark;
+  // Parameters are the same on all ranks, also where a model draws them while another one is watched.
+  bool const is_parameter = mark.local && !mark.is_cut() && t.is_leaf() && t.requires_grad();
+  return is_parameter ? nullptr : &mark;
 }
 
 void Watch::set_mark(torch::Tensor const& t, Mark mark) {
@@ -144,22 +148,31 @@ void Watch::set_mark(torch::Tensor const& t, Mark mark) {
   marks_.insert_or_assign(impl, Entry{c10::weak_intrusive_ptr<c10::TensorImpl>(t.getIntrusivePtr()), std::move(mark)});
 }
 
-void Watch::mark(torch::Tensor const& shard, Domain const& domain, Sharding const& sharding, bool is_assumed) {
-  if (!shard.defined()) return;
+Watch::CutAxes Watch::cut_axes(Domain const& domain, Sharding const& sharding) {
+  CutAxes cuts{sharding.axes, {}, &domain.comm()};
+  for (std::size_t a = 0; a < sharding.axes.size() && a < 2; ++a) cuts.bits.push_back(bit_of(domain, sharding, a));
+  return cuts;
+}
+
+void Watch::mark_as(torch::Tensor const& shard, CutAxes const& cuts, bool is_assumed) {
   Mark mark;
   mark.cut.assign(std::size_t(shard.dim()), 0);
   mark.is_assumed = is_assumed;
-  mark.domain = &domain.comm();
-  for (std::size_t a = 0; a < sharding.axes.size() && a < 2; ++a) {
-    auto const axis = sharding.axes[a] < 0 ? sharding.axes[a] + shard.dim() : sharding.axes[a];
-    if (axis >= 0 && axis < shard.dim()) mark.cut[std::size_t(axis)] |= bit_of(domain, sharding, a);
+  mark.domain = cuts.domain;
+  for (std::size_t a = 0; a < cuts.bits.size(); ++a) {
+    auto const axis = cuts.axes[a] < 0 ? cuts.axes[a] + shard.dim() : cuts.axes[a];
+    if (axis >= 0 && axis < shard.dim()) mark.cut[std::size_t(axis)] |= cuts.bits[a];
   }
   set_mark(shard, std::move(mark));
 }
 
+void Watch::mark(torch::Tensor const& shard, Domain const& domain, Sharding const& sharding, bool is_assumed) {
+  if (shard.defined()) mark_as(shard, cut_axes(domain, sharding), is_assumed);
+}
+
 torch::Tensor Watch::hand_on(torch::Tensor const& x, torch::Tensor y, Domain const& domain) {
   auto const* const mark_of_x = is_on() ? mark_of(x) : nullptr;
-  if (mark_of_x) mark(y, domain, domain.sharding(), mark_of_x->is_assumed);
+  if (mark_of_x && mark_of_x->is_cut()) mark(y, domain, domain.sharding(), mark_of_x->is_assumed);
   return y;
 }
 
@@ -167,10 +180,11 @@ torch::Tensor Watch::hand_on(torch::Tensor const& x, torch::Tensor y, Domain con
 void Watch::assume(torch::Tensor const& t) {
   bool const is_parameter = t.is_leaf() && t.requires_grad();
   if (t.dim() < 3 || is_parameter || extents_.empty()) return;
+  std::erase_if(extents_, [](Known const& known) { return known.model.expired(); });
   auto const found = std::find_if(extents_.begin(), extents_.end(), [&](Known const& known) {
     return t.size(-2) == known.rows && t.size(-1) == known.columns;
   });
-  if (found != extents_.end()) mark(t, found->domain, found->sharding, true);
+  if (found != extents_.end()) mark_as(t, found->cuts, true);
 }
 
 std::string Watch::place() const { return last_path_.empty() ? "" : " (called after layer " + last_path_ + ")"; }
@@ -197,11 +211,17 @@ void Watch::begin(torch::Tensor const& x, WatchedLayer const& layer) {
     report(*fault + ": in the forward of " + module + ", before layer " + layer.path + advice, layer.domain,
            is_assumed || layer.only_warns);
   }
-  // The model's input belongs to the caller, who may do with it what he wants before the next call.
-  if (!mark_of(x) || fault_of(x, layer.domain, true, is_assumed)) mark(x, layer.domain, layer.sharding, true);
-  if (layer.sharding.axes == std::vector<std::int64_t>{-2, -1} && x.dim() >= 3) {
-    Known known{x.size(-2), x.size(-1), layer.domain, layer.sharding};
-    auto const same = [&](Known const& other) { return other.rows == known.rows && other.columns == known.columns; };
+  // The input of a layer is a shard. That of the model belongs to the caller, who may do with it what he wants before
+  // the next call; on one rank, where every field has the extents of a shard, a serial model may take it, too.
+  bool const is_divided = layer.domain.comm().num_ranks() > 1;
+  auto const* const known_mark = mark_of(x);
+  bool const is_new = is_divided && !(known_mark && known_mark->is_cut());
+  if (is_new || fault_of(x, layer.domain, true, is_assumed)) mark(x, layer.domain, layer.sharding, true);
+  if (is_divided && layer.sharding.axes == std::vector<std::int64_t>{-2, -1} && x.dim() >= 3) {
+    Known known{x.size(-2), x.size(-1), cut_axes(layer.domain, layer.sharding), layer.types};
+    auto const same = [&](Known const& other) {
+      return other.rows == known.rows && other.columns == known.columns && !other.model.expired();
+    };
     if (std::none_of(extents_.begin(), extents_.end(), same) && extents_.size() < 4) extents_.push_back(known);
   }
 }

@@ -59,9 +59,9 @@ class Watch {
   torch::Tensor hand_on(torch::Tensor const& x, torch::Tensor y, Domain const& domain);
 
   /// Whether `shard` has converted a model.
-  static inline bool has_models = false;
+  inline static bool has_models = false;
 
-  int own_depth = 0;                          ///< of layers of this library that are running
+  int own_depth = 0;                             ///< of layers of this library that are running
   std::vector<std::string>* findings = nullptr;  ///< of a trial: takes texts, instead of errors and warnings
 
  private:
@@ -71,6 +71,14 @@ class Watch {
     Mark mark;
   };
 
+  /// What a mark says of shards: for each axis of a sharding its bits, and the domain.
+  struct CutAxes {
+    std::vector<std::int64_t> axes;
+    std::vector<std::uint8_t> bits;
+    void const* domain;
+  };
+  static CutAxes cut_axes(Domain const& domain, Sharding const& sharding);
+  void mark_as(torch::Tensor const& shard, CutAxes const& cuts, bool is_assumed);
   static std::unique_ptr<at::ObserverContext> on_start(at::RecordFunction const& call);
   static void on_end(at::RecordFunction const& call, at::ObserverContext* context);
   std::unique_ptr<at::ObserverContext> start(at::RecordFunction const& call);
@@ -88,16 +96,16 @@ class Watch {
   std::optional<at::CallbackHandle> handle_;
   std::unordered_map<c10::TensorImpl const*, Entry> marks_;
   std::size_t next_sweep_ = 256;
-  int num_closed_ = 0;  ///< operators that are running whose own operators are not looked at
+  int num_closed_ = 0;     ///< operators that are running whose own operators are not looked at
   std::string last_path_;  ///< of the layer called last
   bool only_warns_ = false;
   std::string pending_;
   std::set<std::string> warned_;
-  /// Inputs of layers: rows and columns of shards.
+  /// Inputs of layers: rows and columns of shards. It holds nothing of a model, whose communicators end with it.
   struct Known {
     std::int64_t rows, columns;
-    Domain domain;
-    Sharding sharding;
+    CutAxes cuts;
+    std::weak_ptr<void const> model;
   };
   std::vector<Known> extents_;
 };

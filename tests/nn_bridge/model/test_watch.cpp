@@ -59,7 +59,7 @@ struct Line {
 std::vector<Line> right_code() {
   return {
       {"arithmetic", [](Tensor const& h, Tensor const& g) { return torch::gelu(h) * (1 + g) - h.square() / 3; }},
-      {"in place", [](Tensor const& h, Tensor const&) { return h.mul(2).relu_().add_(h, 0.5); }},
+      {"in place", [](Tensor const& h, Tensor const&) { return h.mul(2).add_(h, 0.5).relu_(); }},
       {"channels", [](Tensor const& h, Tensor const&) { return h - h.mean(1, true); }},
       {"softmax over channels", [](Tensor const& h, Tensor const& g) { return h + g * torch::softmax(h, 1); }},
       {"columns are whole",
@@ -183,12 +183,14 @@ std::vector<Line> wrong_code() {
        [](Tensor const& h, Tensor const&) {
          return h.index({torch::indexing::Slice(), torch::indexing::Slice(), torch::arange(h.size(2)).flip(0)});
        }},
-      {"a row set to zero", [](Tensor const& h, Tensor const&) {
+      {"a row set to zero",
+       [](Tensor const& h, Tensor const&) {
          auto result = h.clone();
          result.narrow(2, 0, 1).zero_();
          return result;
        }},
-      {"a row set by indices", [](Tensor const& h, Tensor const&) {
+      {"a row set by indices",
+       [](Tensor const& h, Tensor const&) {
          auto result = 2 * h;
          result.index_put_({torch::indexing::Slice(), torch::indexing::Slice(), 0}, 1.0);
          return result;
@@ -357,6 +359,49 @@ TEST(Watch, leaves_the_code_of_layers_alone) {
               }),
               refused ? "NotSharded" : "nothing was thrown");
   }
+}
+
+struct Warnings : c10::WarningHandler {
+  void process(c10::Warning const& warning) override { texts.push_back(warning.msg()); }
+  std::vector<std::string> texts;
+};
+
+TEST(Watch, is_silent_about_serial_models_with_fields_of_the_same_extents) {
+  auto const domain = bands();
+  Warnings warnings;
+  c10::WarningUtils::WarningHandlerGuard const guard(&warnings);
+  std::mt19937 random(5);
+  test::Part const part(domain, balanced_cuts(9, domain.comm().num_ranks()), Cuts{8});
+  auto const x = part.of(random_tensor(random, {2, 2, 9, 8})).clone();
+  auto const same_extents = x.clone();
+  {
+    tn::Sequential net(tn::Conv2d(2, 2, 1));
+    net->to(torch::kDouble);
+    nn::shard(*net, domain);
+    (void)net->forward(x);
+  }
+  // Its weights are drawn while the operators are watched; attention takes its input for a field.
+  tn::Sequential serial(tn::Conv2d(tn::Conv2dOptions(2, 4, 3).padding(1)),
+                        nn::SelfAttention(nn::SelfAttentionOptions{{4, 2}}),
+                        tn::ConvTranspose2d(tn::ConvTranspose2dOptions(4, 2, 3).padding(1)));
+  serial->to(torch::kDouble);
+  nn::MSELoss loss_of(domain);
+
+  (void)loss_of(serial->forward(domain.comm().num_ranks() == 1 ? x : same_extents), x);
+
+  for (auto const& text : warnings.texts) ADD_FAILURE() << text;
+}
+
+TEST(Watch, takes_parameters_for_the_same_on_all_ranks) {
+  auto const domain = bands();
+  Net watched([](Tensor const& h, Tensor const&) { return h; });
+  nn::shard(*watched, domain);
+  (void)watched->forward(torch::rand({1, 2, 3, 4}, torch::kDouble));
+  auto const drawn = torch::rand({1, 4, 1, 1}, torch::kDouble).requires_grad_();
+  Net net([&](Tensor const& h, Tensor const&) { return h * drawn; });
+  nn::shard(*net, domain);
+
+  EXPECT_EQ(rule_of([&] { (void)net->forward(torch::rand({1, 2, 3, 4}, torch::kDouble)); }), "nothing was thrown");
 }
 
 nn::Trial trial_of(Code const& code, nn::Domain const& domain, nn::FieldCuts const& cuts) {
