@@ -98,7 +98,8 @@ kill_at() {
     traced "${filter[@]}" -e "inject=$name:signal=SIGKILL:when=$number"
     # The last calls may come in another number.
     if [ $code -eq 0 ]; then return; fi
-    [ -n "$rank" ] || [ $code -eq 137 ] || fail "call $1 of $total ($name): exit $code instead of the kill"
+    # The process that reads structures may be the one that is killed: the driver says so and ends.
+    [ -n "$rank" ] || [ $code -eq 137 ] || grep -q 'was killed by signal 9' err || fail "call $1 of $total ($name): exit $code instead of the kill"
     killed=$((killed + 1))
     again
     [ $code -eq 0 ] || fail "call $1 of $total ($name): exit $code of the same command after the kill"
