@@ -98,7 +98,7 @@ def without_recomputation() -> Any:
 
 # --- What torch.export does not keep: gradients that are not those of operators ---
 
-KEPT_FUNCTIONS = ("CheckpointFunction", "_NoopSaveInputs", "BackwardHookFunction")  # PyTorch's own: run as they are, and named by the hook
+KEPT_FUNCTIONS = ("CheckpointFunction", "_NoopSaveInputs", "BackwardHookFunction", "CondAutogradOp")  # PyTorch's own: run as they are, and named by the hook
 
 
 class Region:
