@@ -385,9 +385,12 @@ TEST(Watch, is_silent_about_serial_models_with_fields_of_the_same_extents) {
                         nn::SelfAttention(nn::SelfAttentionOptions{{4, 2}}),
                         tn::ConvTranspose2d(tn::ConvTranspose2dOptions(4, 2, 3).padding(1)));
   serial->to(torch::kDouble);
-  nn::MSELoss loss_of(domain);
 
-  (void)loss_of(serial->forward(domain.comm().num_ranks() == 1 ? x : same_extents), x);
+  // Layers of the serial model have the domain of one rank.
+  for (auto const& of_loss : {domain, nn::Domain()}) {
+    nn::MSELoss loss_of(of_loss);
+    (void)loss_of(serial->forward(domain.comm().num_ranks() == 1 ? x : same_extents), x);
+  }
 
   for (auto const& text : warnings.texts) ADD_FAILURE() << text;
 }
