@@ -2,8 +2,8 @@
 #include "file_listing.hpp"
 
 #include <graticule/field_io/file.hpp>
-#include <graticule/partition/printable.hpp>
 #include <graticule/partition/layout.hpp>
+#include <graticule/partition/printable.hpp>
 
 #include <algorithm>
 #include <iostream>
@@ -11,7 +11,6 @@
 namespace graticule::info {
 
 namespace {
-
 
 std::string value_text(Attribute const& attribute) {
   if (attribute.type == ValueType::text) {

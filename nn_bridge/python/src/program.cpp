@@ -203,7 +203,8 @@ void define_program(py::module_& m) {
       .def_static("of_file", &of_file, py::arg("path"), py::arg("domain"), py::arg("fields"), py::arg("seed"),
                   py::arg("largest_gather"), ReleaseGil())
       .def("run", &run, py::arg("inputs"), ReleaseGil())
-      .def("train", [](ShardedProgramImpl& self, bool on) { self.train(on); }, py::arg("on"))
+      .def(
+          "train", [](ShardedProgramImpl& self, bool on) { self.train(on); }, py::arg("on"))
       .def(
           "move",
           [](ShardedProgramImpl& self, std::optional<torch::Device> device, std::optional<torch::ScalarType> type) {
@@ -220,8 +221,9 @@ void define_program(py::module_& m) {
       .def("plan", &plan_of)
       .def("parameters", [](ShardedProgramImpl const& self) { return named(self.named_parameters()); })
       .def("buffers", [](ShardedProgramImpl const& self) { return named(self.named_buffers()); })
-      .def("save", [](ShardedProgramImpl const& self, std::string const& path) { self.serial()->save(path); },
-           py::arg("path"), ReleaseGil());
+      .def(
+          "save", [](ShardedProgramImpl const& self, std::string const& path) { self.serial()->save(path); },
+          py::arg("path"), ReleaseGil());
   py::class_<Watch>(m, "Watch")
       .def(py::init<std::vector<std::tuple<py::dict, py::str, py::object>> const&>(), py::arg("entries"))
       .def("unchanged", &Watch::unchanged);

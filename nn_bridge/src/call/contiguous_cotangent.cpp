@@ -27,9 +27,8 @@ torch::Tensor with_contiguous_cotangent(torch::Tensor const& y) {
 
 torch::Tensor in_plain_memory(torch::Tensor const& x) {
   if (!x.defined() || x.is_contiguous()) return x;
-  bool const channels_last =
-      (x.dim() == 4 && x.strides().vec() == c10::get_channels_last_strides_2d(x.sizes())) ||
-      (x.dim() == 5 && x.strides().vec() == c10::get_channels_last_strides_3d(x.sizes()));
+  bool const channels_last = (x.dim() == 4 && x.strides().vec() == c10::get_channels_last_strides_2d(x.sizes())) ||
+                             (x.dim() == 5 && x.strides().vec() == c10::get_channels_last_strides_3d(x.sizes()));
   return channels_last ? x : x.contiguous();
 }
 

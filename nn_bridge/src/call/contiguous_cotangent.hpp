@@ -5,8 +5,8 @@
 
 namespace graticule::nn::detail {
 
-// For LibTorch's own norms: LibTorch 2.13's backward of batch_norm and instance_norm on the CPU is wrong where input and
-// cotangent lie in memory in different ways that LibTorch takes for the same (one sample, or one column).
+// For LibTorch's own norms: LibTorch 2.13's backward of batch_norm and instance_norm on the CPU is wrong where input
+// and cotangent lie in memory in different ways that LibTorch takes for the same (one sample, or one column).
 
 /// `y`, whose backward gets a contiguous cotangent whatever the loss gives. Differentiable any number of times.
 [[nodiscard]] torch::Tensor with_contiguous_cotangent(torch::Tensor const& y);

@@ -36,9 +36,9 @@ bool is_one_of(torch::nn::Module const& module) {
 torch::Tensor serial_result(torch::nn::Module const& module, torch::Tensor const& x,
                             c10::function_ref<torch::Tensor(torch::Tensor const&)> serial) {
   using namespace torch::nn;
-  bool const affected = torch::GradMode::is_enabled() &&
-                        is_one_of<BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl, InstanceNorm1dImpl,
-                                  InstanceNorm2dImpl, InstanceNorm3dImpl>(module);
+  bool const affected =
+      torch::GradMode::is_enabled() && is_one_of<BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl, InstanceNorm1dImpl,
+                                                 InstanceNorm2dImpl, InstanceNorm3dImpl>(module);
   return affected ? with_contiguous_cotangent(serial(in_plain_memory(x))) : serial(x);
 }
 

@@ -330,8 +330,9 @@ class Calculation {
         differs = mark->is_random ? differs && t.size(a) == 1 : differs || t.size(a) > 1;
       }
       if (!differs) continue;
-      out_.wrong = text_of(*mark->local + (mark->is_random ? " draws random numbers that differ between ranks"
-                                                           : " counts the cells of this rank alone") +
+      out_.wrong = text_of(*mark->local +
+                           (mark->is_random ? " draws random numbers that differ between ranks"
+                                            : " counts the cells of this rank alone") +
                            ", and " + called_ + " combines them with cells");
     }
   }

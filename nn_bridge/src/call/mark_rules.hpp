@@ -26,7 +26,7 @@ struct Mark {
   MarkText local;                  ///< the operator that has made it by local index, or of random numbers
   bool is_random = false;
   void const* domain = nullptr;  ///< in which it is a shard
-  bool is_assumed = false;  ///< a shard only by its extents
+  bool is_assumed = false;       ///< a shard only by its extents
 
   [[nodiscard]] bool is_cut() const noexcept;
   [[nodiscard]] bool says_nothing() const noexcept { return !is_cut() && !wrong && !partial && !local; }

@@ -70,7 +70,8 @@ void require_enough_values(detail::Norm const& norm, detail::NormStatistics cons
 torch::Tensor by_tracked(torch::Tensor const& x, torch::Tensor const& weight, torch::Tensor const& bias,
                          torch::Tensor const& mean, torch::Tensor const& variance, double eps) {
   if (x.numel() > 0)
-    return detail::with_contiguous_cotangent(torch::batch_norm(detail::in_plain_memory(x), weight, bias, mean, variance, false, 0, eps, false));
+    return detail::with_contiguous_cotangent(
+        torch::batch_norm(detail::in_plain_memory(x), weight, bias, mean, variance, false, 0, eps, false));
   std::vector<std::int64_t> sizes(std::size_t(x.dim()), 1);
   sizes[1] = x.size(1);
   auto y = x * 1;

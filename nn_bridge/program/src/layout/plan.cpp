@@ -486,8 +486,8 @@ std::vector<bool> field_inputs(ExportedGraph const& program, DeclaredFields cons
   }
   std::vector<bool> fields(ids.size(), false);
   for (std::size_t i = 0; first && i < ids.size(); ++i) {
-    fields[i] = is_field(program.graph.value(ids[i]).tensor.sizes.size(),
-                         program.graph.value(ids[*first]).tensor.sizes.size());
+    fields[i] =
+        is_field(program.graph.value(ids[i]).tensor.sizes.size(), program.graph.value(ids[*first]).tensor.sizes.size());
   }
   return fields;
 }

@@ -365,8 +365,9 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
     (void)detail::ProgramAccess::inputs(*program_, inputs);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (fields_[i] && inputs[i].dim() < 2) {
-        throw Error("ShapeMismatch", "the input '" + program_->graph().graph.value(ids[i]).name + "' is a field and has " +
-                                         std::to_string(inputs[i].dim()) + " axes instead of rows and columns");
+        throw Error("ShapeMismatch", "the input '" + program_->graph().graph.value(ids[i]).name +
+                                         "' is a field and has " + std::to_string(inputs[i].dim()) +
+                                         " axes instead of rows and columns");
       }
     }
     if (is_training()) {

@@ -51,8 +51,8 @@ class ProgramImpl : public torch::nn::Module {
   /// not run: the
   ///   operator, its module path, its source line, and what would help)
   explicit ProgramImpl(std::filesystem::path const& path);
-  /// The program of a graph in memory, with the caller's tensors: they are registered as they are, so that gradients and
-  /// new running statistics are theirs. Nothing is copied.
+  /// The program of a graph in memory, with the caller's tensors: they are registered as they are, so that gradients
+  /// and new running statistics are theirs. Nothing is copied.
   /// @param graph_json as in the file, without values
   /// @param tensors parameters, buffers and constants by the names of the graph. A tensor under several names is
   /// registered under the first of the graph.

@@ -30,10 +30,10 @@ struct ShardOptions {
 ///
 /// Rows (latitude) of the inputs are cut among the ranks as the caller cuts them: unevenly, and with ranks without
 /// rows. Inputs and outputs with the number of axes of the first field (`first_field`), one less or more are fields;
-/// others are whole, and equal, on every rank. `ShardOptions::fields` declares the inputs instead. Where the layout pass finds it cheaper, values are cut along other axes,
-/// windows or heads on the way (`plan`). A domain that cuts rows and columns has blocks of the fields: they are moved
-/// to balanced bands of rows, in which the network is planned, and its outputs back (outputs on another grid to
-/// balanced blocks).
+/// others are whole, and equal, on every rank. `ShardOptions::fields` declares the inputs instead. Where the layout
+/// pass finds it cheaper, values are cut along other axes, windows or heads on the way (`plan`). A domain that cuts
+/// rows and columns has blocks of the fields: they are moved to balanced bands of rows, in which the network is
+/// planned, and its outputs back (outputs on another grid to balanced blocks).
 ///
 /// Parameters and buffers are those of the program, under its names, whole on every rank. Gradients follow the
 /// convention of this library: each rank holds its part, and the sum over the domain is the gradient (`GradientSync`,

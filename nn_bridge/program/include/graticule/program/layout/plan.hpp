@@ -68,7 +68,8 @@ struct Plan {
   std::int64_t messages = 0;              ///< received in a forward pass, sum over nodes of the most of a rank
 };
 
-/// Which of the tensors that the network takes are fields, in the order of `user_inputs`; nothing: decided by `is_field`.
+/// Which of the tensors that the network takes are fields, in the order of `user_inputs`; nothing: decided by
+/// `is_field`.
 using DeclaredFields = std::optional<std::vector<bool>>;
 
 /// The input of the network whose cuts are those of all its fields: the first that is declared as one; without a
