@@ -273,7 +273,7 @@ CheckpointWriter CheckpointStore::begin(Index step) {
   });
   state->temporary_path = comm_.broadcast(state->temporary_path.string(), 0);
   state->final_path = comm_.broadcast(state->final_path.string(), 0);
-  detail::require_seen_by_all(comm_, state->final_path.string(), state->temporary_path);
+  require_seen_by_all(comm_, state->final_path.string(), state->temporary_path);
   run_agreed(comm_, [&] { state->file = detail::open_to_write(state->temporary_path); });
   return CheckpointWriter(std::move(state));
 }

@@ -153,7 +153,7 @@ FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& p
   });
   auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused, detail::Structure::growing);
   std::optional<detail::OutputFile> copy;
-  if (to == AppendTo::in_place) detail::require_seen_by_all(comm, path.string(), path);
+  if (to == AppendTo::in_place) require_seen_by_all(comm, path.string(), path);
   if (to == AppendTo::copy) {
     copy.emplace(comm, path);
     detail::copy_bytes(comm, path, copy->temporary());

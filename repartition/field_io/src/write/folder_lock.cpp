@@ -67,8 +67,14 @@ Owner owner_in(int file) {
 
 }  // namespace
 
-FolderLock::FolderLock(fs::path const& folder, std::string const& program, std::chrono::milliseconds patience)
+}  // namespace graticule::detail
+
+namespace graticule {
+
+FolderLock::FolderLock(std::filesystem::path const& folder, std::string const& program,
+                       std::chrono::milliseconds patience)
     : path_(folder / ".in-use") {
+  using namespace detail;
   auto const end = std::chrono::steady_clock::now() + patience;
   for (;;) {
     auto kind = LockKind::exclusive;
@@ -117,8 +123,8 @@ FolderLock::FolderLock(FolderLock&& other) noexcept
 
 FolderLock::~FolderLock() {
   if (descriptor_ < 0) return;
-  if (is_name_of(path_, descriptor_)) ::unlink(path_.c_str());
+  if (detail::is_name_of(path_, descriptor_)) ::unlink(path_.c_str());
   ::close(descriptor_);
 }
 
-}  // namespace graticule::detail
+}  // namespace graticule

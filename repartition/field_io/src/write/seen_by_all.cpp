@@ -31,7 +31,12 @@ std::optional<std::string> look_at(std::filesystem::path const& path) {
 
 }  // namespace
 
+}  // namespace graticule::detail
+
+namespace graticule {
+
 void require_seen_by_all(Comm const& comm, std::string const& given, std::filesystem::path const& made) {
+  using namespace detail;
   if (comm.num_ranks() == 1) return;
   auto const own = comm.rank() == 0 ? look_at(made) : std::nullopt;
   auto const expected = comm.broadcast(own.value_or(std::string()), 0);
@@ -50,4 +55,4 @@ void require_seen_by_all(Comm const& comm, std::string const& given, std::filesy
   });
 }
 
-}  // namespace graticule::detail
+}  // namespace graticule

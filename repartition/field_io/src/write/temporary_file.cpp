@@ -160,8 +160,6 @@ bool is_stream(fs::path const& path) {
   return found;
 }
 
-void remove_leftovers(fs::path const& folder) { remove_leftovers(folder, ""); }
-
 void sync_to_disk(fs::path const& path) { sync_to_disk(path, O_RDONLY, path); }
 
 TemporaryFile::TemporaryFile(fs::path const& path) : given_(path) {
@@ -215,3 +213,7 @@ int TemporaryFile::publish_locked() {
 }
 
 }  // namespace graticule::detail
+
+void graticule::remove_leftovers(std::filesystem::path const& folder) {
+  detail::remove_leftovers(folder, std::string_view());
+}

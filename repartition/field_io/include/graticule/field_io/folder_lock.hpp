@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-namespace graticule::detail {
+namespace graticule {
 
 /// A folder that one program at a time writes to; for one process.
 ///
@@ -13,6 +13,7 @@ namespace graticule::detail {
 /// with the process, by whatever cause, so that a killed program never keeps a folder.
 class FolderLock {
  public:
+  /// @param folder that is there
   /// @param program name of this program, for others
   /// @param patience how long a program that is about to end is waited for
   /// @throws `OutputError`: names the program that has the folder; when the folder is not writable
@@ -36,12 +37,5 @@ class FolderLock {
 
 /// Removes the temporary files of killed programs from a folder, for whichever file they were.
 void remove_leftovers(std::filesystem::path const& folder);
-
-}  // namespace graticule::detail
-
-namespace graticule {
-
-using detail::FolderLock;
-using detail::remove_leftovers;
 
 }  // namespace graticule
