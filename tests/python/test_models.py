@@ -67,9 +67,11 @@ FUNCTIONS = {
     "pad": lambda x: F.pad(x, (1, 0, 2, 1), mode="replicate"), "max_pool2d": lambda x: F.max_pool2d(x, 3, 2, 1),
     "cat": lambda x: torch.cat([F.interpolate(F.avg_pool2d(x, 2), size=x.shape[-2:]), x], 1), "channels": lambda x: x.softmax(1) - x.mean(1, keepdim=True),
     "tokens": lambda x: x.flatten(2).transpose(1, 2).reshape(x.shape[0], -1, x.shape[1]).transpose(1, 2).view_as(x)}
-REFUSED = {
-    "mean": lambda x: x - x.mean((-2, -1), keepdim=True), "softmax": lambda x: x.softmax(-1), "getitem": lambda x: x[:, :, 1:], "flip": lambda x: x.flip(-2),
-    "conv2d": lambda x: F.conv2d(x, torch.ones(1, 3, 3, 3, dtype=x.dtype)), "fft2": lambda x: torch.fft.fft2(x)}
+FUNCTIONS.update({
+    "mean": lambda x: x - x.mean((-2, -1), keepdim=True), "softmax": lambda x: x.softmax(-1), "rows": lambda x: F.pad(x[:, :, 1:], (0, 0, 1, 0)),
+    "flip": lambda x: x.flip(-2), "conv2d": lambda x: F.conv2d(x, torch.ones(3, 3, 3, 3, dtype=x.dtype), padding=1),
+    "fft2": lambda x: torch.fft.ifft2(torch.fft.fft2(x)).real})
+REFUSED = {"getitem": lambda x: x * x[x > 0].sum(), "numpy": lambda x: x + x.detach().numpy().mean(), "allclose": lambda x: x if torch.allclose(x, x) else -x}
 
 
 class Part(nn.Module):
@@ -162,7 +164,7 @@ def test_fields_of_two_axes():
         def alone(self, mask):
             return mask * mask.shape[0]
 
-        def bad(self, mask):
+        def centred(self, mask):
             return mask - mask.mean()
 
     x, mask = torch.randn(2, 3, 12, 8, dtype=torch.double), torch.randn(12, 8, dtype=torch.double)
@@ -173,7 +175,7 @@ def test_fields_of_two_axes():
     shards = [graticule.shard_of(t, DOMAIN, rows=balanced(12)).clone() for t in (x, mask)]
     close(graticule.whole_field(net(*shards), DOMAIN), serial(x, mask))
     close(graticule.whole_field(net.alone(shards[1]), DOMAIN), serial.alone(mask))
-    raises("NotSharded", lambda: net.bad(shards[1]), "mean")
+    close(graticule.whole_field(net.centred(shards[1]), DOMAIN), serial.centred(mask))
 
 
 def test_a_batch_is_the_callers():
@@ -386,7 +388,7 @@ def test_all_functions_of_torch_that_draw_are_known():
 
 
 def test_random_numbers_by_shards_are_refused():
-    for name, act in (("dropout", lambda x: F.dropout(x)), ("rand_like", lambda x: x + torch.rand_like(x)), ("normal_", lambda x: x.clone().normal_()),
+    for name, act in (("rand_like", lambda x: x + torch.rand_like(x)), ("normal_", lambda x: x.clone().normal_()),
                       ("bernoulli", lambda x: torch.bernoulli(x.sigmoid())), ("rrelu", lambda x: F.rrelu(x, training=True)),
                       ("alpha_dropout", lambda x: F.alpha_dropout(x, training=True)), ("gumbel_softmax", lambda x: F.gumbel_softmax(x, dim=1))):
         net = Random(act)

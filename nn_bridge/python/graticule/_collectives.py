@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional, Sequence, Union
 import torch
 
 from . import _core
-from ._cells import Cells, place, placed
+from ._placed import Mark, mark_of, place
 from ._domain import Domain
 from ._library import uncompiled
 from ._outside import note_loss, refuse_partial_means
@@ -114,7 +114,7 @@ def checkpoint(domain: Domain, segment: Segment, *inputs: torch.Tensor, preserve
     begun: List[bool] = []
     states = RandomStates(inputs) if preserve_rng_state else None
     single: List[bool] = []
-    results: List[Optional[Cells]] = []
+    results: List[Optional[Mark]] = []
 
     def run(given: List[torch.Tensor]) -> List[torch.Tensor]:
         if not begun:
@@ -126,7 +126,7 @@ def checkpoint(domain: Domain, segment: Segment, *inputs: torch.Tensor, preserve
     def listed(y: Any) -> List[torch.Tensor]:
         single[:] = [isinstance(y, torch.Tensor)]
         found = [y] if isinstance(y, torch.Tensor) else list(y)
-        results[:] = [placed(x) for x in found]
+        results[:] = [mark_of(x) for x in found]
         return found
 
     outputs = _core.checkpoint(domain._object, run, list(inputs))

@@ -100,13 +100,13 @@ class Code:
 
 
 def returned(mode: Joins, result: Any) -> Any:
-    """What a model returns: fields of the extents of an input in the cuts of that input. Collective."""
+    """What a model returns: see `Joins.returned`. Collective."""
     moved: Dict[int, torch.Tensor] = {}
     for _, x in _inputs.walk(result):
-        of = cuts(x)
-        like = None if of is None else mode.first.get(extents(of))
-        if like is not None and of != cuts(like) and id(x) not in moved:
-            moved[id(x)] = mode.moved(x, like)
+        if id(x) not in moved:
+            own = mode.returned(x)
+            if own is not x:
+                moved[id(x)] = own
     result = _inputs.replaced(result, moved, []) if moved else result
     for _, x in _inputs.walk(result):
         note_result(x, mode.domain.grid)

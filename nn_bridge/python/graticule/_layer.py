@@ -12,6 +12,7 @@ from ._cuts import Active, NotSharded, cuts, follow, mark
 from ._domain import AxisPart, Domain
 from ._errors import Error, tensor_of
 from ._library import require_eager, start
+from ._placed import at
 
 _STATE = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 
@@ -156,9 +157,7 @@ class NativeLayer(nn.Module):
             if x is not None and not isinstance(x, torch.Tensor):
                 refuse_call(self._layer, "", method, len(inputs))
                 tensor_of(x, type(self).__name__)
-            if hasattr(x, "_graticule_cells"):
-                raise NotSharded(f"{type(self).__name__} of graticule.nn needs a field, [..., rows, columns]: the cells of its input are "
-                                 f"in axes {x._graticule_cells.axes} of {x.dim()}")
+        inputs = tuple(self._as_field(x) for x in inputs)
         for name, tensor in self._own.items():
             if _find(self, name) is not tensor:
                 raise Error("ParametersChanged", f"{type(self).__name__}.{name} is another tensor than at first: copy values "
@@ -169,6 +168,15 @@ class NativeLayer(nn.Module):
             if Active.mode is not None and self._keeps_cuts and y.shape[-2:] == inputs[0].shape[-2:]:
                 mark(y, cuts(inputs[0]))
             return y
+
+    def _as_field(self, x: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+        """What is cut otherwise, in the cuts of fields of its extents."""
+        where = at(x)
+        y = x if where is None or Active.mode is None else Active.mode.as_field(x)
+        if at(y) is not None:
+            raise NotSharded(f"{type(self).__name__} of graticule.nn needs a field, [..., rows, columns]: its input is "
+                             f"{list(where.shape)} on the globe, cut along axis {where.axis}")
+        return y
 
     def _part(self, name: str, axis: int = 0) -> AxisPart:
         part, sizes = self._layer.part(name, axis)

@@ -13,7 +13,6 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from . import _core
-from ._cells import Attends, cells, judge_attention
 from ._cuts import Active, NotSharded, cuts, extents, is_whole, mark_whole
 from ._domain import Domain
 from ._entry import run_code
@@ -22,6 +21,7 @@ from ._joins import guard_scripts
 from ._layer import NativeLayer, TorchLayer, layers_of
 from ._library import uncompiled
 from ._outside import guard_backward
+from ._placed import at, mark_of
 from ._recompute import guard_checkpoints
 from ._training import expect_reductions
 
@@ -30,8 +30,8 @@ from ._training import expect_reductions
 class ShardedModule:
     """What became of one module.
 
-    verdict: "sharded" (has a sharded forward), "local" (acts on single cells, correct as it is), "children only" (its children were
-    examined; what its own code does is checked when it runs) or "refused" (wrong on shards, or unknown).
+    verdict: "sharded" (has a sharded forward), "local" (correct as it is), "functions" (its functions are planned when they run),
+    "children only" (the same, and its children were examined) or "refused".
     """
     path: str
     type: str
@@ -55,20 +55,13 @@ class ShardReport:
         return "".join(f"{path:{wide[0]}}{kind:{wide[1]}}{verdict:{wide[2]}}{why}".rstrip() + "\n" for path, kind, verdict, why in lines)
 
 
-_ELEMENTWISE = {"ELU", "SELU", "Hardshrink", "Hardtanh", "Hardswish", "Hardsigmoid", "LeakyReLU", "LogSigmoid", "ReLU", "ReLU6",
-                "CELU", "GELU", "SiLU", "Mish", "Sigmoid", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink",
-                "Threshold", "Identity", "Embedding"}
-_CHANNELS = {"PReLU", "Softmax2d", "CrossMapLRN2d", "ChannelShuffle"}
-_ATTENTION = {"Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer",
-              "TransformerDecoderLayer"}
-_AXIS = {"Softmax", "Softmin", "LogSoftmax", "GLU"}
 _CONTAINERS = {"Sequential", "ModuleList", "ModuleDict"}
 _PARAMETERS = {"ParameterList", "ParameterDict"}
 # What a class may define without being another layer.
 _FREE = {"__init__", "__module__", "__doc__", "__qualname__", "__dict__", "__weakref__", "__annotations__", "__constants__", "__repr__",
          "__deepcopy__", "__getstate__", "__firstlineno__", "__static_attributes__", "__parameters__", "__orig_bases__", "extra_repr",
          "reset_parameters", "_graticule_made"}
-_OWN_CODE = "what it does between its layers is checked when it runs"
+_OWN_CODE = "planned when it runs"
 
 
 def attributes() -> Dict[str, Tuple[str, ...]]:
@@ -103,26 +96,20 @@ class Forward:
     @uncompiled
     def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         layer: TorchLayer = self.__dict__["_graticule_layer"]
-        if cells(x) is not None:
-            return self._on_cells(layer, x)
-        if Active.mode is not None and isinstance(x, torch.Tensor) and cuts(x) is None and (is_whole(x) or x.dim() <= 2):
-            y = super().forward(x, *args, **kwargs)  # of what is no field: all of it is on each rank
-            return mark_whole(y) if isinstance(y, torch.Tensor) else y
+        if at(x) is not None:
+            x = Active.mode.as_field(x)
+        if Active.mode is not None and isinstance(x, torch.Tensor) and cuts(x) is None and (at(x) or is_whole(x) or x.dim() <= 2):
+            if at(x) is not None and layer.options.get("padding_by") == "domain" and hasattr(self, "padding"):
+                raise NotSharded(f"{layer.path} ({layer.type}) with padding by the domain needs a field, [..., rows, columns]: its input is "
+                                 f"{list(at(x).shape)} on the globe, cut along axis {at(x).axis}")
+            y = super().forward(x, *args, **kwargs)  # of its functions, which are seen; of what is whole, all of it is on each rank
+            return mark_whole(y) if isinstance(y, torch.Tensor) and mark_of(y) is None else y
         output_size = kwargs.get("output_size", args[0] if args else None)
         if output_size is not None:
             if layer.type.startswith("MaxUnpool"):
                 return layer.call(self, "forward", x, output_size)  # its second argument: the indices
             return layer.call(self, "forward", x, output_padding=_output_padding(self, layer, x, output_size))
         return layer.call(self, "forward_with_indices" if getattr(self, "return_indices", False) else "forward", x)
-
-    def _on_cells(self, layer: TorchLayer, x: torch.Tensor) -> torch.Tensor:
-        """A layer after x.flatten(2).transpose(1, 2) or x.permute(0, 2, 3, 1): along the features of each cell."""
-        if layer.type in ("LayerNorm", "RMSNorm"):
-            return super().forward(x)  # whose functions are checked
-        if layer.type.startswith(("Dropout", "AlphaDropout")) and (not self.training or self.p == 0):
-            return x
-        raise NotSharded(f"{layer.path} ({layer.type}) needs a field, [..., rows, columns]: the cells of its input are in axes "
-                         f"{cells(x).axes} of {x.dim()}")
 
     @uncompiled
     def forward_like(self, x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -146,11 +133,6 @@ def _layer_class(base: type) -> type:
     return type(base.__name__, (Forward, base), {"__module__": base.__module__, "__doc__": base.__doc__})
 
 
-@functools.lru_cache(maxsize=None)
-def _attention_class(base: type) -> type:
-    return type(base.__name__, (Attends, base), {"__module__": base.__module__, "__doc__": base.__doc__})
-
-
 def torch_type(module: nn.Module) -> str:
     """The layer of torch.nn that a module is: of its class, or of a class that changes no function that torch.nn's calls; or ""."""
     kind = type(module)
@@ -168,28 +150,6 @@ def is_parametrizations(module: nn.Module, child: str) -> bool:
     return child == "parametrizations" and parametrize.is_parametrized(module)
 
 
-def _judge(module: nn.Module, name: str, domain: Domain) -> Optional[Tuple[str, str]]:
-    if name in _ELEMENTWISE:
-        return "local", "cell by cell"
-    if name in _CHANNELS:
-        return "local", "across the channels of a cell"
-    if name in _AXIS:
-        axis = module.dim
-        if axis in (0, 1) or axis is not None and axis < -2:
-            return "local", f"along axis {axis}"
-        whole = axis is not None and (domain.grid[0 if axis == -2 else 1] == 1 if axis < 0 else domain.num_ranks == 1)
-        if whole:
-            return "local", f"along axis {axis}, which is in one part"
-        return "refused", f"axis {axis} may be cut; name the axis by 1 for channels, or move it whole by Repartition"
-    if name == "Linear":
-        return "local", "along the last axis, which must be whole: another size is PyTorch's error"
-    if name in ("Flatten", "Unflatten"):
-        return "refused", "reshapes axes that may be cut; name it in `local` where it does not"
-    if name == "RReLU":
-        return "refused", "draws random slopes by shard, not by global cell"
-    return None
-
-
 class _Sharder:
     def __init__(self, domain: Domain, local: Sequence[str], padding: str, seed: int, shardings: Mapping[str, Sequence[int]],
                  whole: Sequence[str]) -> None:
@@ -205,7 +165,7 @@ class _Sharder:
         kind, name = torch_type(module), type(module).__name__
         if path and (path in self.local or name in self.local):
             return self.add(path, name, "local", "named in `local`")
-        if "_graticule_layer" in module.__dict__ or "_graticule_attention" in module.__dict__:
+        if "_graticule_layer" in module.__dict__:
             return self.add(path, name, "local", "is sharded")
         if any(is_lazy(t) for t in (*module._parameters.values(), *module._buffers.values())):
             return self.add(path, name, "refused", "is lazy: its parameters have no sizes before a first call. Call the serial model once, with "
@@ -220,20 +180,9 @@ class _Sharder:
             return self.add(path, name, "local", "holds parameters")
         elif kind in _ATTRIBUTES:
             return self.visit_layer(module, path, kind)
-        elif kind == "MultiheadAttention":
-            reason = judge_attention(module)
-            if reason is None:
-                self.changes.append(lambda: _give_attention(module, path, self.domain))
-                return self.add(path, name, "sharded", "of cells in one axis")
-            return self.add(path, name, "refused", reason)
-        elif isinstance(module, (nn.MultiheadAttention, *(getattr(nn, n) for n in _ATTENTION))):
-            return self.add(path, name, "refused", "attends over shards as if they were whole; use the attention of graticule.nn")
-        elif kind and (judgement := _judge(module, kind, self.domain)):
-            return self.add(path, name, *judgement)
-        elif kind and path:
-            return self.add(path, name, "refused", "not known; name it in `local` where it is right")
         else:
-            self.add(path, name, "children only", _OWN_CODE)
+            own = any(True for _ in module.children())
+            self.add(path, name, "children only" if own else "functions", _OWN_CODE)
             self.changes.append(lambda: run_code(module, self.domain, self.whole))
         for child, part in module.named_children():
             if not isinstance(part, parametrize.ParametrizationList) and not is_parametrizations(module, child):
@@ -266,12 +215,6 @@ def give_layer(module: nn.Module, layer: TorchLayer) -> None:
     if "_graticule_layer" not in module.__dict__:
         module.__dict__["_graticule_layer"] = layer
         module.__class__ = _layer_class(type(module))
-
-
-def _give_attention(module: nn.MultiheadAttention, path: str, domain: Domain) -> None:
-    if "_graticule_attention" not in module.__dict__:
-        module.__dict__["_graticule_attention"] = (path, domain)
-        module.__class__ = _attention_class(type(module))
 
 
 def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), padding: str = "mode", seed: int = 0,

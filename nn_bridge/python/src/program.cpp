@@ -2,6 +2,7 @@
 // Exported and captured networks on shards.
 #include <graticule/partition/hash.hpp>
 #include <graticule/program/operators.hpp>
+#include <graticule/program/placed_call.hpp>
 #include <graticule/program/sharded_program.hpp>
 
 #include "module.hpp"
@@ -136,6 +137,45 @@ std::vector<std::pair<std::string, torch::Tensor>> named(torch::OrderedDict<std:
   return result;
 }
 
+// --- Functions between layers ---
+
+/// axis, period, bounds; see `program::Cut`.
+using Place = std::optional<std::tuple<std::int64_t, std::int64_t, std::vector<std::int64_t>>>;
+
+program::Placement placement_of(Place const& place) {
+  if (!place) return {};
+  auto const& [axis, period, bounds] = *place;
+  return program::Cut{axis, period, bounds};
+}
+
+std::shared_ptr<program::PlacedCall> placed_call(std::string const& json, nn::Domain const& domain,
+                                                 std::string const& name, std::vector<Place> const& inputs,
+                                                 std::vector<std::pair<bool, Place>> const& outputs,
+                                                 std::string const& device) {
+  program::PlacedCallOptions options;
+  options.device = torch::Device(device);
+  options.name = name;
+  for (auto const& place : inputs) options.inputs.push_back(placement_of(place));
+  for (auto const& [fixed, place] : outputs) {
+    if (fixed)
+      options.outputs.emplace_back(placement_of(place));
+    else
+      options.outputs.emplace_back();
+  }
+  return std::make_shared<program::PlacedCall>(json, domain, std::move(options));
+}
+
+std::vector<Place> places_of(program::PlacedCall const& self) {
+  std::vector<Place> places;
+  for (auto const& placement : self.outputs()) {
+    if (placement)
+      places.emplace_back(std::tuple(placement->axis, placement->period, placement->bounds));
+    else
+      places.emplace_back();
+  }
+  return places;
+}
+
 /// Entries of dictionaries, of modules mostly, that have to be the same objects as at first, and the types, devices and
 /// gradient flags of those that are tensors. One call for a model's parameters, buffers and modes.
 class Watch {
@@ -224,6 +264,15 @@ void define_program(py::module_& m) {
       .def(
           "save", [](ShardedProgramImpl const& self, std::string const& path) { self.serial()->save(path); },
           py::arg("path"), ReleaseGil());
+  py::class_<program::PlacedCall, std::shared_ptr<program::PlacedCall>>(m, "PlacedCall")
+      .def(py::init(&placed_call), py::arg("json"), py::arg("domain"), py::arg("name"), py::arg("inputs"),
+           py::arg("outputs"), py::arg("device"), ReleaseGil())
+      .def("run", &program::PlacedCall::run, py::arg("inputs"), ReleaseGil())
+      .def_property_readonly("outputs", &places_of)
+      .def_property_readonly("direct", &program::PlacedCall::direct)
+      .def_property_readonly("keeps_views", &program::PlacedCall::keeps_views)
+      .def_property_readonly("elementwise", &program::PlacedCall::elementwise)
+      .def("nodes", [](program::PlacedCall const& self) { return nodes_of(self.plan()); });
   py::class_<Watch>(m, "Watch")
       .def(py::init<std::vector<std::tuple<py::dict, py::str, py::object>> const&>(), py::arg("entries"))
       .def("unchanged", &Watch::unchanged);

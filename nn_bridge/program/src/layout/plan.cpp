@@ -54,6 +54,7 @@ class Planner {
 
  private:
   void place_inputs(ExportedGraph const& program);
+  void place_at_ends(Ends const& ends);
   void set_first_field(Shape const& shape);
   void find_last_uses();
   void step(std::size_t node);
@@ -64,7 +65,8 @@ class Planner {
   void keep_best(std::vector<State>& next);
   void refuse_gathers(std::size_t node) const;
   void finish();
-  [[nodiscard]] Placement output_cut(std::size_t output, ValueId value) const;
+  [[nodiscard]] Placement output_cut(State const& state, std::size_t output, ValueId value) const;
+  [[nodiscard]] Placement output_at_end(State const& state, std::size_t output, ValueId value) const;
   void end_outputs(State& state, std::vector<Transfer>& outputs) const;
   void count_memory();
   void fetch(State& state, Transfer& transfer) const;
@@ -134,6 +136,10 @@ void Planner::place_inputs(ExportedGraph const& program) {
     }
     plan_.user_inputs.push_back(tensor->value);
   }
+  if (options_.ends) {
+    place_at_ends(*options_.ends);
+    return;
+  }
   if (auto const first = first_field(program, options_.fields)) {
     set_first_field(plan_.shapes[index(plan_.user_inputs.at(*first))]);
   }
@@ -144,6 +150,21 @@ void Planner::place_inputs(ExportedGraph const& program) {
     plan_.inputs[index(id)] = fields[i] ? cut_of(plan_.shapes[index(id)]) : Placement();
     if (plan_.inputs[index(id)]) {
       states_[0].copies[id].insert(plan_.inputs[index(id)]);
+    }
+  }
+}
+
+void Planner::place_at_ends(Ends const& ends) {
+  if (ends.inputs.size() != plan_.user_inputs.size()) {
+    throw Error("BadArgument", std::to_string(ends.inputs.size()) + " placements for " +
+                                   std::to_string(plan_.user_inputs.size()) + " inputs");
+  }
+  for (std::size_t i = 0; i < ends.inputs.size(); ++i) {
+    ValueId const id = plan_.user_inputs[i];
+    field_[index(id)] = true;
+    plan_.inputs[index(id)] = ends.inputs[i];
+    if (ends.inputs[i]) {
+      states_[0].copies[id].insert(ends.inputs[i]);
     }
   }
 }
@@ -362,14 +383,31 @@ void Planner::step(std::size_t node) {
 }
 
 // Fields go back as the caller cuts them, what overwrites an input as that input, all else whole.
-Placement Planner::output_cut(std::size_t output, ValueId value) const {
+Placement Planner::output_cut(State const& state, std::size_t output, ValueId value) const {
   OutputSpec const& spec = outputs_[output];
   if (spec.kind == OutputSpec::Kind::user_input_mutation) {
     ValueId const input = plan_.graph.find(spec.name);
     return input < 0 ? Placement() : plan_.inputs[index(input)];
   }
+  if (options_.ends) {
+    return spec.kind == OutputSpec::Kind::user ? output_at_end(state, output, value) : Placement();
+  }
   bool const cut = spec.kind == OutputSpec::Kind::user && field_[index(value)];
   return cut ? caller_cut(plan_.shapes[index(value)]) : Placement();
+}
+
+// Where it is wanted; else where it is, cut rather than whole.
+Placement Planner::output_at_end(State const& state, std::size_t output, ValueId value) const {
+  std::size_t user = 0;
+  for (std::size_t i = 0; i < output; ++i) {
+    user += outputs_[i].kind == OutputSpec::Kind::user ? 1 : 0;
+  }
+  auto const& wanted = options_.ends->outputs;
+  if (user < wanted.size() && wanted[user]) {
+    return *wanted[user];
+  }
+  return *std::ranges::max_element(placements_of(state, value), {},
+                                   [](Placement const& one) { return one.has_value(); });
 }
 
 void Planner::end_outputs(State& state, std::vector<Transfer>& outputs) const {
@@ -377,7 +415,7 @@ void Planner::end_outputs(State& state, std::vector<Transfer>& outputs) const {
     if (auto const* tensor = std::get_if<TensorRef>(&plan_.graph.outputs[i])) {
       Transfer transfer;
       transfer.value = tensor->value;
-      transfer.to = output_cut(i, tensor->value);
+      transfer.to = output_cut(state, i, tensor->value);
       fetch(state, transfer);
       outputs.push_back(std::move(transfer));
     }

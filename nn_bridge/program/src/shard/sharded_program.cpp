@@ -8,9 +8,7 @@
 #include <graticule/program/sharded_program.hpp>
 
 #include "layout/cut_moves.hpp"
-#include "run/compiled_graph.hpp"
-#include "shard/local_graph.hpp"
-#include "shard/tasks.hpp"
+#include "shard/local_run.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -26,11 +24,8 @@ std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-struct ShardedProgramImpl::SetUp {
+struct ShardedProgramImpl::SetUp : detail::LocalRun {
   Plan plan;
-  detail::LocalGraph local;
-  std::unique_ptr<detail::CompiledGraph> compiled;
-  std::shared_ptr<std::int64_t> draw;  ///< number of the masks of a call
 };
 
 class ShardedProgramImpl::Calls : public nn::detail::LayerState<SetUp> {
@@ -301,13 +296,9 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
     }
     result->local = detail::local_graph(result->plan, sizes, conversion, comm.rank());
   });
-  auto const context = std::make_shared<detail::TaskContext const>(detail::TaskContext{
-      comm, [calls = calls_.get()](torch::Tensor const& output) { (void)calls->record(output); }, options_.seed});
-  result->draw = context->draw;
-  detail::TaskSteps steps(context, result->local, conversion);
-  result->compiled = std::make_unique<detail::CompiledGraph>(result->local.graph, conversion,
-                                                             [&](std::size_t node) { return steps.make(node); });
-  result->compiled->bind(result->local.shapes);
+  result->compile(
+      comm, conversion, [calls = calls_.get()](torch::Tensor const& output) { (void)calls->record(output); },
+      options_.seed);
   return result;
 }
 
@@ -398,10 +389,7 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
   for (torch::Tensor const& constant : latest_->local.constants) {
     values.emplace_back(constant);
   }
-  if (is_training() && latest_->local.draws) {
-    *latest_->draw = domain_.num_draws();
-    domain_.set_num_draws(*latest_->draw + 1);
-  }
+  latest_->take_draw(domain_, is_training());
   std::vector<c10::IValue> outputs;
   try {
     outputs = latest_->compiled->run(std::move(values), is_training());

@@ -98,6 +98,15 @@ struct BlockCuts {
   std::vector<std::int64_t> columns;  ///< bounds
 };
 
+/// Where a result goes: to a placement, or, without one, where the cheapest plan leaves it.
+using Wanted = std::optional<Placement>;
+
+/// The placements of what a program takes and returns, for a caller whose tensors are no fields.
+struct Ends {
+  std::vector<Placement> inputs;  ///< of each tensor that the program takes
+  std::vector<Wanted> outputs;    ///< of each result for the user; fewer than there are: the others anywhere
+};
+
 /// On how many ranks, how the caller cuts its fields, and what may be gathered.
 struct PlanOptions {
   std::int64_t num_ranks = 2;
@@ -107,7 +116,8 @@ struct PlanOptions {
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   std::size_t beam = 16;                                 ///< plans that are followed at a time
   PlanCosts costs = {};
-  DeclaredFields fields = std::nullopt;  ///< inputs that the caller cuts
+  DeclaredFields fields = std::nullopt;     ///< inputs that the caller cuts
+  std::optional<Ends> ends = std::nullopt;  ///< in place of `field_axis`, `bounds`, `blocks` and `fields`
 };
 
 /// Chooses a placement for every value of the program.

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/partition/comm.hpp>
+#include <graticule/program/detail/conversion.hpp>
+#include <graticule/program/layout/plan.hpp>
+#include <graticule/program/sizes.hpp>
+
+#include "run/compiled_graph.hpp"
+#include "shard/local_graph.hpp"
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace graticule::program::detail {
+
+/// One rank's part of a plan, ready to run.
+struct LocalRun {
+  LocalGraph local;
+  std::unique_ptr<CompiledGraph> compiled;
+  std::shared_ptr<std::int64_t> draw;  ///< number of the masks of a call
+
+  /// Collective. @param record see `TaskContext::record`
+  void compile(Comm const& comm, Conversion const& conversion, std::function<void(torch::Tensor const&)> record,
+               std::uint64_t seed);
+  /// Advances the number of the domain's masks where the graph has any.
+  void take_draw(nn::Domain const& domain, bool training) const;
+};
+
+}  // namespace graticule::program::detail
