@@ -148,6 +148,11 @@ std::vector<std::pair<std::string, std::string>> facts_of(program::Plan const& p
       {"received, busiest rank", bytes_text(most(plan.received_bytes))}};
   if (!plan.block_bytes.empty())
     facts.emplace_back("of these from blocks and back", bytes_text(most(plan.block_bytes)));
+  if (plan.num_parts > 0)
+    facts.emplace_back("parts computed again, the largest",
+                       std::to_string(plan.num_parts) + ", " + bytes_text(most(plan.recomputed_bytes)));
+  if (!plan.kept_parts.empty())
+    facts.emplace_back("parts to compute again that are kept", std::to_string(plan.kept_parts.size()));
   facts.emplace_back("messages", std::to_string(plan.messages));
   facts.emplace_back("gathered values", std::to_string(gathered));
   return facts;
@@ -251,6 +256,9 @@ void fill_report(ProgramPlan const& shown, program::Plan const* plan, app::Repor
   if (plan == nullptr) return;
   data["weights_bytes"] = plan->weights_bytes;
   data["activation_bytes"] = plan->activation_bytes;
+  data["recomputed_bytes"] = plan->recomputed_bytes;
+  data["recomputed_parts"] = plan->num_parts;
+  data["kept_parts"] = plan->kept_parts;
   data["received_bytes"] = plan->received_bytes;
   if (!plan->block_bytes.empty()) data["block_bytes"] = plan->block_bytes;
   data["messages"] = plan->messages;

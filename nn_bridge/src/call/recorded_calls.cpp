@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "recorded_calls.hpp"
 
+#include <graticule/nn_bridge/detail/unreached.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include <torch/csrc/autograd/engine.h>
@@ -77,6 +78,10 @@ torch::Tensor token_of(NodePointer node) {
 }
 
 }  // namespace
+
+std::vector<torch::Tensor> unreached_calls(Domain const& domain, std::vector<torch::Tensor> const& roots) {
+  return domain.recorded_calls().unreached(domain.comm(), roots);
+}
 
 torch::Tensor make_token(torch::TensorOptions const& options) {
   auto const type = c10::typeMetaToScalarType(options.dtype());

@@ -106,6 +106,20 @@ TEST(ReadGraph, returns_subgraphs_with_values_of_their_own) {
   EXPECT_GE(subgraph.graph->find("y"), 0);
 }
 
+TEST(ReadGraph, returns_the_region_of_a_node_that_has_one) {
+  Json json = one_convolution();
+  Json& metadata = graph_of(json)["nodes"][0]["metadata"];
+  EXPECT_FALSE(read_graph(json.dump()).graph.nodes[0].region);
+  for (std::string const other : {R"({"stage": 1})", "{}", "[3]", "a note", ""}) {
+    metadata["custom"] = other;
+    EXPECT_FALSE(read_graph(json.dump()).graph.nodes[0].region) << other;
+  }
+  metadata["custom"] = R"({"stage": 1, "graticule_recompute": 3})";
+  EXPECT_EQ(read_graph(json.dump()).graph.nodes[0].region, 3);
+  metadata["custom"] = R"({"graticule_recompute": "3"})";
+  EXPECT_EQ(rule_of([&] { (void)read_graph(json.dump()); }), "BrokenFile");
+}
+
 TEST(ReadGraph, reads_reals_that_json_has_no_numbers_for) {
   Json json = one_convolution();
   append(json, "aten.clamp.default",

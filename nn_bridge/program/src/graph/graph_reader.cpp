@@ -62,6 +62,13 @@ std::vector<Node::Module> read_modules(std::string_view stack) {
   return frames;
 }
 
+// Of the notes of users and tools, which are the text of an object.
+std::optional<std::int64_t> read_region(std::string const& custom, std::string_view place) {
+  Json const notes = Json::parse(custom, nullptr, /*allow_exceptions=*/false);
+  char const* const key = "graticule_recompute";
+  return notes.is_object() && notes.contains(key) ? std::optional(integer(notes, key, place)) : std::nullopt;
+}
+
 Device read_device(Json const& value, std::string_view place) {
   Device device{text(value, "type", place), std::nullopt};
   auto const index = value.find("index");
@@ -172,6 +179,9 @@ void GraphReader::read_node(Json const& json) {
   }
   if (metadata.contains("stack_trace")) {
     node.stack_trace = text(metadata, "stack_trace", place);
+  }
+  if (metadata.contains("custom")) {
+    node.region = read_region(text(metadata, "custom", place), place);
   }
   graph_.nodes.push_back(std::move(node));
 }

@@ -127,6 +127,9 @@ ValueId Inliner::detached(Node const& node, ValueId source) {
   detach.modules = node.modules;
   detach.stack_trace = node.stack_trace;
   detach.casts = casts_;
+  if (NodeId const producer = result.value(source).producer; producer >= 0) {
+    detach.region = result.nodes[static_cast<std::size_t>(producer)].region;
+  }
   result.nodes.push_back(std::move(detach));
   return next;
 }

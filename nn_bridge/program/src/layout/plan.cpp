@@ -7,6 +7,7 @@
 #include "cut_moves.hpp"
 #include "index.hpp"
 #include "overwritten.hpp"
+#include "recomputed.hpp"
 #include "shuffles.hpp"
 #include "strategy.hpp"
 
@@ -69,6 +70,8 @@ class Planner {
   [[nodiscard]] Placement output_at_end(State const& state, std::size_t output, ValueId value) const;
   void end_outputs(State& state, std::vector<Transfer>& outputs) const;
   void count_memory();
+  void find_parts();
+  [[nodiscard]] std::vector<bool> read_behind_parts(std::vector<NodeRule> const& rules) const;
   void fetch(State& state, Transfer& transfer) const;
 
   [[nodiscard]] Placement caller_cut(Shape const& shape) const;
@@ -426,18 +429,33 @@ void Planner::count_memory() {
   std::size_t const ranks = index(options_.num_ranks);
   plan_.weights_bytes.assign(ranks, 0);
   plan_.activation_bytes.assign(ranks, 0);
+  plan_.recomputed_bytes.assign(ranks, 0);
   plan_.received_bytes.assign(ranks, 0);
+  std::vector<NodeRule> rules;
+  for (NodePlan const& node : plan_.nodes) {
+    rules.push_back(*node_rule(plan_.graph, plan_.graph.nodes[index(node.node)], *sizes_));
+  }
+  auto const kept = read_behind_parts(rules);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     for (ValueId const id : weights_) {
       plan_.weights_bytes[rank] += num_elements(plan_.shapes[index(id)]) * item(id);
     }
-    for (NodePlan const& node : plan_.nodes) {
-      auto const rule = node_rule(plan_.graph, plan_.graph.nodes[index(node.node)], *sizes_);
-      for (std::size_t i = 0; i < rule->results.size() && !rule->view; ++i) {
-        plan_.activation_bytes[rank] +=
-            num_elements(local_shape(rule->result_shapes[i], result_placement(node, rule->result_shapes, i),
+    std::map<int, std::int64_t> within;  // parts that are computed again
+    for (std::size_t place = 0; place < plan_.nodes.size(); ++place) {
+      NodePlan const& node = plan_.nodes[place];
+      NodeRule const& rule = rules[place];
+      for (std::size_t i = 0; i < rule.results.size() && !rule.view; ++i) {
+        std::int64_t const bytes =
+            num_elements(local_shape(rule.result_shapes[i], result_placement(node, rule.result_shapes, i),
                                      static_cast<std::int64_t>(rank))) *
-            item(rule->results[i]);
+            item(rule.results[i]);
+        if (node.part < 0 || kept[index(rule.results[i])]) {
+          plan_.activation_bytes[rank] += bytes;
+        } else {
+          auto& part = within[node.part];
+          part += bytes;
+          plan_.recomputed_bytes[rank] = std::max(plan_.recomputed_bytes[rank], part);
+        }
       }
       for (Transfer const& transfer : node.tensors) {
         plan_.received_bytes[rank] += transfer.bytes[rank];
@@ -448,6 +466,38 @@ void Planner::count_memory() {
       plan_.received_bytes[rank] += transfer.bytes[rank];
     }
   }
+}
+
+void Planner::find_parts() {
+  auto const parts = detail::recomputed_parts(plan_.graph);
+  for (NodePlan& node : plan_.nodes) {
+    node.part = parts.of_node[index(node.node)];
+  }
+  plan_.kept_parts = parts.kept;
+  plan_.num_parts = parts.num_parts - static_cast<std::int64_t>(parts.kept.size());
+}
+
+// Per value, whether nodes of another part read it, or a view of it, or the caller gets it.
+std::vector<bool> Planner::read_behind_parts(std::vector<NodeRule> const& rules) const {
+  std::vector<bool> read(plan_.graph.values.size(), false);
+  for (Transfer const& transfer : plan_.outputs) {
+    read[index(transfer.value)] = true;
+  }
+  std::vector<int> part_of(plan_.graph.values.size(), -1);
+  for (std::size_t place = 0; place < rules.size(); ++place) {
+    for (ValueId const id : rules[place].results) {
+      part_of[index(id)] = plan_.nodes[place].part;
+    }
+  }
+  for (std::size_t place = rules.size(); place-- > 0;) {
+    bool const of_view = rules[place].view && read[index(rules[place].results.at(0))];
+    for (ValueId const id : rules[place].tensors) {
+      if (of_view || part_of[index(id)] != plan_.nodes[place].part) {
+        read[index(id)] = true;
+      }
+    }
+  }
+  return read;
 }
 
 void Planner::finish() {
@@ -474,6 +524,7 @@ void Planner::finish() {
     }
     plan_.messages += node.statistics_bytes > 0 ? 1 : 0;
   }
+  find_parts();
   count_memory();
   if (options_.blocks) {
     detail::count_blocks(plan_, *options_.blocks);

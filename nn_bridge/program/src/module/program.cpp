@@ -69,8 +69,8 @@ struct ProgramImpl::State {
   std::set<std::string> parameters;   // by name
   std::set<std::string> overwritten;  // buffers, by name
   detail::Conversion conversion;
-  std::unique_ptr<detail::CompiledGraph> compiled;
-  std::vector<std::vector<std::int64_t>> bound;  // input sizes that the graph expects
+  std::shared_ptr<detail::CompiledGraph> compiled;  // also of the graphs that a backward runs again
+  std::vector<std::vector<std::int64_t>> bound;     // input sizes that the graph expects
 };
 
 ProgramImpl::ProgramImpl(std::filesystem::path const& path)
@@ -162,7 +162,9 @@ void ProgramImpl::register_tensors() {
 }
 
 void ProgramImpl::compile() {
-  state_->compiled = std::make_unique<detail::CompiledGraph>(state_->graph->graph, state_->conversion);
+  state_->compiled = std::shared_ptr<detail::CompiledGraph>(
+      new detail::CompiledGraph(state_->graph->graph, state_->conversion),
+      [graph = state_->graph](detail::CompiledGraph* compiled) { delete compiled; });
   state_->bound.clear();
 }
 
@@ -210,10 +212,13 @@ std::vector<torch::Tensor> ProgramImpl::run(std::vector<torch::Tensor> const& in
     sizes.push_back(input.defined() ? input.sizes().vec() : std::vector<std::int64_t>());
   }
   if (state_->bound != sizes || sizes.empty()) {
+    if (state_->compiled.use_count() > 1) {
+      compile();  // a backward may still run parts at the sizes before
+    }
     state_->compiled->bind(Sizes(*state_->graph, sizes));
     state_->bound = sizes;
   }
-  return finish(inputs, state_->compiled->run(graph_inputs(inputs), is_training()));
+  return finish(inputs, state_->compiled->run(graph_inputs(inputs), is_training(), state_->compiled));
 }
 
 std::vector<torch::Tensor> ProgramImpl::finish(std::vector<torch::Tensor> const& inputs,

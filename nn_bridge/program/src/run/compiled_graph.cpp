@@ -5,6 +5,7 @@
 #include <graticule/program/operators.hpp>
 
 #include "graph/visit.hpp"
+#include "layout/recomputed.hpp"
 #include "run/arguments.hpp"
 #include "run/subgraph.hpp"
 #include "run/symbols.hpp"
@@ -12,6 +13,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -248,10 +251,13 @@ std::unique_ptr<Step> make_step(Graph const& graph, Node const& node, Conversion
 void Step::bind(Sizes const&) {}
 
 CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion)
-    : CompiledGraph(graph, conversion, [](std::size_t) { return std::unique_ptr<Step>(); }) {}
+    : CompiledGraph(
+          graph, conversion, [](std::size_t) { return std::unique_ptr<Step>(); }, recomputed_parts(graph).of_node,
+          nullptr) {}
 
-CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion, StepMaker const& special)
-    : graph_(graph) {
+CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion, StepMaker const& special,
+                             std::vector<int> const& parts, std::shared_ptr<PartHooks const> hooks)
+    : graph_(graph), device_(conversion.device), hooks_(std::move(hooks)) {
   for (Node const& node : graph.nodes) {
     auto step = special(steps_.size());
     step = step ? std::move(step) : make_step(graph, node, conversion);
@@ -267,6 +273,44 @@ CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion, S
     steps_.push_back(std::move(ready));
   }
   find_last_uses();
+  find_parts(parts);
+}
+
+void CompiledGraph::find_parts(std::vector<int> const& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] < 0) {
+      continue;
+    }
+    if (i == 0 || parts[i - 1] != parts[i]) {
+      parts_.emplace_back().first = i;
+    }
+    parts_.back().last = i + 1;
+    parts_.back().communicates = parts_.back().communicates || steps_[i].step->communicates();
+  }
+  std::ranges::for_each(parts_, [this](Part& part) { find_values(part); });
+}
+
+// What is read from before the part, and what of its tensors is read behind it: those that no node of it has used last.
+void CompiledGraph::find_values(Part& part) const {
+  std::set<ValueId> own;
+  std::set<ValueId> reads;
+  std::set<ValueId> ended;
+  for (std::size_t i = part.first; i < part.last; ++i) {
+    for (NamedArgument const& input : graph_.nodes[i].inputs) {
+      visit_values(input.value, [&](ValueId id) {
+        if (!own.contains(id)) {
+          reads.insert(id);
+        }
+      });
+    }
+    for (Argument const& output : graph_.nodes[i].outputs) {
+      visit_values(output, [&](ValueId id) { own.insert(id); });
+    }
+    ended.insert(steps_[i].last_used.begin(), steps_[i].last_used.end());
+  }
+  part.reads.assign(reads.begin(), reads.end());
+  std::ranges::copy_if(own, std::back_inserter(part.results),
+                       [&](ValueId id) { return !ended.contains(id) && graph_.value(id).kind == Value::Kind::tensor; });
 }
 
 void CompiledGraph::find_last_uses() {
@@ -321,12 +365,8 @@ void CompiledGraph::check_results(Ready const& ready, Frame const& frame, Node c
   }
 }
 
-std::vector<c10::IValue> CompiledGraph::run(std::vector<c10::IValue> inputs, bool training) const {
-  Frame frame{std::vector<c10::IValue>(graph_.values.size()), training};
-  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-    visit_values(graph_.inputs[i], [&](ValueId id) { frame.at(id) = std::move(inputs[i]); });
-  }
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
+void CompiledGraph::run_nodes(Frame& frame, std::size_t first, std::size_t last) const {
+  for (std::size_t i = first; i < last; ++i) {
     Node const& node = graph_.nodes[i];
     try {
       steps_[i].step->run(frame);
@@ -342,6 +382,22 @@ std::vector<c10::IValue> CompiledGraph::run(std::vector<c10::IValue> inputs, boo
       frame.at(id) = c10::IValue();
     }
   }
+}
+
+std::vector<c10::IValue> CompiledGraph::run(std::vector<c10::IValue> inputs, bool training,
+                                            std::shared_ptr<void const> owner) const {
+  Frame frame{std::vector<c10::IValue>(graph_.values.size()), training, std::move(owner)};
+  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+    visit_values(graph_.inputs[i], [&](ValueId id) { frame.at(id) = std::move(inputs[i]); });
+  }
+  std::size_t done = 0;
+  for (Part const& part : parts_) {
+    run_nodes(frame, done, part.first);
+    run_part(
+        frame, graph_, part, [this, &part](Frame& own) { run_nodes(own, part.first, part.last); }, hooks_, device_);
+    done = part.last;
+  }
+  run_nodes(frame, done, steps_.size());
   std::vector<c10::IValue> outputs;
   for (Argument const& output : graph_.outputs) {
     c10::IValue value;

@@ -17,6 +17,7 @@ namespace graticule::program::detail {
 struct Frame {
   std::vector<c10::IValue> values;  ///< by `ValueId`; empty before the definition and after the last use
   bool training = true;
+  std::shared_ptr<void const> owner;  ///< of the graph, for a backward that runs parts of it again
 
   [[nodiscard]] c10::IValue const& at(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   [[nodiscard]] c10::IValue& at(ValueId id) { return values[static_cast<std::size_t>(id)]; }
@@ -31,6 +32,8 @@ class Step {
   virtual ~Step() = default;
 
   virtual void run(Frame& frame) const = 0;
+  /// Whether other ranks take part in it.
+  [[nodiscard]] virtual bool communicates() const { return false; }
   /// The sizes of the inputs have changed.
   virtual void bind(Sizes const& sizes);
 };

@@ -3,9 +3,8 @@
 
 #include <graticule/partition/error.hpp>
 
+#include "run/autocast.hpp"
 #include "run/compiled_graph.hpp"
-
-#include <ATen/autocast_mode.h>
 
 #include <functional>
 #include <optional>
@@ -16,39 +15,6 @@
 namespace graticule::program::detail {
 
 namespace {
-
-// Automatic casts as in the file for the duration of a scope.
-class Autocast {
- public:
-  Autocast(at::DeviceType device, bool enabled, std::optional<torch::ScalarType> dtype, bool cached)
-      : device_(device),
-        was_enabled_(at::autocast::is_autocast_enabled(device)),
-        old_dtype_(at::autocast::get_autocast_dtype(device)),
-        was_cached_(at::autocast::is_autocast_cache_enabled()) {
-    at::autocast::set_autocast_enabled(device, enabled);
-    if (dtype) {
-      at::autocast::set_autocast_dtype(device, *dtype);
-    }
-    at::autocast::set_autocast_cache_enabled(cached);
-    at::autocast::increment_nesting();
-  }
-  Autocast(Autocast const&) = delete;
-  Autocast& operator=(Autocast const&) = delete;
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) {
-      at::autocast::clear_cache();
-    }
-    at::autocast::set_autocast_enabled(device_, was_enabled_);
-    at::autocast::set_autocast_dtype(device_, old_dtype_);
-    at::autocast::set_autocast_cache_enabled(was_cached_);
-  }
-
- private:
-  at::DeviceType device_;
-  bool was_enabled_;
-  at::ScalarType old_dtype_;
-  bool was_cached_;
-};
 
 struct AutocastMode {
   bool enabled;
@@ -67,6 +33,7 @@ class CastStep : public Step {
       : device_(device), mode_(mode), step_(std::move(step)) {}
 
   void bind(Sizes const& sizes) override { step_->bind(sizes); }
+  [[nodiscard]] bool communicates() const override { return step_->communicates(); }
 
   void run(Frame& frame) const override {
     Autocast const guard(device_, mode_.enabled, mode_.dtype, mode_.cached);
@@ -97,7 +64,7 @@ class SubgraphStep : public Step {
     for (auto const& operand : operands_) {
       inputs.push_back(operand ? frame.at(*operand) : c10::IValue());
     }
-    std::vector<c10::IValue> outputs = run_in_mode(std::move(inputs), frame.training);
+    std::vector<c10::IValue> outputs = run_in_mode(std::move(inputs), frame);
     std::size_t next = 0;
     for (Argument const& result : results_) {
       if (auto const* tensors = std::get_if<Tensors>(&result)) {
@@ -113,14 +80,14 @@ class SubgraphStep : public Step {
   }
 
  private:
-  [[nodiscard]] std::vector<c10::IValue> run_in_mode(std::vector<c10::IValue> inputs, bool training) const {
+  [[nodiscard]] std::vector<c10::IValue> run_in_mode(std::vector<c10::IValue> inputs, Frame const& frame) const {
     if (auto const* grad = std::get_if<GradMode>(&mode_)) {
       at::AutoGradMode const guard(grad->enabled && at::GradMode::is_enabled());
-      return compiled_.run(std::move(inputs), training);
+      return compiled_.run(std::move(inputs), frame.training, frame.owner);
     }
     auto const& cast = std::get<AutocastMode>(mode_);
     Autocast const guard(device_, cast.enabled, cast.dtype, cast.cached);
-    return compiled_.run(std::move(inputs), training);
+    return compiled_.run(std::move(inputs), frame.training, frame.owner);
   }
 
   std::shared_ptr<Graph const> graph_;

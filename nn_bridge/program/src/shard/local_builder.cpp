@@ -98,6 +98,7 @@ ValueId LocalBuilder::emit(std::string const& target, Inputs inputs, Shape shape
   }
   result_.graph.nodes.push_back(std::move(node));
   result_.tasks.push_back(std::move(task));
+  result_.parts.push_back(part_);
   return id;
 }
 
@@ -341,6 +342,7 @@ void LocalBuilder::append(PlannedNode const& node, Task task) {
   }
   result_.graph.nodes.push_back(std::move(local));
   result_.tasks.push_back(std::move(task));
+  result_.parts.push_back(part_);
 }
 
 // Without cells, but with a gradient where the other ranks' parts have one: the ranks' backward passes are alike.
@@ -547,6 +549,7 @@ void LocalBuilder::write(PlannedNode& node) {
 
 void LocalBuilder::step(NodePlan const& plan) {
   current_ = &plan_->graph.nodes[at(plan.node)];
+  part_ = plan.part;
   NodeShapes shapes(plan_->graph, *current_, *sizes_);
   apply_rule(shapes);
   std::vector<ValueId> tensors;
@@ -563,6 +566,7 @@ void LocalBuilder::step(NodePlan const& plan) {
 }
 
 void LocalBuilder::end_outputs() {
+  part_ = -1;
   std::size_t next = 0;
   for (Argument const& output : plan_->graph.outputs) {
     if (std::holds_alternative<TensorRef>(output)) {

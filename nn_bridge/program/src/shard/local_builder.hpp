@@ -96,6 +96,7 @@ class LocalBuilder {
   int rank_;
   LocalGraph result_;
   Node const* current_ = nullptr;
+  int part_ = -1;  ///< of the node that is written
   std::map<std::pair<ValueId, Placement>, ValueId> copies_;
   std::map<std::tuple<ValueId, std::int64_t, Rows, double>, ValueId> pulled_;
   std::map<std::tuple<ValueId, Cut, std::int64_t, Rows>, ValueId> moves_;

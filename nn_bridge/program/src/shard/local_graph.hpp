@@ -69,6 +69,7 @@ using Task = std::variant<PlainTask, MoveTask, SumTask, EmptyTask, NormTask, Dro
 struct LocalGraph {
   Graph graph;              ///< inputs: those of the plan's graph, then `constants`
   std::vector<Task> tasks;  ///< one per node
+  std::vector<int> parts;   ///< one per node: `NodePlan::part`
   std::vector<torch::Tensor> constants;
   std::vector<std::vector<std::int64_t>> shapes;  ///< per value
   bool draws = false;                             ///< random numbers in training, on some rank

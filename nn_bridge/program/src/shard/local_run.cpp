@@ -7,13 +7,16 @@
 
 namespace graticule::program::detail {
 
-void LocalRun::compile(Comm const& comm, Conversion const& conversion, std::function<void(torch::Tensor const&)> record,
-                       std::uint64_t seed) {
-  auto const context = std::make_shared<TaskContext const>(TaskContext{comm, std::move(record), seed});
+void LocalRun::compile(Comm const& comm, Conversion const& conversion,
+                       std::function<void(torch::Tensor const&)> const& record, std::uint64_t seed, PartHooks hooks) {
+  auto const context = std::make_shared<TaskContext const>(TaskContext{comm, record, seed});
   draw = context->draw;
+  hooks.draw = draw;
+  hooks.record = record;
   TaskSteps steps(context, local, conversion);
-  compiled =
-      std::make_unique<CompiledGraph>(local.graph, conversion, [&](std::size_t node) { return steps.make(node); });
+  compiled = std::make_unique<CompiledGraph>(
+      local.graph, conversion, [&](std::size_t node) { return steps.make(node); }, local.parts,
+      std::make_shared<PartHooks const>(std::move(hooks)));
   compiled->bind(local.shapes);
 }
 

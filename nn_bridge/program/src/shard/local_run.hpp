@@ -8,6 +8,7 @@
 #include <graticule/program/sizes.hpp>
 
 #include "run/compiled_graph.hpp"
+#include "run/recompute.hpp"
 #include "shard/local_graph.hpp"
 
 #include <torch/torch.h>
@@ -24,9 +25,9 @@ struct LocalRun {
   std::unique_ptr<CompiledGraph> compiled;
   std::shared_ptr<std::int64_t> draw;  ///< number of the masks of a call
 
-  /// Collective. @param record see `TaskContext::record`
-  void compile(Comm const& comm, Conversion const& conversion, std::function<void(torch::Tensor const&)> record,
-               std::uint64_t seed);
+  /// Collective. @param record see `TaskContext::record` @param hooks of parts that are run again
+  void compile(Comm const& comm, Conversion const& conversion, std::function<void(torch::Tensor const&)> const& record,
+               std::uint64_t seed, PartHooks hooks = {});
   /// Advances the number of the domain's masks where the graph has any.
   void take_draw(nn::Domain const& domain, bool training) const;
 };

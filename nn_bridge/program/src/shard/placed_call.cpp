@@ -238,7 +238,7 @@ std::vector<torch::Tensor> PlacedCall::run(std::vector<torch::Tensor> const& inp
   }
   state.run->take_draw(state.domain, true);
   try {
-    auto const results = state.run->compiled->run(std::move(values), true);
+    auto const results = state.run->compiled->run(std::move(values), true, nullptr);
     return detail::ProgramAccess::finish(*state.program, inputs, results);
   } catch (Error const& error) {
     if (state.domain.comm().num_ranks() > 1 && (error.rule() == "FailedNode" || error.rule() == "OutOfMemory")) {

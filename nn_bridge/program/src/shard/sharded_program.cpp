@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/nn_bridge/detail/device_mask.hpp>
+#include <graticule/nn_bridge/detail/unreached.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/program/detail/program_access.hpp>
@@ -11,6 +12,7 @@
 #include "shard/local_run.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -21,6 +23,19 @@ namespace graticule::program {
 namespace {
 
 std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Of errors in the middle of a call, on this rank alone.
+void announce(nn::Domain const& domain, std::exception_ptr const& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (Error const& error) {
+    if (domain.comm().num_ranks() > 1 && (error.rule() == "FailedNode" || error.rule() == "OutOfMemory")) {
+      auto const comms = domain.comms();
+      announce_failure(std::span<Comm const>(comms), failure);
+    }
+  } catch (...) {
+  }
+}
 
 }  // namespace
 
@@ -296,9 +311,17 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
     }
     result->local = detail::local_graph(result->plan, sizes, conversion, comm.rank());
   });
-  result->compile(
-      comm, conversion, [calls = calls_.get()](torch::Tensor const& output) { (void)calls->record(output); },
-      options_.seed);
+  // A backward that runs parts again may outlive this module.
+  auto const record = [calls = std::weak_ptr(calls_)](torch::Tensor const& output) {
+    if (auto const alive = calls.lock()) {
+      (void)alive->record(output);
+    }
+  };
+  auto const failed = [domain = domain_] { announce(domain, std::current_exception()); };
+  auto const unreached = [domain = domain_](std::vector<torch::Tensor> const& roots) {
+    return nn::detail::unreached_calls(domain, roots);
+  };
+  result->compile(comm, conversion, record, options_.seed, {.unreached = unreached, .failed = failed});
   return result;
 }
 
@@ -392,12 +415,9 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
   latest_->take_draw(domain_, is_training());
   std::vector<c10::IValue> outputs;
   try {
-    outputs = latest_->compiled->run(std::move(values), is_training());
-  } catch (Error const& error) {
-    if (domain_.comm().num_ranks() > 1 && (error.rule() == "FailedNode" || error.rule() == "OutOfMemory")) {
-      auto const comms = domain_.comms();
-      announce_failure(std::span<Comm const>(comms), std::current_exception());
-    }
+    outputs = latest_->compiled->run(std::move(values), is_training(), latest_);
+  } catch (Error const&) {
+    announce(domain_, std::current_exception());
     throw;
   }
   auto results = detail::ProgramAccess::finish(*program_, own, outputs);

@@ -66,6 +66,8 @@ class LinearStep : public Step {
         source_(tensor_inputs(node).at(0)),
         result_(tensor_results(node).at(0)) {}
 
+  [[nodiscard]] bool communicates() const override { return true; }
+
   void run(Frame& frame) const override {
     torch::Tensor const x = frame.at(source_).toTensor();
     bool const with_graph = torch::GradMode::is_enabled() && x.requires_grad();
@@ -126,6 +128,8 @@ class NormStep : public Step {
     norm_.eps = task.eps;
     norm_.teams = {context_->comm};
   }
+
+  [[nodiscard]] bool communicates() const override { return true; }
 
   void run(Frame& frame) const override {
     torch::Tensor const x = frame.at(tensors_[0]).toTensor();

@@ -153,6 +153,9 @@ struct Node {
   std::vector<Module> modules;    ///< the network first
   std::string stack_trace;        ///< Python's, outermost call first
   std::optional<Casts> casts;     ///< around it, in a graph whose subgraphs are inlined
+  /// The region of nodes that it belongs to, whose results the backward computes again: of `torch.utils.checkpoint`, or
+  /// of a module that was named at the export. `graticule_recompute` in the metadata "custom" of the file.
+  std::optional<std::int64_t> region;
 
   /// The input of that name; null where the schema's default holds.
   [[nodiscard]] Argument const* input(std::string_view argument) const;

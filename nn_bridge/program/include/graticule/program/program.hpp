@@ -34,6 +34,8 @@ struct ProgramAccess;
 /// Training and evaluation: batch norms behave as they were exported. Dropout works in `train` if it was exported so,
 /// and is off in `eval`; its masks are LibTorch's.
 ///
+/// Regions of nodes that the file marks (`Node::region`) keep what they read, and are computed again in the backward.
+///
 /// `to` moves the program to another device or computes it in another real type: parameters, constants, and the types
 /// named in the graph. Parts of an f32 program that are exported in f64 stay in f64.
 ///

@@ -50,8 +50,9 @@ struct ShardOptions {
 /// ```
 /// Dropout in training zeroes the same values on any number of ranks: its masks depend on the place in the whole
 /// tensor, the node, the seed, and the number of the call (`nn::Domain::num_draws`), as those of `nn::Dropout`
-/// do. Operators in place write to copies, and later readers get the new values; where that is not possible they are
-/// refused, by name and on all ranks alike. Cost: the messages of `plan`, and one small all-reduce per call.
+/// do. Regions that the file marks are computed again in the backward, by all ranks together (`Plan::num_parts`), with
+/// the same masks. Operators in place write to copies, and later readers get the new values; where that is not possible
+/// they are refused, by name and on all ranks alike. Cost: the messages of `plan`, and one small all-reduce per call.
 class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
  public:
   /// Local. The module has the parameters and buffers of `program`, which are not copied.

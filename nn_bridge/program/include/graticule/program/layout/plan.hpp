@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace graticule::program {
@@ -49,6 +50,7 @@ struct NodePlan {
   std::int64_t statistics_bytes = 0;  ///< of a sum over ranks or a statistic
   bool field = false;                 ///< depends on an input of the network
   bool gathered = false;              ///< a value that was cut is needed whole on every rank
+  int part = -1;  ///< of the graph, which a backward computes again as a whole (`Node::region`); -1: none
 };
 
 /// The shares of a program on ranks.
@@ -61,9 +63,13 @@ struct Plan {
   std::vector<Transfer> outputs;  ///< to the placement that the caller gets, one per tensor among the graph's outputs
   std::vector<Shape> shapes;      ///< per value; empty for a number
   std::vector<std::int64_t> weights_bytes;  ///< per rank: parameters, buffers and constants
-  std::vector<std::int64_t>
-      activation_bytes;  ///< per rank: all results of nodes that are no views, as a backward pass keeps
-  std::vector<std::int64_t> received_bytes;  ///< per rank, of one forward pass
+  /// Per rank: results of nodes that are no views, as are kept for a backward pass: all but those within parts that
+  /// are computed again.
+  std::vector<std::int64_t> activation_bytes;
+  std::vector<std::int64_t> recomputed_bytes;  ///< per rank: those of the largest part, which are there while it runs
+  std::int64_t num_parts = 0;                  ///< that a backward computes again
+  std::vector<std::string> kept_parts;         ///< a text for each that it cannot compute again
+  std::vector<std::int64_t> received_bytes;    ///< per rank, of one forward pass
   std::vector<std::int64_t> block_bytes;  ///< per rank, of these: for moves from the caller's blocks to bands and back
   std::int64_t messages = 0;              ///< received in a forward pass, sum over nodes of the most of a rank
 };
