@@ -3,7 +3,7 @@
 """Exports a torch.nn.Module for Graticule, and checks the file.
 
     scripts/export.py net.py:make_network NET.pt2 --input 1x3x721x1440 [--input ...] [--dynamic 2,3] [--eval] [--golden FOLDER]
-                      [--forward-only]
+                      [--checkpoint-blocks "backbone.layers.*" ...] [--forward-only]
 
 net.py:make_network is a file and a function (or class) in it that returns the module when called without arguments. --input gives
 the sizes of one input, in order, and its type where it is not float32: 1x3x721x1440:bfloat16, 1:int64, or :int64 for a tensor without
@@ -11,7 +11,8 @@ axes. Integers are 0 and 1 in turns. --dynamic lists the axes, counted from 0, (
 later, in all inputs that have them; those whose size the network itself fixes are named. Without it the program runs at the given sizes alone. The module is exported in training mode, with batch norms and dropout as in training;
 --eval exports it for forecasts. An exported program has the operators of the forward pass and their gradients. Where a network has others
 (a torch.autograd.Function with a backward of its own, hooks on gradients), it is refused with the place, unless --forward-only says
-that the program is not to be trained. --golden writes inputs, outputs, loss and gradient norms, with which
+that the program is not to be trained. What runs within torch.utils.checkpoint keeps its activations no longer than there: Graticule computes
+them again in the backward. So it does for the submodules that --checkpoint-blocks names, by path or pattern, as often as it is given. --golden writes inputs, outputs, loss and gradient norms, with which
 
     graticule-info NET.pt2 --check FOLDER
 
@@ -34,8 +35,8 @@ _capture = importlib.util.spec_from_file_location(
 capture = importlib.util.module_from_spec(_capture)
 sys.modules[_capture.name] = capture
 _capture.loader.exec_module(capture)
-from graticule_capture import (add_functions, cells_of_recurrent_layers, detach_parts_without_gradients, functions_behind,  # noqa: E402
-                               noted_causes, without_recomputation)
+from graticule_capture import (CaptureError, add_functions, blocks_of, cells_of_recurrent_layers, detach_parts_without_gradients,  # noqa: E402
+                               drop_other_marks, functions_behind, marked_regions, noted_causes)
 
 
 register_hook = torch.Tensor.register_hook  # its own hooks are no causes
@@ -228,19 +229,22 @@ def check_gradients(module, program, undecomposed, inputs):
                          "be trained")
 
 
-def save(module, inputs, path, dynamic=(), forward_only=False):
+def save(module, inputs, path, dynamic=(), forward_only=False, checkpoint_blocks=()):
     """Exports the module, saves it and loads it again. Returns the loaded program.
 
-    Raises OtherGradients, and saves nothing, where the program has other gradients than the module; forward_only: it may.
+    checkpoint_blocks: patterns of submodules whose activations the backward computes again; those within torch.utils.checkpoint are, too.
+    Raises OtherGradients, and saves nothing, where the program has other gradients than the module; forward_only: it may. Raises ValueError
+    for a pattern that names no module, and graticule_capture.CaptureError for one whose modules are not called.
     """
     shapes = None
     if dynamic:
         shapes = tuple({axis: torch.export.Dim.AUTO for axis in dynamic if axis < one.dim()} for one in inputs)
-    with without_recomputation():
+    with marked_regions(module, checkpoint_blocks):
         program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
-    detach_parts_without_gradients(program.graph_module)
-    undecomposed = program
-    program = program.run_decompositions(cells_of_recurrent_layers())
+        detach_parts_without_gradients(program.graph_module)
+        undecomposed = program
+        program = program.run_decompositions(cells_of_recurrent_layers())
+    drop_other_marks(program.graph_module)
     if not forward_only:
         check_gradients(module, program, undecomposed, inputs)
     torch.export.save(program, path)
@@ -409,9 +413,15 @@ def main():
     parser.add_argument("--dynamic", default="", help="axes of dynamic size, 2,3")
     parser.add_argument("--eval", action="store_true", help="export for forecasts instead of training")
     parser.add_argument("--golden", help="folder for golden figures")
+    parser.add_argument("--checkpoint-blocks", action="append", default=[], metavar="PATTERN",
+                        help="submodules whose activations the backward computes again, 'backbone.layers.*'")
     parser.add_argument("--forward-only", action="store_true", help="accept a program with other gradients than the network, which is not to be trained")
     options = parser.parse_args()
     module = make_module(options.network).train(not options.eval)
+    try:
+        blocks_of(module, options.checkpoint_blocks)
+    except ValueError as error:
+        sys.exit(f"{options.output} is not written: {error}")
     inputs = [make_input(text) for text in options.input]
     axes = dynamic_axes(options.dynamic, inputs)
     folder = os.path.dirname(options.output) or "."
@@ -422,8 +432,8 @@ def main():
     except Exception as error:  # of any layer
         sys.exit(f"the network does not take --input {' --input '.join(options.input)}: {str(error).splitlines()[0] if str(error) else repr(error)}")
     try:
-        program = save(module, inputs, options.output, axes, options.forward_only)
-    except OtherGradients as error:
+        program = save(module, inputs, options.output, axes, options.forward_only, options.checkpoint_blocks)
+    except (OtherGradients, CaptureError) as error:
         sys.exit(f"{options.output} is not written: {error}")
     report_fixed_axes(program, inputs, axes)
     check(module, program, inputs)

@@ -3,13 +3,16 @@
 import collections
 import copy
 import dataclasses
+import importlib.util
 import os
+import shutil
 import tempfile
 
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import graticule
 from support import COMM, RANK, RANKS, balanced, close, main, raises, uneven
@@ -393,13 +396,126 @@ def test_gradients_of_ones_own_are_refused_or_allowed_by_name():
         graticule.shard_program(Lines(lambda net, h: Reverse.apply(h)), DOMAIN)(cut(fields()))
 
 
-def test_checkpoints_within_a_model_keep_its_gradients():
-    for reentrant in (True, False):
-        def line(net, h):
-            return torch.utils.checkpoint.checkpoint(lambda x: F.conv2d(torch.tanh(x), net.weight, padding=1), h, use_reentrant=reentrant)
+class Block(nn.Module):
+    """A part without gradients, one under autocast, statistics, dropout, a move and a sum over rows."""
 
-        net = Lines(line)
-        assert_equals_serial(net, net, fields())
+    def __init__(self, dropped):
+        super().__init__()
+        self.c = nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64)
+        self.n = nn.BatchNorm2d(3, dtype=torch.float64)
+        self.d = nn.Dropout(dropped)
+
+    def forward(self, x):
+        with torch.no_grad():
+            scale = 1 + x.std()
+        with torch.autocast("cpu", enabled=False):
+            h = self.c(x)
+        h = self.d(F.gelu(self.n(h))) / scale
+        return x + torch.roll(h, 1, -2) * torch.sigmoid(h.mean((-2, -1), keepdim=True))
+
+
+class Backbone(nn.Module):
+    """Blocks, run as `how` says."""
+
+    def __init__(self, how, blocks=3, dropped=0.0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(Block(dropped) for _ in range(blocks))
+        self.head = nn.Conv2d(3, 2, 1, dtype=torch.float64)
+        self.how = how
+
+    def forward(self, x):
+        if self.how == "sequential":
+            return self.head(torch.utils.checkpoint.checkpoint_sequential(nn.Sequential(*self.layers), len(self.layers), x, use_reentrant=True))
+        if self.how == "nested":
+            x = checkpoint(lambda x: self.layers[1](checkpoint(self.layers[0], x, use_reentrant=False)), x, use_reentrant=False)
+            return self.head(checkpoint(self.layers[2], x, use_reentrant=True))
+        for layer in self.layers:
+            x = layer(x) if self.how == "plain" else checkpoint(layer, x, use_reentrant=self.how == "reentrant")
+        return self.head(x)
+
+
+def bytes_between_passes(call):
+    """What the forward keeps for its backward, without parameters."""
+    found = {}
+
+    def pack(x):
+        found[x.untyped_storage().data_ptr()] = 0 if isinstance(x, nn.Parameter) else x.untyped_storage().nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        result = call()
+    return result, sum(found.values())
+
+
+def test_checkpoints_within_a_model_are_computed_again():
+    kept = {}
+    for how, parts, options in (("plain", 0, {}), ("reentrant", 3, {}), ("not reentrant", 3, {}), ("sequential", 2, {}), ("nested", 2, {}),
+                                ("plain", 3, {"checkpoint_blocks": ["layers.*"]}), ("plain", 1, {"checkpoint_blocks": ["layers.0.c"]}),
+                                ("plain", 3, {"checkpoint_blocks": ["layers"]}), ("not reentrant", 4, {"checkpoint_blocks": ["head"]})):
+        net = Backbone(how)
+        assert_equals_serial(Backbone("plain"), net, fields(), **options)
+        sharded = graticule.shard_program(net, DOMAIN, **options)
+        first = copy.deepcopy(net.state_dict())
+        sharded(cut(fields()))  # captured
+        net.load_state_dict(first)
+        y, kept[how, str(options)] = bytes_between_passes(lambda: sharded(cut(fields())))
+        y.sum().backward()
+        serial = Backbone("plain")
+        serial(fields())
+        for (name, found), wanted in zip(sharded.named_buffers(), serial.buffers()):
+            close(found, wanted)
+        report = sharded.report
+        assert (report.num_parts, report.kept_parts) == (parts, ()), (how, options, report.num_parts, report.kept_parts)
+        assert ("computes again: " in report.text()) == (parts > 0)
+        everything = kept["plain", "{}"]
+        if parts == 3:
+            assert kept[how, str(options)] < 0.45 * everything, (how, kept)
+            assert max(report.recomputed_bytes) > 0
+
+
+def test_what_is_computed_again_drops_the_same_cells():
+    found = []
+    for how in ("plain", "reentrant", "not reentrant"):
+        DOMAIN.num_draws = 4
+        net = Backbone(how, dropped=0.4)
+        sharded = graticule.shard_program(net, DOMAIN, seed=3)
+        x = cut(fields()).clone().requires_grad_()
+        y = sharded(x)
+        sharded(x.detach())  # draws other masks
+        gradients_of(graticule.reduce_loss(y.square().sum(), DOMAIN), net)
+        found.append([y, x.grad, *(p.grad for p in net.parameters())])
+    for others in found[1:]:
+        for one, other in zip(found[0], others):
+            close(other, one)
+
+
+def test_parts_that_are_computed_again_are_named():
+    net = Backbone("plain")
+    error = raises("BadOption", lambda: graticule.shard_program(net, DOMAIN, checkpoint_blocks=["layer.*"]), "'layer.*'", "layers.*.c", "head")
+    assert "layers.0" not in str(error)
+    raises("BadOption", lambda: graticule.shard_program(net, DOMAIN, checkpoint_blocks="layers"), "is a list")
+    net.unused = nn.Linear(2, 2)
+    raises("RefusedProgram", lambda: graticule.shard_program(net, DOMAIN, checkpoint_blocks=["unused"])(cut(fields())), "does not call 'unused'")
+    assert all("forward" not in vars(part) for part in net.modules())
+    if RANKS > 1:
+        uneven_options = graticule.shard_program(net, DOMAIN, checkpoint_blocks=["layers.0"] if RANK == 0 else [])
+        raises("StructureDisagreement", lambda: uneven_options(cut(fields())))
+
+
+def test_gradients_of_gradients_of_what_is_computed_again():
+    found = []
+    for how in ("plain", "not reentrant"):
+        net = Backbone(how)
+        x = cut(fields()).clone().requires_grad_()
+        sharded = graticule.shard_program(net, DOMAIN)
+        loss = graticule.reduce_loss(sharded(x).pow(3).sum(), DOMAIN)
+        slope, = torch.autograd.grad(loss, x, create_graph=True)
+        gradients_of(graticule.reduce_loss(slope.square().sum(), DOMAIN), net)
+        found.append([x.grad, *(p.grad for p in net.parameters() if p.grad is not None)])
+    assert len(found[0]) == len(found[1]) > 3
+    for one, other in zip(*found):
+        close(other, one, 1e-10)
 
 
 def test_the_model_is_left_as_it_was():
@@ -481,6 +597,34 @@ def test_data_parallel_and_copies():
     other = copy.deepcopy(sharded)
     assert other.model is not net and isinstance(other.model, Norms)
     close(other(cut(fields())).detach(), sharded(cut(fields())).detach())
+
+
+def export_module():
+    spec = importlib.util.spec_from_file_location("export", os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../scripts/export.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_files_say_what_is_computed_again():
+    folder = COMM.bcast(tempfile.mkdtemp() if RANK == 0 else None)
+    found = []
+    for how, options, parts in (("plain", {}, 0), ("reentrant", {}, 3), ("plain", {"checkpoint_blocks": ["layers.[12]"]}, 2)):
+        path = os.path.join(folder, f"{how}{parts}.pt2")
+        if RANK == 0:
+            export_module().save(Backbone(how), (fields(),), path, **options)
+        COMM.Barrier()
+        net = graticule.Program(path, DOMAIN)
+        x = cut(fields()).clone().requires_grad_()
+        gradients_of(graticule.reduce_loss(net(x).square().sum(), DOMAIN), net)
+        found.append([x.grad, *(p.grad for p in net.parameters()), *net.buffers()])
+        assert net.report.num_parts == parts, net.report.text()
+    for others in found[1:]:
+        for one, other in zip(found[0], others):
+            close(other, one, 1e-11)
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
 
 
 def test_programs_of_files():

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fnmatch
+import functools
 import inspect
 import io
 import logging
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -90,10 +93,106 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before) if own else delattr(owner, name)
 
 
-def without_recomputation() -> Any:
-    """torch.export drops the gradient of everything behind a re-entrant checkpoint: runs its function as it is."""
-    from torch.utils.checkpoint import CheckpointFunction
-    return replaced(CheckpointFunction, "apply", staticmethod(lambda function, preserve, *arguments: function(*arguments)))
+# --- Regions whose activations the backward computes again ---
+
+RECOMPUTED = "graticule_recompute"  # in the metadata "custom" of a node: the number of its region
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a pattern names this path, or what it is a part of."""
+    return path == pattern or path.startswith(pattern + ".") or fnmatch.fnmatchcase(path, pattern)
+
+
+def blocks_of(module: torch.nn.Module, patterns: Sequence[str]) -> Dict[str, torch.nn.Module]:
+    """The submodules that patterns name. Raises ValueError for a pattern that names none, with those that there are."""
+    blocks = {name: part for name, part in module.named_modules() if name and any(matches(name, pattern) for pattern in patterns)}
+    for pattern in patterns:
+        if not any(matches(name, pattern) for name in blocks):
+            there = list(dict.fromkeys(re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name) for name, _ in module.named_modules() if name))
+            there.sort(key=lambda name: name.count("."))
+            more = f", and {len(there) - 30} more" if len(there) > 30 else ""
+            raise ValueError(f"checkpoint_blocks: '{pattern}' is none of the modules of {type(module).__name__}: {', '.join(there[:30]) or 'none'}{more}")
+    return blocks
+
+
+class Regions:
+    """Marks the operators of regions. One within another is a part of it."""
+
+    def __init__(self) -> None:
+        self.number, self.entered = 0, False
+
+    @contextlib.contextmanager
+    def region(self) -> Iterator[None]:
+        """The operators within are one region."""
+        if self.entered:
+            yield
+            return
+        self.entered, self.number = True, self.number + 1
+        try:
+            with torch.fx.traceback.annotate({RECOMPUTED: self.number}):
+                yield
+        finally:
+            self.entered = False
+
+    def generator(self, *_: Any, **__: Any) -> Iterator[None]:
+        """In the place of PyTorch's, which a checkpoint advances before and after its function."""
+        with self.region():
+            yield
+
+    def function(self, function: Callable[..., Any], preserve: bool, *arguments: Any) -> Any:
+        """In the place of a re-entrant checkpoint, behind which torch.export drops every gradient."""
+        with self.region():
+            return function(*arguments)
+
+    def forward(self, part: torch.nn.Module, called: Set[int]) -> Callable[..., Any]:
+        """The forward of a submodule, as a region."""
+        own = part.forward
+
+        @functools.wraps(own)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            called.add(id(part))
+            with self.region():
+                return own(*args, **kwargs)
+        return forward
+
+
+def _node_by_node(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Of an operator that runs a graph, which PyTorch would call as one function: the nodes that come of it lose their marks then."""
+    def by_node(self: Any, *arguments: Any, **named: Any) -> Any:
+        return call(self, *[torch.fx.Interpreter(one).run if isinstance(one, torch.fx.GraphModule) else one for one in arguments], **named)
+    return by_node
+
+
+def drop_other_marks(graph_module: torch.fx.GraphModule) -> None:
+    """Keeps the marks of regions, and drops what else is noted about nodes: PyTorch's own notes, and the user's, which need not have a text."""
+    for part in graph_module.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            if custom := node.meta.pop("custom", None):
+                node.meta["custom"] = {key: value for key, value in custom.items() if key == RECOMPUTED}
+
+
+@contextlib.contextmanager
+def marked_regions(module: torch.nn.Module, patterns: Sequence[str] = ()) -> Iterator[None]:
+    """Runs torch.utils.checkpoint, and the submodules that patterns name, as they are, and marks their operators in a capture."""
+    import torch.utils.checkpoint as checkpoints
+    from torch._higher_order_ops import wrap
+    regions, blocks, called = Regions(), blocks_of(module, patterns), set()  # type: ignore[var-annotated]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.fx.traceback.preserve_node_meta())
+        stack.enter_context(replaced(checkpoints.CheckpointFunction, "apply", staticmethod(regions.function)))
+        for owner in (checkpoints, sys.modules.get("torch.distributed._composable.checkpoint_activation")):
+            if owner is not None:
+                stack.enter_context(replaced(owner, "_checkpoint_without_reentrant_generator", regions.generator))
+        for operator in ("WrapWithAutocast", "WrapWithSetGradEnabled"):
+            if hasattr(wrap, operator):
+                stack.enter_context(replaced(getattr(wrap, operator), "__call__", _node_by_node(getattr(wrap, operator).__call__)))
+        for part in {id(part): part for part in blocks.values()}.values():
+            stack.enter_context(replaced(part, "forward", regions.forward(part, called)))
+        yield
+    for pattern in patterns:
+        named = [name for name, part in blocks.items() if matches(name, pattern)]
+        if not any(id(blocks[name]) in called for name in named):
+            raise CaptureError(f"checkpoint_blocks: the network does not call '{named[0]}' ({type(blocks[named[0]]).__name__}), which '{pattern}' names")
 
 
 # --- What torch.export does not keep: gradients that are not those of operators ---
@@ -223,11 +322,13 @@ def _require_own_gradients(module: torch.nn.Module, args: Any, kwargs: Any, allo
 
 # --- Capture ---
 
-def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any], allowed: Sequence[str] = ()) -> Captured:
+def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any], allowed: Sequence[str] = (),
+            blocks: Sequence[str] = ()) -> Captured:
     """The graph of `module(*args, **kwargs)`, whose tensors are replaced by fake ones: no memory of a field is used.
 
     args, kwargs: with `Like` in the place of each tensor. The module is left as it was. allowed: classes of torch.autograd.Function,
-    as "net.Swish", whose backward is the derivative of their forward.
+    as "net.Swish", whose backward is the derivative of their forward. blocks: patterns of submodules whose activations the backward
+    computes again.
     Raises CaptureError. Cost: about 10 ms per operator, independent of the sizes.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -235,7 +336,7 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with mode:
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
-    with _unchanged(module), _named_errors(module), _quiet(), without_recomputation():
+    with _unchanged(module), _named_errors(module), _quiet(), marked_regions(module, blocks):
         if torch.is_grad_enabled():
             with mode:
                 with _unchanged(module):
@@ -243,6 +344,7 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
         program = torch.export.export(module, args, kwargs, strict=False)
         detach_parts_without_gradients(program.graph_module)
         program = program.run_decompositions(cells_of_recurrent_layers())
+        drop_other_marks(program.graph_module)
     return _content(module, program)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import fnmatch
 import inspect
 import zlib
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -14,7 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from . import _core
-from ._capture import Captured, CaptureError, Like, bound, capture
+from ._capture import Captured, CaptureError, Like, blocks_of, bound, capture, matches
 from ._cuts import is_field, is_whole
 from ._domain import Domain
 from ._errors import Error
@@ -49,12 +48,20 @@ class ProgramNode:
 
 @dataclasses.dataclass(frozen=True)
 class ProgramReport:
-    """How a program runs on the ranks of its domain. Bytes are those of the layout pass, which runs before the program."""
+    """How a program runs on the ranks of its domain. Bytes are those of the layout pass, which runs before the program.
+
+    activation_bytes: per rank, results that are kept for the backward. num_parts: parts of the model whose results the backward computes
+    again. recomputed_bytes: per rank, those of the largest such part, which are there while it runs. kept_parts: a text for each part
+    that cannot be computed again.
+    """
     inputs: Tuple[ProgramInput, ...]
     outputs: Tuple[Optional[int], ...]  # axes that are cut
     nodes: Tuple[ProgramNode, ...]
     weights_bytes: Tuple[int, ...]
     activation_bytes: Tuple[int, ...]
+    recomputed_bytes: Tuple[int, ...]
+    num_parts: int
+    kept_parts: Tuple[str, ...]
     received_bytes: Tuple[int, ...]
     messages: int
 
@@ -65,6 +72,9 @@ class ProgramReport:
                   for number, axis in enumerate(self.outputs)]
         lines += [f"weights per rank: {_bytes(max(self.weights_bytes, default=0))}",
                   f"activations of the fullest rank: {_bytes(max(self.activation_bytes, default=0))}",
+                  *([f"parts that the backward computes again: {self.num_parts}, the largest of "
+                     f"{_bytes(max(self.recomputed_bytes, default=0))} on a rank"] if self.num_parts else []),
+                  *self.kept_parts,
                   f"received per forward by the busiest rank: {_bytes(max(self.received_bytes, default=0))}, {self.messages} messages",
                   f"operators: {len(self.nodes)}, of which {sum(n.messages > 0 for n in self.nodes)} communicate and "
                   f"{sum(n.gathered for n in self.nodes)} gather"]
@@ -83,7 +93,8 @@ def _bytes(number: int) -> str:
 def _report(program: Any, inputs: Sequence[ProgramInput]) -> ProgramReport:
     plan = program.plan()
     return ProgramReport(tuple(inputs), tuple(program.output_axes()), tuple(ProgramNode(*node) for node in plan["nodes"]),
-                         tuple(plan["weights_bytes"]), tuple(plan["activation_bytes"]), tuple(plan["received_bytes"]), plan["messages"])
+                         tuple(plan["weights_bytes"]), tuple(plan["activation_bytes"]), tuple(plan["recomputed_bytes"]), plan["num_parts"],
+                         tuple(plan["kept_parts"]), tuple(plan["received_bytes"]), plan["messages"])
 
 
 # --- Structures of calls ---
@@ -140,11 +151,11 @@ class ShardedProgram(nn.Module):
     """
 
     def __init__(self, model: nn.Module, domain: Domain, *, fields: Sequence[str] = (), whole: Sequence[str] = (), seed: int = 0,
-                 largest_gather: Optional[int] = None, allowed_functions: Sequence[str] = ()) -> None:
+                 largest_gather: Optional[int] = None, allowed_functions: Sequence[str] = (), checkpoint_blocks: Sequence[str] = ()) -> None:
         super().__init__()
         own = self.__dict__
         own.update(_model=model, _domain=domain, _fields=tuple(fields), _whole=tuple(whole), _seed=seed, _largest_gather=largest_gather,
-                   _allowed_functions=tuple(allowed_functions))
+                   _allowed_functions=tuple(allowed_functions), _checkpoint_blocks=tuple(checkpoint_blocks))
         for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[name] = model.__dict__[name]
         own.pop("training", None)
@@ -235,7 +246,8 @@ class ShardedProgram(nn.Module):
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> "ShardedProgram":
         return ShardedProgram(copy.deepcopy(self._model, memo), self._domain, fields=self._fields, whole=self._whole, seed=self._seed,
-                              largest_gather=self._largest_gather, allowed_functions=self._allowed_functions)
+                              largest_gather=self._largest_gather, allowed_functions=self._allowed_functions,
+                              checkpoint_blocks=self._checkpoint_blocks)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError("a ShardedProgram belongs to its ranks and is not saved: save the model's state_dict()")
@@ -245,7 +257,8 @@ class ShardedProgram(nn.Module):
 
 
 def shard_program(model: nn.Module, domain: Domain, *, fields: Sequence[str] = (), whole: Sequence[str] = (), seed: int = 0,
-                  largest_gather: Optional[int] = None, allowed_functions: Sequence[str] = ()) -> ShardedProgram:
+                  largest_gather: Optional[int] = None, allowed_functions: Sequence[str] = (),
+                  checkpoint_blocks: Sequence[str] = ()) -> ShardedProgram:
     """A model that takes this rank's rows of its fields and returns this rank's rows of its results, for any model that
     torch.export takes.
 
@@ -259,7 +272,9 @@ def shard_program(model: nn.Module, domain: Domain, *, fields: Sequence[str] = (
     declared. fields, whole: paths in the call, such as "x", "batch.surface.*" or "0" for an unnamed position; they take
     precedence, as do `field(x)` and `whole(x)`. seed: of dropout. largest_gather: bytes of a value that every rank may hold whole;
     default: 4 GiB. allowed_functions: classes of torch.autograd.Function ("net.Swish") whose backward is the derivative of their
-    forward; others are refused, because their forward alone is captured.
+    forward; others are refused, because their forward alone is captured. checkpoint_blocks: submodules whose activations the backward
+    computes again instead of keeping them, as "backbone.layers.*" (a path, or a pattern); what the model runs by torch.utils.checkpoint
+    is computed again without being named. One within another is a part of it.
     What runs at capture alone: prints, hooks on modules and all other effects of the model's own Python code.
     Raises on the first call, on all ranks alike: RefusedProgram, with the line of the model's code and the way out;
     StructureDisagreement, BadLayout, ShapeMismatch.
@@ -267,11 +282,16 @@ def shard_program(model: nn.Module, domain: Domain, *, fields: Sequence[str] = (
     """
     if not isinstance(model, nn.Module) or not isinstance(domain, Domain):
         raise TypeError(f"shard_program takes a torch.nn.Module and a graticule.Domain, not {type(model).__name__} and {type(domain).__name__}")
-    for name, value in (("fields", fields), ("whole", whole), ("allowed_functions", allowed_functions)):
+    for name, value in (("fields", fields), ("whole", whole), ("allowed_functions", allowed_functions),
+                        ("checkpoint_blocks", checkpoint_blocks)):
         if isinstance(value, str):
             raise Error("BadOption", f"{name} = {value!r} is a list, as [{value!r}]", "argument")
+    try:
+        blocks_of(model, checkpoint_blocks)
+    except ValueError as error:
+        raise Error("BadOption", str(error), "argument") from None
     return ShardedProgram(model, domain, fields=fields, whole=whole, seed=seed, largest_gather=largest_gather,
-                          allowed_functions=allowed_functions)
+                          allowed_functions=allowed_functions, checkpoint_blocks=checkpoint_blocks)
 
 
 # --- Making a program: collective, for a new structure ---
@@ -307,7 +327,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
                   _flags(model), tuple(id(p) for p in _tensors(model)))
     made = net._made.get(global_key)
     if _core.structures_differ(domain._object, made is None, 0):
-        captured = attempt(lambda: _captured(model, pos, key, order, given, tensor_places, inputs, net._allowed_functions), "RefusedProgram")
+        captured = attempt(lambda: _captured(net, pos, key, order, given, tensor_places, inputs), "RefusedProgram")
         domain._object.require_same("StructureDisagreement", captured.json)
         program = _core.Program.of_graph(captured.json, captured.tensors, domain._object, [x.field for x in inputs], net._seed,
                                          net._largest_gather)
@@ -378,7 +398,7 @@ def _classified(net: ShardedProgram, paths: Sequence[str], tensors: Sequence[tor
     """Which inputs are fields, and their whole sizes: the same on all ranks, because it follows from what all have."""
     declared = [_declared(net, path, x) for path, x in zip(paths, tensors)]
     for pattern in (*net._fields, *net._whole):
-        if not any(_matches(path, pattern) for path in paths):
+        if not any(matches(path, pattern) for path in paths):
             raise Error("BadOption", f"'{pattern}' is none of the tensors of the call: {', '.join(paths) or 'none'}", "argument")
     first = _first(tensors, declared)
     if first is None:
@@ -400,12 +420,8 @@ def _classified(net: ShardedProgram, paths: Sequence[str], tensors: Sequence[tor
     return inputs
 
 
-def _matches(path: str, pattern: str) -> bool:
-    return path == pattern or path.startswith(pattern + ".") or fnmatch.fnmatchcase(path, pattern)
-
-
 def _declared(net: ShardedProgram, path: str, x: torch.Tensor) -> Optional[bool]:
-    as_field, as_whole = (any(_matches(path, pattern) for pattern in patterns) for patterns in (net._fields, net._whole))
+    as_field, as_whole = (any(matches(path, pattern) for pattern in patterns) for patterns in (net._fields, net._whole))
     as_field, as_whole = as_field or is_field(x), as_whole or is_whole(x)
     if as_field and as_whole:
         raise Error("BadOption", f"'{path}' is declared as a field and as whole", "argument")
@@ -452,15 +468,15 @@ def _require_equal_content(domain: Domain, inputs: Sequence[ProgramInput], tenso
                                         "declare it by `fields` if it is a shard")
 
 
-def _captured(model: nn.Module, pos: Any, key: Any, order: Sequence[int], given: Sequence[Any], tensor_places: Sequence[int],
-              inputs: Sequence[ProgramInput], allowed: Sequence[str]) -> Captured:
+def _captured(net: ShardedProgram, pos: Any, key: Any, order: Sequence[int], given: Sequence[Any], tensor_places: Sequence[int],
+              inputs: Sequence[ProgramInput]) -> Captured:
     stand_ins: Dict[int, Any] = {place: x for place, x in zip(order, given)}
     for i, one in zip(tensor_places, inputs):
         stand_ins[order[i]] = Like(one.shape, given[i].dtype, given[i].device)
     args, kwargs = pytree.tree_map(lambda place: stand_ins[place], (pos, key))
-    captured = capture(model, args, kwargs, allowed)
+    captured = capture(net._model, args, kwargs, net._allowed_functions, net._checkpoint_blocks)
     if captured.num_inputs != len(inputs):
-        raise CaptureError(f"{type(model).__name__}: torch.export made {captured.num_inputs} inputs of {len(inputs)} tensors")
+        raise CaptureError(f"{type(net._model).__name__}: torch.export made {captured.num_inputs} inputs of {len(inputs)} tensors")
     return captured
 
 

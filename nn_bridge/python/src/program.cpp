@@ -125,6 +125,9 @@ py::dict plan_of(ShardedProgramImpl const& self) {
   result["nodes"] = nodes_of(plan);
   result["weights_bytes"] = plan.weights_bytes;
   result["activation_bytes"] = plan.activation_bytes;
+  result["recomputed_bytes"] = plan.recomputed_bytes;
+  result["num_parts"] = plan.num_parts;
+  result["kept_parts"] = plan.kept_parts;
   result["received_bytes"] = plan.received_bytes;
   result["block_bytes"] = plan.block_bytes;
   result["messages"] = plan.messages;

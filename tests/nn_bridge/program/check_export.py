@@ -230,6 +230,31 @@ def check_figures(export, folder):
     return failures
 
 
+def check_regions(export, folder):
+    """The nodes of what a checkpoint, or a named submodule, runs are marked in the file, each region by its own number, and no others."""
+    def regions(program):
+        marks = [one.meta.get("custom", {}).get("graticule_recompute") for one in program.graph.nodes if one.op == "call_function"]
+        assert all(set(one.meta.get("custom", ())) <= {"graticule_recompute"} for one in program.graph.nodes), "other notes are left"
+        return [mark is not None for mark in marks], len({mark for mark in marks if mark is not None})
+
+    path = os.path.join(folder, "regions.pt2")
+    failures = 0
+    for name, make, options, wanted in (("none", Net, {}, ([False] * 3, 0)), ("checkpoint", Checkpointed, {}, ([True] * 4 + [False], 1)),
+                                        ("parts", InParts, {}, ([True] * 2 + [False] * 3, 1)),
+                                        ("named", Checkpointed, {"checkpoint_blocks": ["last", "parts"]}, ([True] * 5, 2)),
+                                        ("pattern", lambda: nn.Sequential(*[nn.Conv2d(3, 3, 1) for _ in range(3)]), {"checkpoint_blocks": ["[12]"]},
+                                         ([False, True, True], 2)),
+                                        ("autocast", lambda: Net(in_bfloat16), {"checkpoint_blocks": ["first"]}, None)):
+        with contextlib.redirect_stderr(io.StringIO()):
+            found = regions(export.save(make().train(), (torch.randn(1, 3, 10, 12),), path, **options))
+        if wanted is None:
+            found, wanted = (found[0][0], sum(found[0]), found[1]), (True, 1, 1)
+        if found != wanted:
+            print(f"FAILED: regions of {name}: {found} instead of {wanted}")
+            failures += 1
+    return failures
+
+
 def main():
     torch.set_num_threads(1)
     export = export_module()
@@ -249,7 +274,7 @@ def main():
                     if refusal(export, make, own, forward_only=True) is not None:
                         print(f"FAILED: {name} is refused with forward_only")
                         failures += 1
-        failures += check_figures(export, folder)
+        failures += check_figures(export, folder) + check_regions(export, folder)
     print(f"{len(names)} networks, {failures} failures")
     return 1 if failures else 0
 
