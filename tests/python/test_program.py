@@ -654,7 +654,8 @@ def test_programs_of_files():
     COMM.Barrier()
     net.to(torch.float32)
     assert net(cut(fields().float())).dtype == torch.float32
-    raises("BadOption", lambda: graticule.Program(path, DOMAIN, fields=["y"]), "'y'", "x")
+    raises("BadOption", lambda: graticule.Program(path, DOMAIN, fields=["y"]), "'y' is none of the inputs", "net.pt2: x")
+    close(graticule.Program(path, DOMAIN, fields=["x"])(cut(fields())).detach(), graticule.Program(path, DOMAIN)(cut(fields())).detach())
     raises("NoSuchFile", lambda: graticule.Program(path + ".none", DOMAIN), "net.pt2.none")
     COMM.Barrier()
     if RANK == 0:

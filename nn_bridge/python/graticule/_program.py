@@ -498,13 +498,7 @@ class Program(nn.Module):
         super().__init__()
         if not isinstance(domain, Domain):
             raise TypeError(f"Program takes a graticule.Domain, not {type(domain).__name__}")
-        program = _core.Program.of_file(str(path), domain._object, None, seed, largest_gather)
-        if fields is not None:
-            names = program.input_names
-            for name in fields:
-                if name not in names:
-                    raise Error("BadOption", f"'{name}' is none of the inputs of {path}: {', '.join(names)}", "argument")
-            program = _core.Program.of_file(str(path), domain._object, [name in fields for name in names], seed, largest_gather)
+        program = _core.Program.of_file(str(path), domain._object, None if fields is None else list(fields), seed, largest_gather)
         self.__dict__.update(_program=program, _domain=domain, _called=False)
         for name, tensor in program.parameters():
             needs = tensor.requires_grad

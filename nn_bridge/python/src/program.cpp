@@ -45,12 +45,32 @@ std::shared_ptr<ShardedProgramImpl> of_graph(std::string const& json, std::map<s
   return made;
 }
 
-std::shared_ptr<ShardedProgramImpl> of_file(std::string const& path, nn::Domain const& domain, Fields const& fields,
-                                            std::uint64_t seed, std::optional<std::int64_t> largest_gather) {
+/// Which inputs have these names.
+std::vector<bool> named_fields(program::ExportedGraph const& graph, std::vector<std::string> const& names,
+                               std::string const& path) {
+  std::vector<bool> fields;
+  std::vector<std::string> inputs;
+  for (auto const id : program::user_inputs(graph)) {
+    inputs.push_back(graph.graph.value(id).name);
+    fields.push_back(std::ranges::find(names, inputs.back()) != names.end());
+  }
+  for (auto const& name : names) {
+    if (std::ranges::find(inputs, name) != inputs.end()) continue;
+    std::string there;
+    for (auto const& input : inputs) there += (there.empty() ? "" : ", ") + input;
+    throw Error("BadOption", "'" + name + "' is none of the inputs of " + path + ": " + there);
+  }
+  return fields;
+}
+
+std::shared_ptr<ShardedProgramImpl> of_file(std::string const& path, nn::Domain const& domain,
+                                            std::optional<std::vector<std::string>> const& fields, std::uint64_t seed,
+                                            std::optional<std::int64_t> largest_gather) {
   std::shared_ptr<ShardedProgramImpl> made;
   run_agreed(domain.comm(), [&] {
     program::Program const network{std::filesystem::path(path)};
-    made = std::make_shared<ShardedProgramImpl>(network, domain, options_of(fields, seed, largest_gather));
+    Fields const declared = fields ? Fields(named_fields(network->graph(), *fields, path)) : Fields();
+    made = std::make_shared<ShardedProgramImpl>(network, domain, options_of(declared, seed, largest_gather));
   });
   return made;
 }
