@@ -11,6 +11,7 @@ import tempfile
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
+from mpi4py import MPI
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -116,6 +117,106 @@ def test_everyday_lines_equal_the_serial_model():
             assert_equals_serial(net, net, fields())
         except Exception as error:
             raise AssertionError(f"{name}: {error}") from error
+
+
+class LazyHooks(nn.Module):
+    """Installs hooks on its first call that collect what its layers return, as models of Transformers do."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64) for _ in range(3))
+        self.found = []
+
+    def forward(self, x):
+        if not getattr(self, "hooked", False):
+            for layer in self.layers:
+                layer.register_forward_hook(lambda _, __, y: self.found.append(y))
+            self.hooked = True
+        self.found.clear()
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return self.found[1] * x + sum(self.found)
+
+
+def test_a_model_that_installs_hooks_on_its_first_call():
+    net = LazyHooks()
+    wanted = copy.deepcopy(net)(fields())
+    close(graticule.whole_field(graticule.shard_program(net, DOMAIN)(cut(fields())).detach(), DOMAIN), wanted, 1e-10)
+    close(net(fields()), wanted, 1e-12)
+    assert sum(len(layer._forward_hooks) for layer in net.layers) == 3, "the serial call installs its own hooks once"
+
+
+def test_data_of_a_value_has_no_gradient():
+    net = Lines(lambda net, h: h * torch.sigmoid(h.data) + torch.cat([h[:, :2].data, torch.zeros_like(h[:, 2:])], 1))
+    assert_equals_serial(net, net, fields())
+
+
+def test_a_function_of_a_package_whose_backward_is_the_derivative():
+    class Contiguous(torch.autograd.Function):
+        forward = staticmethod(lambda x: x.contiguous())
+        setup_context = staticmethod(lambda ctx, inputs, output: None)
+        backward = staticmethod(lambda ctx, grad: grad.contiguous())
+
+    Contiguous.__module__, Contiguous.__qualname__ = "torch_harmonics.utils", "_EnsureContiguous"
+    net = Lines(lambda net, h: Contiguous.apply(h.transpose(2, 3)).transpose(2, 3) * h)
+    assert_equals_serial(net, net, fields())
+
+
+class Drawing(nn.Module):
+    """Random numbers of every operator that draws, added to a field."""
+
+    LINES = {
+        "stochastic depth": lambda x: x * x.new_empty(x.shape[0], 1, 1, 1).bernoulli_(0.7).div_(0.7),
+        "dropped channels": lambda x: F.dropout2d(x, 0.4),
+        "drop path by floor": lambda x: x * (0.7 + torch.rand(x.shape[0], 1, 1, 1, dtype=x.dtype)).floor(),
+        "probabilities": lambda x: x + torch.bernoulli(torch.sigmoid(x)).detach(),
+        "uniform": lambda x: x + torch.rand_like(x),
+        "uniform in a range": lambda x: x + torch.empty_like(x).uniform_(-2, 3),
+        "noise": lambda x: x + torch.randn_like(x),
+        "noise of a size": lambda x: x + torch.randn(x.shape, dtype=x.dtype),
+        "noise with a mean": lambda x: x + torch.empty_like(x).normal_(5, 2),
+        "alpha dropout": lambda x: F.alpha_dropout(x, 0.3, training=True),
+    }
+
+    def __init__(self, line):
+        super().__init__()
+        self.scale, self.line = nn.Parameter(torch.ones((), dtype=torch.float64)), line
+
+    def forward(self, x):
+        return self.line(x * self.scale)
+
+
+def test_random_numbers_depend_on_their_place_alone():
+    x = fields(4, 6)
+    alone = graticule.Domain(MPI.COMM_SELF)
+    for name, line in Drawing.LINES.items():
+        net = graticule.shard_program(Drawing(line), DOMAIN, seed=3)
+        one = graticule.shard_program(Drawing(line), alone, seed=3)
+        DOMAIN.num_draws = alone.num_draws = 0
+        drawn = []
+        for _ in range(2):
+            wanted, part = one(x), net(cut(x))
+            whole = graticule.whole_field(part.detach(), DOMAIN)
+            assert torch.equal(whole, wanted.detach()), name
+            part.sum().backward()
+            drawn.append(whole)
+        assert not torch.equal(drawn[0], drawn[1]), f"{name}: two calls draw the same"
+        assert DOMAIN.num_draws == alone.num_draws == 2, name
+
+
+def test_random_numbers_have_their_distributions():
+    net = graticule.shard_program(Drawing(lambda x: torch.stack([
+        torch.rand_like(x), torch.randn_like(x), torch.bernoulli(torch.full_like(x, 0.3)), torch.empty_like(x).normal_(5, 2)], 1) + 0 * x[:, None]), DOMAIN)
+    x = torch.zeros(64, 8, ROWS, COLUMNS, dtype=torch.float64)
+    found = graticule.whole_field(net(cut(x)).detach(), DOMAIN)
+    count = found[:, 0].numel()
+    for number, (mean, deviation) in enumerate(((0.5, 12**-0.5), (0, 1), (0.3, 0.21**0.5), (5, 2))):
+        values = found[:, number]
+        assert abs(values.mean().item() - mean) < 5 * deviation / count**0.5, (number, values.mean())
+        assert abs(values.std().item() - deviation) < 0.02 * deviation, (number, values.std())
+    assert found[:, 0].min() >= 0 and found[:, 0].max() < 1
+    assert set(found[:, 2].unique().tolist()) == {0.0, 1.0}
 
 
 def test_inputs_of_any_strides():

@@ -93,6 +93,16 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before) if own else delattr(owner, name)
 
 
+def detached_data() -> Any:
+    """torch.export takes `x.data` of a value for a constant without values: the model's own code gets the value without its gradient."""
+    plain = torch._C.TensorBase.data
+
+    def data(x: torch.Tensor) -> torch.Tensor:
+        return plain.__get__(x) if sys._getframe(1).f_code.co_filename.startswith(_TORCH) else x.detach()
+
+    return replaced(torch.Tensor, "data", property(data, plain.__set__))
+
+
 # --- Regions whose activations the backward computes again ---
 
 RECOMPUTED = "graticule_recompute"  # in the metadata "custom" of a node: the number of its region
@@ -197,6 +207,8 @@ def marked_regions(module: torch.nn.Module, patterns: Sequence[str] = ()) -> Ite
 
 # --- What torch.export does not keep: gradients that are not those of operators ---
 
+# Of other packages: their backward is the derivative of their forward.
+DERIVED_FUNCTIONS = ("torch_harmonics.utils._EnsureContiguous",)
 KEPT_FUNCTIONS = ("CheckpointFunction", "_NoopSaveInputs", "BackwardHookFunction", "CondAutogradOp")  # PyTorch's own: run as they are, and named by the hook
 
 
@@ -249,7 +261,7 @@ def noted_causes(module: torch.nn.Module, causes: Set[str], allowed: Sequence[st
     function_apply = vars(torch.autograd.Function)["apply"]
 
     def apply(function: Any, *arguments: Any, **named: Any) -> Any:
-        if function.__name__ not in KEPT_FUNCTIONS and name_of(function) not in allowed:
+        if function.__name__ not in KEPT_FUNCTIONS and name_of(function) not in (*DERIVED_FUNCTIONS, *allowed):
             causes.add(f"class {name_of(function)}, a torch.autograd.Function with a backward of its own, at {region}")
         return function_apply.__get__(None, function)(*arguments, **named)
 
@@ -313,7 +325,7 @@ def _require_own_gradients(module: torch.nn.Module, args: Any, kwargs: Any, allo
     with noted_causes(module, causes, allowed, parameters=False):
         args, kwargs = pytree.tree_map_only(torch.Tensor, leaf, (args, kwargs))
         outputs = [x for x in pytree.tree_leaves(module(*args, **kwargs)) if isinstance(x, torch.Tensor)]
-    add_functions(causes, [one for one in functions_behind(outputs) if name_of(one) not in allowed])
+    add_functions(causes, [one for one in functions_behind(outputs) if name_of(one) not in (*DERIVED_FUNCTIONS, *allowed)])
     if causes:
         raise CaptureError(f"{type(module).__name__} has gradients of its own, which a captured graph would lack: {'; '.join(sorted(causes))}. "
                            "Write it with operators that have the gradients that are meant (x + (f(x) - x).detach() has f's values and x's "
@@ -336,7 +348,7 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with mode:
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
-    with _unchanged(module), _named_errors(module), _quiet(), marked_regions(module, blocks):
+    with _unchanged(module), _named_errors(module), _quiet(), marked_regions(module, blocks), detached_data():
         if torch.is_grad_enabled():
             with mode:
                 with _unchanged(module):
@@ -362,6 +374,7 @@ class Like:
 
 def _content(module: torch.nn.Module, program: Any) -> Captured:
     from torch._export.serde.serialize import serialize
+    from torch._subclasses.fake_tensor import FakeTensor
     from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
     for part in program.graph_module.modules():
         if isinstance(part, torch.fx.GraphModule):
@@ -381,6 +394,8 @@ def _content(module: torch.nn.Module, program: Any) -> Captured:
             found = own.get(given.target) if given.kind != InputKind.CONSTANT_TENSOR else None
             if found is None:
                 found = program.constants.get(given.target, program.state_dict.get(given.target))
+            if isinstance(found, FakeTensor):
+                raise CaptureError(f"{type(module).__name__} cannot be captured: '{given.target}' would be a constant and depends on the inputs")
             tensors[given.target] = found
     outputs = tuple(True if isinstance(one.arg, TensorArgument) else (one.arg.value,) for one in signature.output_specs
                     if one.kind == OutputKind.USER_OUTPUT)
@@ -391,17 +406,19 @@ def _content(module: torch.nn.Module, program: Any) -> Captured:
 @contextlib.contextmanager
 def _unchanged(module: torch.nn.Module) -> Iterator[None]:
     """Puts back what the forward stores on its modules, which are fake tensors. Refuses new buffers, whose program would be wrong."""
-    kept = [(part, dict(part.__dict__), dict(part._parameters), dict(part._buffers), dict(part._modules)) for part in module.modules()]
+    # Hooks as well: a model that installs its own on the first call would have them twice.
+    names = [name for name, value in vars(torch.nn.Module()).items() if isinstance(value, dict)]
+    kept = [(part, dict(part.__dict__), {name: dict(part.__dict__[name]) for name in names if name in part.__dict__}) for part in module.modules()]
     added: List[str] = []
     try:
         yield
     finally:
-        for part, attributes, *tables in kept:
-            if set(part._buffers) - set(tables[1]):
-                added.extend(f"{type(part).__name__}.{name}" for name in set(part._buffers) - set(tables[1]))
+        for part, attributes, tables in kept:
+            added.extend(f"{type(part).__name__}.{name}" for name in set(part._buffers) - set(tables["_buffers"]))
             part.__dict__.clear()
             part.__dict__.update(attributes)
-            for table, values in zip((part._parameters, part._buffers, part._modules), tables):
+            for attribute, values in tables.items():
+                table = attributes[attribute]
                 if list(table) != list(values) or any(table[name] is not values[name] for name in values):
                     table.clear()
                     table.update(values)
