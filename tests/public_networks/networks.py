@@ -195,8 +195,8 @@ add("torchvision", "tv_deeplabv3_mobilenet", vision_net("deeplabv3_mobilenet_v3_
 add("torchvision", "tv_lraspp_mobilenet", vision_net("lraspp_mobilenet_v3_large", pick=mask, weights_backbone=None, num_classes=2))
 add("torchvision", "tv_swin_v2_t", vision_net("swin_v2_t", num_classes=4))
 add("torchvision", "tv_convnext_tiny", vision_net("convnext_tiny", num_classes=4))
-add("torchvision", "tv_shufflenet", vision_net("shufflenet_v2_x0_5", num_classes=4))
-add("torchvision", "tv_squeezenet", vision_net("squeezenet1_1", num_classes=4))
+add("torchvision", "tv_shufflenet", vision_net("shufflenet_v2_x0_5", (64, 128), num_classes=4))
+add("torchvision", "tv_squeezenet", vision_net("squeezenet1_1", (64, 128), num_classes=4))
 
 
 # --- segmentation-models-pytorch ---
@@ -220,7 +220,7 @@ add(SMP, "smp_deeplabv3plus", smp_net("DeepLabV3Plus", decoder_channels=16))
 add(SMP, "smp_upernet", smp_net("UPerNet", decoder_channels=16))
 add(SMP, "smp_segformer", smp_net("Segformer", encoder="mit_b0", decoder_segmentation_channels=16))
 add(SMP, "smp_unet_effnet", smp_net("Unet", encoder="efficientnet-b0", decoder_channels=(32, 16, 16, 8, 8)))
-add(SMP, "smp_dpt", smp_net("DPT", grid=(64, 64), encoder="tu-vit_tiny_patch16_224", decoder_intermediate_channels=(8, 8, 8, 8), decoder_fusion_channels=16, dynamic_img_size=True))
+add(SMP, "smp_dpt", smp_net("DPT", grid=(64, 64), encoder="tu-vit_tiny_patch16_224", decoder_intermediate_channels=(8, 8, 8, 8), decoder_fusion_channels=16, dynamic_img_size=True), casts=True)
 
 
 # --- monai ---
@@ -242,7 +242,7 @@ add("monai", "monai_swin_unetr", monai_net("SwinUNETR", **PLANE, depths=(1, 1, 1
 add("monai", "monai_unetr", monai_net("UNETR", **PLANE, img_size=(32, 64), feature_size=8, hidden_size=24, mlp_dim=32, num_heads=2))
 add("monai", "monai_vnet", monai_net("VNet", shape=(1, 1, 32, 64), spatial_dims=2, in_channels=1, out_channels=2))
 add("monai", "monai_mednext", monai_net("MedNeXt", **PLANE, init_filters=8, kernel_size=3, blocks_down=(1, 1, 1, 1), blocks_bottleneck=1, blocks_up=(1, 1, 1, 1)))
-add("monai", "monai_flexible_unet", monai_net("FlexibleUNet", shape=(1, 3, 32, 64), spatial_dims=2, in_channels=3, out_channels=2, backbone="resnet18", decoder_channels=(32, 16, 16, 8, 8)))
+add("monai", "monai_flexible_unet", monai_net("FlexibleUNet", shape=(2, 3, 64, 128), spatial_dims=2, in_channels=3, out_channels=2, backbone="resnet18", decoder_channels=(32, 16, 16, 8, 8)))
 add("monai", "monai_unet_3d", monai_net("UNet", shape=(1, 2, 8, 16, 24), spatial_dims=3, in_channels=2, out_channels=2, channels=(6, 8, 12), strides=(2, 2), num_res_units=1))
 
 
@@ -300,7 +300,7 @@ add(TR, "tr_hiera", transformers_net("HieraConfig", "HieraModel", image_size=[64
 
 # --- diffusers ---
 
-@network("diffusers", whole=["timestep"])
+@network("diffusers", whole=["args.1"])
 def df_unet2d():
     net = found("diffusers", "UNet2DModel")(sample_size=(32, 64), in_channels=2, out_channels=2, block_out_channels=(8, 16), layers_per_block=1, norm_num_groups=4,
                                             attention_head_dim=8, down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"))
@@ -329,7 +329,7 @@ def df_autoencoder_kl():
     return Part(net, pick=lambda y: y.sample), (field(1, 2, 32, 64),)
 
 
-@network("diffusers")
+@network("diffusers", casts=True)
 def df_autoencoder_dc():
     net = found("diffusers", "AutoencoderDC")(in_channels=3, latent_channels=4, attention_head_dim=8, encoder_block_types=("ResBlock", "EfficientViTBlock"),
                                               decoder_block_types=("ResBlock", "EfficientViTBlock"), encoder_block_out_channels=(8, 16), decoder_block_out_channels=(8, 16),
@@ -447,7 +447,7 @@ def credit_fuxi():
 @network(CREDIT)
 def credit_unet():
     net = found("credit.models.unet", "SegmentationModel")(**FIELDS, architecture={"name": "unet", "encoder_name": "resnet18", "encoder_weights": None})
-    return net, (field(1, 9, 1, 32, 64),)
+    return net, (field(2, 9, 1, 64, 128),)
 
 
 @network(CREDIT)
@@ -478,21 +478,27 @@ add(TH, "th_s2segformer", harmonics_net("s2segformer", "SphericalSegformer", emb
 # --- Aurora ---
 
 class Aurora(nn.Module):
-    """Aurora's forward of tensors: its batch is no pytree, and its metadata, times and a grid, are checked by their values."""
+    """Aurora on tensors. What follows from its grid alone, whose values it checks, is computed once and not captured."""
 
     def __init__(self, net, grid):
         super().__init__()
         from aurora import Metadata
-        self.net = net
-        for value in vars(importlib.import_module("aurora.model.fourier")).values():
-            if hasattr(value, "assert_range"):
+        from aurora.model import encoder, fourier
+        for value in vars(fourier).values():
+            if isinstance(value, fourier.FourierExpansion):
                 value.assert_range = False
         lat, lon = torch.linspace(90, -90 + 180 / grid[0], grid[0]), torch.linspace(0, 360, grid[1] + 1)[:-1]
+        self.net = net
         self.metadata = Metadata(lat=lat, lon=lon, time=(datetime.datetime(2023, 1, 1, 12),), atmos_levels=(500, 850))
+        self.places = encoder.pos_scale_enc(net.encoder.embed_dim, lat, lon, net.patch_size, pos_expansion=fourier.pos_expansion,
+                                            scale_expansion=fourier.scale_expansion)
 
     def forward(self, surf_vars, static_vars, atmos_vars):
         from aurora import Batch, Metadata
-        with unittest.mock.patch.object(Metadata, "__post_init__", lambda self: None):
+        from aurora.model import decoder, encoder
+        with unittest.mock.patch.object(Metadata, "__post_init__", lambda self: None), \
+                unittest.mock.patch.object(encoder, "pos_scale_enc", lambda *_, **__: self.places), \
+                unittest.mock.patch.object(decoder, "float", lambda hours: 0.0, create=True):  # times of the result
             y = self.net(Batch(surf_vars, static_vars, atmos_vars, self.metadata))
         return y.surf_vars, y.atmos_vars
 

@@ -212,6 +212,11 @@ DERIVED_FUNCTIONS = ("torch_harmonics.utils._EnsureContiguous",)
 KEPT_FUNCTIONS = ("CheckpointFunction", "_NoopSaveInputs", "BackwardHookFunction", "CondAutogradOp")  # PyTorch's own: run as they are, and named by the hook
 
 
+def kept(function: type) -> bool:
+    """PyTorch's own Functions, and the backward that an operator of another library was registered with, which is a node of the graph."""
+    return function.__name__ in KEPT_FUNCTIONS or function.__module__ == "torch._library.autograd"
+
+
 class Region:
     """Where Python code runs: the innermost module of the network, and the line outside of PyTorch."""
 
@@ -261,7 +266,7 @@ def noted_causes(module: torch.nn.Module, causes: Set[str], allowed: Sequence[st
     function_apply = vars(torch.autograd.Function)["apply"]
 
     def apply(function: Any, *arguments: Any, **named: Any) -> Any:
-        if function.__name__ not in KEPT_FUNCTIONS and name_of(function) not in (*DERIVED_FUNCTIONS, *allowed):
+        if not kept(function) and name_of(function) not in (*DERIVED_FUNCTIONS, *allowed):
             causes.add(f"class {name_of(function)}, a torch.autograd.Function with a backward of its own, at {region}")
         return function_apply.__get__(None, function)(*arguments, **named)
 
@@ -298,7 +303,7 @@ def functions_behind(outputs: Sequence[torch.Tensor]) -> Set[type]:
         done.add(node)
         classes.add(getattr(type(node), "_forward_cls", None))
         todo += [one for one, _ in node.next_functions]
-    return {one for one in classes if one is not None and one.__name__ not in KEPT_FUNCTIONS}
+    return {one for one in classes if one is not None and not kept(one)}
 
 
 def add_functions(causes: Set[str], functions: Iterable[type]) -> None:
@@ -349,6 +354,7 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     with mode:
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
     with _unchanged(module), _named_errors(module), _quiet(), marked_regions(module, blocks), detached_data():
+        _prefer_operators(module)
         if torch.is_grad_enabled():
             with mode:
                 with _unchanged(module):
@@ -358,6 +364,13 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
         program = program.run_decompositions(cells_of_recurrent_layers())
         drop_other_marks(program.graph_module)
     return _content(module, program)
+
+
+def _prefer_operators(module: torch.nn.Module) -> None:
+    """Makes convolutions of torch-harmonics run their operator instead of a Function around it. Put back by `_unchanged`."""
+    for part in module.modules():
+        if "_save_x_spatial_first_ok" in vars(part):
+            part._save_x_spatial_first_ok = part.fused = False
 
 
 @dataclasses.dataclass(frozen=True)

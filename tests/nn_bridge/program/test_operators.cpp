@@ -60,6 +60,29 @@ TEST(Operators, have_a_class_of_each_kind_with_its_name) {
   }
 }
 
+TEST(Operators, have_the_name_of_the_view_that_they_copy) {
+  struct Row {
+    char const* target;
+    char const* name;
+  };
+  std::vector<Row> const rows{{"aten.permute_copy.default", "permute"},
+                              {"aten.split_with_sizes_copy.default", "split_with_sizes"},
+                              {"aten.view_as_real_copy.default", "view_as_real"},
+                              {"aten.add_.Tensor", "add"},
+                              {"aten._to_copy.default", "_to_copy"},
+                              {"aten.lift_fresh_copy.default", "lift_fresh_copy"},
+                              {"aten.index_copy_.default", "index_copy"},
+                              {"aten.copy_.default", "copy"},
+                              {"aten.sum_copy.default", "sum_copy"},
+                              {"graticule.move", "graticule.move"}};
+  for (Row const& row : rows) {
+    EXPECT_EQ(detail::operator_name(row.target), row.name) << row.target;
+  }
+  EXPECT_EQ(operator_class("aten.permute_copy.default"), OperatorClass::view);
+  EXPECT_EQ(operator_class("aten.unfold_copy.default"), OperatorClass::stencil);
+  EXPECT_EQ(operator_class("aten.sum_copy.default"), std::nullopt);
+}
+
 TEST(Operators, are_refused_with_module_line_and_advice) {
   struct Row {
     std::string target;
@@ -67,7 +90,7 @@ TEST(Operators, are_refused_with_module_line_and_advice) {
   };
   std::vector<Row> const rows{{"higher_order.cond", "control flow"},
                               {"aten.nonzero.default", "depend on data"},
-                              {"aten.rand_like.default", "random"},
+                              {"aten.multinomial.default", "random"},
                               {"natten.na2d.default", "no operator of PyTorch"},
                               {"aten.geqrf.default", "run_decompositions({})"}};
   for (Row const& row : rows) {

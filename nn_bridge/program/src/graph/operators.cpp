@@ -31,20 +31,32 @@ void add_local(Table& table) {
   add(table, OperatorClass::local,
       "abs absolute acos acosh add addcdiv addcmul alias angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh "
       "asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift "
-      "bitwise_xor ceil celu clamp clamp_max clamp_min clip clone complex _conj conj _conj_physical conj_physical "
+      "bitwise_xor bernoulli ceil celu clamp clamp_max clamp_min clip clone complex _conj conj _conj_physical "
+      "conj_physical "
       "contiguous copy copysign cos cosh deg2rad detach digamma div divide dropout elu eq erf erfc erfinv exp exp2 "
       "expm1 fill fix float_power floor floor_divide fmax fmin fmod frac gcd ge gelu glu greater greater_equal gt "
       "hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0 igamma igammac imag isclose isfinite isinf "
       "isnan isneginf isposinf isreal lcm ldexp le leaky_relu lerp less less_equal lgamma lift_fresh "
       "lift_fresh_copy log log10 log1p log2 log_sigmoid logaddexp logaddexp2 logical_and logical_not logical_or "
-      "logical_xor logit lt masked_fill maximum minimum mish mul multiply mvlgamma nan_to_num native_dropout ne neg "
-      "_neg_view negative nextafter not_equal polar polygamma positive pow prelu _prelu_kernel rad2deg real "
+      "logical_xor logit lt masked_fill maximum minimum mish mul multiply mvlgamma nan_to_num native_dropout "
+      "native_dropout_backward ne neg "
+      "_neg_view negative nextafter normal_functional not_equal polar polygamma positive pow prelu _prelu_kernel "
+      "rad2deg real "
       "reciprocal relu relu6 remainder resolve_conj resolve_neg round rsqrt rsub selu sgn sigmoid sign signbit silu "
-      "sin sinc sinh softplus softshrink special_digamma special_entr special_erf special_erfc special_erfcx "
+      "sin sinc sinh softplus softshrink special_airy_ai special_bessel_j0 "
+      "special_bessel_j1 special_bessel_y0 special_bessel_y1 special_chebyshev_polynomial_t "
+      "special_chebyshev_polynomial_u special_chebyshev_polynomial_v special_chebyshev_polynomial_w special_digamma "
+      "special_entr special_erf special_erfc special_erfcx "
       "special_erfinv special_exp2 special_expit special_expm1 special_gammainc special_gammaincc special_gammaln "
-      "special_i0 special_i0e special_i1 special_i1e special_log1p special_log_ndtr special_logit special_ndtr "
-      "special_ndtri special_polygamma special_psi special_round special_sinc special_xlog1py special_xlogy sqrt "
-      "square sub subtract tan tanh threshold to _to_copy true_divide trunc type_as view_as_complex view_as_real "
+      "special_hermite_polynomial_h special_hermite_polynomial_he special_i0 special_i0e special_i1 special_i1e "
+      "special_laguerre_polynomial_l special_legendre_polynomial_p special_log1p special_log_ndtr special_logit "
+      "special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1 "
+      "special_ndtr special_ndtri special_polygamma special_psi special_round special_scaled_modified_bessel_k0 "
+      "special_scaled_modified_bessel_k1 special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u "
+      "special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w special_sinc "
+      "special_spherical_bessel_j0 special_xlog1py special_xlogy special_zeta sqrt "
+      "square sub subtract tan tanh threshold to _to_copy true_divide trunc type_as uniform view_as_complex "
+      "view_as_real "
       "where xlogy zero");
 }
 
@@ -62,8 +74,10 @@ void add_stencils(Table& table) {
       "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d block_diag cat "
       "channel_shuffle col2im column_stack concat concatenate constant_pad_nd conv1d conv2d conv3d conv_tbc "
       "conv_transpose1d conv_transpose2d conv_transpose3d _convolution convolution cumulative_trapezoid diag "
-      "diag_embed diagflat diagonal_scatter diff dstack flip fliplr flipud hstack im2col max_pool1d max_pool2d "
-      "max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool2d max_unpool3d native_channel_shuffle "
+      "diag_embed diagflat diagonal_scatter diff dstack flip fliplr flipud hstack im2col max_pool1d "
+      "max_pool1d_with_indices max_pool2d "
+      "max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d max_pool3d_with_indices max_unpool2d "
+      "max_unpool3d native_channel_shuffle "
       "gradient pad pixel_shuffle pixel_unshuffle reflection_pad1d reflection_pad2d reflection_pad3d repeat "
       "repeat_interleave replication_pad1d replication_pad2d replication_pad3d roll rot90 row_stack select_scatter "
       "slice_scatter stack tile trapezoid trapz tril triu unfold upsample_bicubic2d _upsample_bicubic2d_aa "
@@ -74,24 +88,35 @@ void add_stencils(Table& table) {
 
 void add_sums(Table& table) {
   add(table, OperatorClass::statistic,
-      "all amax amin aminmax any argmax argmin argsort batch_norm binary_cross_entropy "
+      "all amax amin aminmax any argmax argmin argsort batch_norm _batch_norm_with_update_functional "
+      "binary_cross_entropy "
       "binary_cross_entropy_with_logits cdist _cdist_forward corrcoef cosine_embedding_loss cosine_similarity "
       "count_nonzero cov cross_entropy_loss cummax cummin cumprod cumsum dist _euclidean_dist frobenius_norm "
       "_fused_rms_norm group_norm huber_loss instance_norm kl_div kthvalue l1_loss layer_norm linalg_matrix_norm "
-      "linalg_norm linalg_vector_norm _log_softmax log_softmax logcumsumexp logsumexp margin_ranking_loss max mean "
-      "median min mode mse_loss msort nanmean nanmedian nanquantile nansum native_batch_norm "
+      "linalg_norm linalg_vector_norm _log_softmax _log_softmax_backward_data log_softmax logcumsumexp logsumexp "
+      "margin_ranking_loss max mean "
+      "median min mode mse_loss msort multilabel_margin_loss_forward multilabel_margin_loss hinge_embedding_loss "
+      "multi_margin_loss nanmean nanmedian nanquantile "
+      "nansum native_batch_norm "
       "_native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training "
       "native_group_norm native_layer_norm nll_loss nll_loss2d nll_loss_nd norm norm_except_dim pairwise_distance "
       "pdist poisson_nll_loss prod quantile renorm rms_norm _safe_softmax smooth_l1_loss soft_margin_loss _softmax "
-      "softmax sort std std_mean sum topk trace triplet_margin_loss var var_mean _weight_norm "
+      "_softmax_backward_data softmax sort std std_mean sum sum_to_size topk trace triplet_margin_loss var var_mean "
+      "_weight_norm "
       "_weight_norm_interface");
   add(table, OperatorClass::contraction,
-      "addbmm addmm addmv addr baddbmm bilinear bmm chain_matmul cross det dot einsum ger gru inner inverse kron "
-      "linalg_cholesky linalg_cross linalg_det linalg_eigh linalg_eigvalsh linalg_inv linalg_inv_ex linalg_matmul "
-      "linalg_matrix_exp "
-      "linalg_matrix_power linalg_multi_dot linalg_pinv linalg_qr linalg_slogdet linalg_solve "
-      "linalg_solve_triangular linalg_svd linalg_svdvals linalg_vecdot linear logdet lstm matmul matrix_exp "
-      "matrix_power mm mv outer rnn_relu rnn_tanh scaled_dot_product_attention tensordot vander vdot");
+      "addbmm addmm addmv addr baddbmm bilinear bmm chain_matmul cholesky cholesky_inverse cholesky_solve cross det "
+      "dot "
+      "einsum ger gru inner inverse kron linalg_cholesky linalg_cholesky_ex linalg_cross _linalg_det linalg_det "
+      "linalg_eig _linalg_eigh linalg_eigh linalg_eigvals _linalg_eigvals linalg_eigvalsh linalg_householder_product "
+      "linalg_inv linalg_inv_ex linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu linalg_lu_factor "
+      "linalg_lu_factor_ex linalg_lu_solve lu_solve _lu_with_info linalg_cond linalg_ldl_factor linalg_matrix_rank "
+      "linalg_tensorinv linalg_tensorsolve "
+      "linalg_vander pinverse svd linalg_matmul linalg_matrix_exp linalg_matrix_power linalg_multi_dot "
+      "linalg_pinv linalg_qr _linalg_slogdet linalg_slogdet linalg_solve _linalg_solve_ex linalg_solve_ex "
+      "linalg_solve_triangular _linalg_svd linalg_svd linalg_svdvals linalg_vecdot linear logdet lstm lu_unpack matmul "
+      "matrix_exp matrix_power mm mv ormqr outer qr rnn_relu rnn_tanh scaled_dot_product_attention tensordot "
+      "triangular_solve vander vdot");
   add(table, OperatorClass::spectral,
       "_fft_c2c _fft_c2r fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft "
       "fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn _fft_r2c "
@@ -102,13 +127,15 @@ void add_others(Table& table) {
   add(table, OperatorClass::table,
       "bucketize embedding gather grid_sampler grid_sampler_2d grid_sampler_3d index index_add index_copy "
       "index_fill index_put index_reduce index_select isin masked_scatter one_hot put scatter scatter_add "
-      "scatter_reduce searchsorted take take_along_dim _unsafe_index _unsafe_index_put");
+      "scatter_reduce searchsorted take take_along_dim _unsafe_index _unsafe_index_put "
+      "_unsafe_masked_index _unsafe_masked_index_put_accumulate");
   add(table, OperatorClass::factory,
       "affine_grid_generator arange cartesian_prod empty empty_like empty_permuted empty_strided eye full full_like "
-      "linspace logspace meshgrid new_empty new_empty_strided new_full new_ones new_zeros ones ones_like range "
+      "linspace logspace meshgrid new_empty new_empty_strided new_full new_ones new_zeros ones ones_like rand "
+      "rand_like randn randn_like range "
       "scalar_tensor tril_indices triu_indices zeros zeros_like");
   add(table, OperatorClass::number, "sym_numel sym_size");
-  add(table, OperatorClass::check, "_assert_tensor_metadata");
+  add(table, OperatorClass::check, "_assert_tensor_metadata _linalg_check_errors");
 }
 
 Table const& operators() {
@@ -124,6 +151,20 @@ Table const& operators() {
   return table;
 }
 
+// Operators of packages that register them with LibTorch, with their gradients: those of torch-harmonics 0.9.
+std::optional<OperatorClass> of_other_library(std::string_view target) {
+  std::string_view const name = target.substr(0, std::min(target.rfind('.'), target.size()));
+  if (one_of(name, {"disco_kernels._disco_s2_contraction_optimized",
+                    "disco_kernels._disco_s2_transpose_contraction_optimized",
+                    "attention_kernels._neighborhood_s2_attention_optimized"})) {
+    return OperatorClass::contraction;
+  }
+  if (one_of(name, {"attention_kernels.permute_to_nchw", "attention_kernels.permute_to_nhwc"})) {
+    return OperatorClass::stencil;
+  }
+  return std::nullopt;
+}
+
 bool arithmetic(std::string_view target) {
   return one_of(target, {"_operator.add",   "_operator.sub", "_operator.mul", "_operator.floordiv", "_operator.mod",
                          "_operator.neg",   "_operator.pow", "_operator.eq",  "_operator.ne",       "_operator.lt",
@@ -133,11 +174,29 @@ bool arithmetic(std::string_view target) {
                          "torch.sym_ite",   "torch.sym_sum"});
 }
 
-// "roll" of "aten.roll.default"; nothing for a target of another form.
+// "roll" of "aten.roll.default", "add_" of "aten.add_.Tensor"; nothing for a target of another form.
 std::string_view base_name(std::string_view target) {
   auto const first = target.find('.');
   auto const second = first == std::string_view::npos ? first : target.find('.', first + 1);
   return second == std::string_view::npos ? std::string_view() : target.substr(first + 1, second - first - 1);
+}
+
+// Without the mark of operators in place and of copies of views ("permute_copy"), which no other name ends with.
+std::string_view plain_name(std::string_view base) {
+  constexpr std::string_view copy = "_copy";
+  auto const is_view = [](std::string_view name) {
+    auto const found = operators().find(name);
+    return found != operators().end() &&
+           (found->second == OperatorClass::view ||
+            one_of(name, {"alias", "detach", "view_as_complex", "view_as_real", "unfold"}));
+  };
+  if (operators().contains(base)) {
+    return base;
+  }
+  if (base.ends_with(copy) && is_view(base.substr(0, base.size() - copy.size()))) {
+    return base.substr(0, base.size() - copy.size());
+  }
+  return base.size() > 1 && base.ends_with('_') ? base.substr(0, base.size() - 1) : base;
 }
 
 std::string reason(std::string_view target) {
@@ -159,7 +218,9 @@ std::string reason(std::string_view target) {
   if (base.starts_with("rand") ||
       one_of(base, {"bernoulli", "multinomial", "normal", "uniform", "exponential", "poisson", "alpha_dropout",
                     "feature_dropout", "feature_alpha_dropout", "rrelu"})) {
-    return "of the random operators only dropout is run; give noise as an input of the network";
+    return "of the random operators dropout, bernoulli, rand, randn, uniform and normal are run; give other noise as "
+           "an input "
+           "of the network";
   }
   return "this library does not run it; export by run_decompositions({}), and see docs/programs.md for the operators";
 }
@@ -232,14 +293,16 @@ std::optional<OperatorClass> operator_class(std::string_view target) {
     return OperatorClass::number;
   }
   if (!target.starts_with("aten.")) {
-    return std::nullopt;
+    return of_other_library(target);
   }
-  std::string_view base = base_name(target);
-  auto found = operators().find(base);
-  if (found == operators().end() && base.size() > 1 && base.ends_with('_')) {
-    found = operators().find(base.substr(0, base.size() - 1));
-  }
+  std::string_view const base = base_name(target);
+  auto const found = operators().find(base.empty() ? base : plain_name(base));
   return found == operators().end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string_view detail::operator_name(std::string_view target) {
+  std::string_view const base = base_name(target);
+  return base.empty() ? target : plain_name(base);
 }
 
 void detail::check_operators(ExportedGraph const& program) {

@@ -2,6 +2,7 @@
 #include "node_shapes.hpp"
 
 #include <graticule/partition/error.hpp>
+#include <graticule/program/detail/check_operators.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -10,16 +11,6 @@
 namespace graticule::program::detail {
 
 namespace {
-
-std::string_view base_name(std::string_view target) {
-  auto const first = target.find('.');
-  if (first == std::string_view::npos) {
-    return target;
-  }
-  auto const second = target.find('.', first + 1);
-  std::string_view base = target.substr(first + 1, second == std::string_view::npos ? second : second - first - 1);
-  return base.size() > 1 && base.ends_with('_') ? base.substr(0, base.size() - 1) : base;
-}
 
 std::vector<ValueId> tensors_of(Argument const& argument) {
   std::vector<ValueId> ids;
@@ -42,7 +33,7 @@ std::int64_t from_front(std::int64_t axis, std::int64_t ndim) { return axis < 0 
 }  // namespace
 
 NodeShapes::NodeShapes(Graph const& graph, Node const& node, Sizes const& sizes)
-    : graph_(&graph), node_(&node), sizes_(&sizes), name_(base_name(node.target)) {
+    : graph_(&graph), node_(&node), sizes_(&sizes), name_(detail::operator_name(node.target)) {
   auto const add = [&](ValueId id, std::vector<ValueId>& ids, std::vector<Shape>& shapes) {
     auto const shape = sizes(graph.value(id).tensor);
     if (!shape) {

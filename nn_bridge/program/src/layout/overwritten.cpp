@@ -338,7 +338,8 @@ std::vector<std::pair<ValueId, ValueId>> shared_memory(Node const& node) {
       visit_tensors(input.value, [&](ValueId id) { sources.push_back(id); });
     }
   }
-  bool const shares = operator_class(node.target) == OperatorClass::view || idle ||
+  bool const copies = base != "_to_copy" && base.ends_with("_copy");
+  bool const shares = (operator_class(node.target) == OperatorClass::view && !copies) || idle ||
                       (base == "einsum" && sources.size() == 1) ||
                       is_named(base, {"_conj", "_neg_view", "_to_copy", "alias", "conj", "contiguous", "detach", "imag",
                                       "lift_fresh", "meshgrid", "positive", "real", "resolve_conj", "resolve_neg", "to",

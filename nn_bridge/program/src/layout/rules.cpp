@@ -302,6 +302,12 @@ void made_anywhere(NodeShapes& shapes) {
   std::ranges::fill(shapes.rule.axes, same({}));
 }
 
+// Numbers by their place in the whole: of another tensor the shape alone counts, or its values as probabilities.
+void drawn(NodeShapes& shapes) {
+  bool const probabilities = shapes.operator_name() == "bernoulli" && !shapes.has("p");
+  probabilities || in_place(shapes.node().target) ? elementwise(shapes) : made_anywhere(shapes);
+}
+
 // The only axis that is indexed; nothing where there are more.
 std::optional<std::int64_t> indexed_axis(NodeShapes const& shapes) {
   auto const* const indices = shapes.node().input("indices");
@@ -347,6 +353,35 @@ void put(NodeShapes& shapes) {
     if (a != *axis) {
       shapes.rule.axes[at] = same({a, -1, shapes.in(2)[at] == shapes.out()[at] ? a : -1});
     }
+  }
+}
+
+// Of torch-harmonics: the sphere is whole, samples and channels [batch, channels, ...] can be cut.
+void over_the_sphere(NodeShapes& shapes) {
+  for (std::int64_t axis = 0; axis < std::min<std::int64_t>(2, shapes.ndim()); ++axis) {
+    std::vector<std::int64_t> axes(shapes.rule.tensors.size(), -1);
+    axes.at(0) = axis;
+    shapes.rule.axes[static_cast<std::size_t>(axis)] = same(std::move(axes));
+  }
+  shapes.rule.operations = 32;
+}
+
+// Keys, values and queries [batch, rows, columns, channels]: samples can be cut.
+void attention_on_the_sphere(NodeShapes& shapes) {
+  std::vector<std::int64_t> axes(shapes.rule.tensors.size(), -1);
+  std::fill_n(axes.begin(), std::min<std::size_t>(3, axes.size()), 0);
+  shapes.rule.axes.at(0) = same(std::move(axes));
+  shapes.rule.operations = 64;
+}
+
+// Axes of [batch, channels, rows, columns] in another order.
+void reordered(NodeShapes& shapes) {
+  std::vector<std::int64_t> order{0, 2, 3, 1};
+  if (shapes.operator_name() == "permute_to_nchw") {
+    order = {0, 3, 1, 2};
+  }
+  for (std::size_t axis = 0; shapes.ndim() == 4 && axis < order.size(); ++axis) {
+    shapes.rule.axes[axis] = same({order[axis]});
   }
 }
 
@@ -462,7 +497,11 @@ void add_others(Table& table) {
   add(table, made_anywhere,
       {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like",
        "full_like", "empty_like", "arange", "linspace", "scalar_tensor", "eye"});
+  add(table, drawn, {"rand", "randn", "rand_like", "randn_like", "bernoulli", "uniform", "normal_functional"});
   add(table, put, {"index_put"});
+  add(table, over_the_sphere, {"_disco_s2_contraction_optimized", "_disco_s2_transpose_contraction_optimized"});
+  add(table, attention_on_the_sphere, {"_neighborhood_s2_attention_optimized"});
+  add(table, reordered, {"permute_to_nhwc", "permute_to_nchw"});
   add(table, lookup, {"index", "index_select", "embedding"});
 }
 

@@ -349,7 +349,7 @@ void LocalBuilder::append(PlannedNode const& node, Task task) {
 void LocalBuilder::append_empty(PlannedNode& node) {
   EmptyTask task;
   std::string_view const name = node.name();
-  bool const constant = name == "detach" || name.starts_with("new_") || name.ends_with("_like");
+  bool const constant = name == "detach" || name.starts_with("new_") || name.ends_with("_like") || is_random(name);
   Tensors links;
   for (ValueId const id : node.tensors) {
     if (!constant) {
@@ -495,6 +495,12 @@ void LocalBuilder::write_plain(PlannedNode& node) {
       node.node = localized(*current_, node.tensors);
     }
   }
+  if (!node.node.target.starts_with("aten.") && !node.tensors.empty()) {  // other libraries read dense tensors alone
+    for (ValueId& tensor : node.tensors) {
+      tensor = emit("aten.contiguous.default", {tensor_input("self", tensor)}, shape(tensor), dtype(tensor));
+    }
+    node.node = localized(*current_, node.tensors);
+  }
   double const p = drop_probability(node);
   if (p > 0 && node.name() == "native_dropout") {
     write_native_dropout(*this, node, p);
@@ -520,13 +526,19 @@ void LocalBuilder::write(PlannedNode& node) {
   std::string_view const name = node.name();
   bool const cut = node.plan.placement.has_value();
   bool const dropped = one_of(name, {"view_as", "reshape_as"});
-  result_.draws = result_.draws || drop_probability(node) > 0;
+  result_.draws_always = result_.draws_always || is_random(name);
+  result_.draws = result_.draws || result_.draws_always || drop_probability(node) > 0;
   if (node.plan.sum_over_ranks) {
     finish(node, write_sum(*this, node));
   } else if (cut && node.plan.mode == RunMode::statistic) {
     append(node, norm_task(node, *this));
   } else if (cut && num_elements(node.local) == 0) {
     append_empty(node);
+  } else if (is_random(name)) {
+    if (in_place(node.node.target)) {
+      check_overwriting(node);
+    }
+    write_random(*this, node);
   } else if (rule.view && (node.plan.field || dropped)) {
     write_view(node);
   } else if (one_of(name, {"expand", "expand_as", "broadcast_to"}) && (cut || name == "expand_as")) {

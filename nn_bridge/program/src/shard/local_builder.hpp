@@ -114,6 +114,10 @@ class LocalBuilder {
 [[nodiscard]] ValueId write_attention(LocalBuilder& builder, PlannedNode& node, double dropped);
 /// Dropout with its mask as second result.
 void write_native_dropout(LocalBuilder& builder, PlannedNode& node, double dropped);
+/// Whether the operator ("rand") draws numbers that do not vanish in evaluation.
+[[nodiscard]] bool is_random(std::string_view name);
+/// Numbers that depend on their place in the whole tensor.
+void write_random(LocalBuilder& builder, PlannedNode& node);
 /// The normalisation of a node over the ranks. @throws Error `RefusedProgram` for one that has no such form
 [[nodiscard]] NormTask norm_task(PlannedNode const& node, LocalBuilder const& builder);
 /// What rows beyond the edges hold.

@@ -52,13 +52,20 @@ struct NormTask {
   int running_var = -1;
 };
 
-/// In training each value is zeroed with probability p and the others divided by 1 - p, alike for every division; in
-/// evaluation the tensor stays as it is.
+/// Random numbers of a tensor of the node's shape and type.
+enum class Draw {
+  mask,     ///< the tensor times 0 with probability p and 1 / (1 - p) else, in training; in evaluation the tensor
+  uniform,  ///< in [0, 1)
+  normal,   ///< of mean 0 and deviation 1
+};
+
+/// Numbers by the place in the whole tensor, alike for every division.
 struct DropoutTask {
   double p = 0;
   Shape whole;              ///< of the whole value
   Placement part;           ///< what this rank has of it
   std::uint32_t layer = 0;  ///< number of the node in the plan
+  Draw draw = Draw::mask;
 };
 
 using Task = std::variant<PlainTask, MoveTask, SumTask, EmptyTask, NormTask, DropoutTask>;
@@ -73,6 +80,7 @@ struct LocalGraph {
   std::vector<torch::Tensor> constants;
   std::vector<std::vector<std::int64_t>> shapes;  ///< per value
   bool draws = false;                             ///< random numbers in training, on some rank
+  bool draws_always = false;                      ///< in evaluation as well
 };
 
 /// Turns the plan into one rank's graph. Local.

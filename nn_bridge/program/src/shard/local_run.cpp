@@ -21,7 +21,7 @@ void LocalRun::compile(Comm const& comm, Conversion const& conversion,
 }
 
 void LocalRun::take_draw(nn::Domain const& domain, bool training) const {
-  if (training && local.draws) {
+  if ((training && local.draws) || local.draws_always) {
     *draw = domain.num_draws();
     domain.set_num_draws(*draw + 1);
   }

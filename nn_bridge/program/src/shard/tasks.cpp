@@ -16,7 +16,9 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <numbers>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -212,6 +214,10 @@ class DropoutStep : public Step {
 
   void run(Frame& frame) const override {
     torch::Tensor const x = frame.at(source_).toTensor();
+    if (task_.draw != Draw::mask) {
+      frame.at(result_) = numbers(x);
+      return;
+    }
     frame.at(result_) = frame.training ? x * factor(x) : x;
   }
 
@@ -246,6 +252,31 @@ class DropoutStep : public Step {
     return factors.to(x.device());
   }
 
+  // Of as many digits as the type has, so that none is rounded to 1.
+  [[nodiscard]] torch::Tensor numbers(torch::Tensor const& x) const {
+    torch::Tensor const drawn = torch::empty(x.sizes(), torch::kFloat64);
+    bool const narrow = x.element_size() < 4;
+    each_run(drawn, [&](std::int64_t first, std::int64_t count, double* values) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        auto const index = static_cast<std::uint64_t>(first + i);
+        double const uniform = narrow ? (word(index, 0) >> 24U) * 0x1p-8 : (word(index, 0) >> 8U) * 0x1p-24;
+        // Box and Muller (1958), by a second word.
+        values[i] = task_.draw == Draw::uniform ? uniform
+                                                : std::sqrt(-2 * std::log((word(index, 0) + 1.0) * 0x1p-32)) *
+                                                      std::cos(2 * std::numbers::pi * word(index, 1) * 0x1p-32);
+      }
+    });
+    return drawn.to(x.options());
+  }
+
+  [[nodiscard]] std::uint32_t word(std::uint64_t index, std::uint32_t stream) const {
+    auto const words = nn::detail::philox(
+        {static_cast<std::uint32_t>(index / 4), static_cast<std::uint32_t>(index >> 34U),
+         static_cast<std::uint32_t>(*context_->draw), task_.layer},
+        {static_cast<std::uint32_t>(context_->seed) ^ stream, static_cast<std::uint32_t>(context_->seed >> 32U)});
+    return words[index % 4];
+  }
+
   [[nodiscard]] std::int64_t num_outer(torch::Tensor const& x) const {
     return num_owned_ * inner_ > 0 ? x.numel() / (num_owned_ * inner_) : 0;
   }
@@ -260,14 +291,28 @@ class DropoutStep : public Step {
   }
 
   void fill_on_host(torch::Tensor const& mask, std::uint64_t threshold, float kept) const {
-    std::int64_t const outer = num_outer(mask);
-    auto* const values = mask.mutable_data_ptr<float>();
+    each_run(mask, [&](std::int64_t first, std::int64_t count, float* values) {
+      fill(first, count, threshold, kept, values);
+    });
+  }
+
+  // Calls `visit` with the flat index in the whole tensor, the number of values and their place in `owned`.
+  template <typename Visit>
+  void each_run(torch::Tensor const& owned, Visit const& visit) const {
+    std::int64_t const outer = num_outer(owned);
+    auto const values = [&] {
+      if constexpr (std::is_invocable_v<Visit, std::int64_t, std::int64_t, float*>) {
+        return owned.mutable_data_ptr<float>();
+      } else {
+        return owned.mutable_data_ptr<double>();
+      }
+    }();
     at::parallel_for(0, outer * static_cast<std::int64_t>(runs_.size()), 1, [&](std::int64_t lo, std::int64_t hi) {
       for (std::int64_t i = lo; i < hi; ++i) {
         auto const num_runs = static_cast<std::int64_t>(runs_.size());
         Run const& own = runs_[static_cast<std::size_t>(i % num_runs)];
-        fill(((i / num_runs) * extent_ + own.first) * inner_, own.count * inner_, threshold, kept,
-             values + ((i / num_runs) * num_owned_ + own.place) * inner_);
+        visit(((i / num_runs) * extent_ + own.first) * inner_, own.count * inner_,
+              values + ((i / num_runs) * num_owned_ + own.place) * inner_);
       }
     });
   }

@@ -4,6 +4,7 @@
 #include "expect_error.hpp"
 #include "graph_text.hpp"
 #include "int_array.hpp"
+#include "layout/rules.hpp"
 #include "random_program.hpp"
 
 #include <gtest/gtest.h>
@@ -327,6 +328,55 @@ TEST(Plan, cuts_the_first_input_with_three_axes_and_no_vectors_before_it) {
   EXPECT_EQ(plan.nodes.at(1).placement, (Cut{2, 8, {0, 3, 8}}));
   EXPECT_EQ(plan.inputs.at(static_cast<std::size_t>(plan.user_inputs.at(0))), Placement());
   EXPECT_EQ(plan.received_bytes, (std::vector<std::int64_t>{0, 0}));
+}
+
+// The axes of the tensors that stand below each axis of the result; none where all of it is needed.
+std::vector<std::vector<std::int64_t>> axes_of(Json const& program) {
+  ExportedGraph const graph = read_graph(program.dump());
+  auto const rule = node_rule(graph.graph, graph.graph.nodes.at(0), Sizes(graph));
+  std::vector<std::vector<std::int64_t>> axes;
+  for (AxisRule const& one : rule->axes) {
+    axes.push_back(one.mode == RunMode::same ? one.axes : std::vector<std::int64_t>());
+  }
+  return axes;
+}
+
+TEST(Plan, operators_of_torch_harmonics_keep_samples_and_channels) {
+  Json disco = empty_program({2, 8, 6, 12});
+  add_weight(disco, "buffer", "v", "vals", {40});
+  append(disco, "disco_kernels._disco_s2_contraction_optimized.default", {{"inp", tensor("x")}, {"vals", tensor("v")}},
+         "y", {2, 8, 9, 3, 6});
+  Json attention = empty_program({2, 6, 12, 8});
+  append(attention, "attention_kernels._neighborhood_s2_attention_optimized.default",
+         {{"kw", tensor("x")}, {"vw", tensor("x")}, {"qw", tensor("x")}}, "y", {2, 6, 12, 8});
+  Json last = empty_program({2, 8, 6, 12});
+  append(last, "attention_kernels.permute_to_nhwc.default", {{"x", tensor("x")}}, "y", {2, 6, 12, 8});
+  Json first = empty_program({2, 6, 12, 8});
+  append(first, "attention_kernels.permute_to_nchw.default", {{"x", tensor("x")}}, "y", {2, 8, 6, 12});
+
+  using Axes = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(axes_of(disco), (Axes{{0, -1}, {1, -1}, {}, {}, {}}));
+  EXPECT_EQ(axes_of(attention), (Axes{{0, 0, 0}, {}, {}, {}}));
+  EXPECT_EQ(axes_of(last), (Axes{{0}, {2}, {3}, {1}}));
+  EXPECT_EQ(axes_of(first), (Axes{{0}, {3}, {1}, {2}}));
+}
+
+TEST(Plan, copies_of_views_are_cut_as_the_views) {
+  Json permuted = empty_program({2, 8, 6, 12});
+  append(permuted, "aten.permute_copy.default", {{"self", tensor("x")}, {"dims", ints({0, 2, 3, 1})}}, "y",
+         {2, 6, 12, 8});
+
+  EXPECT_EQ(axes_of(permuted), (std::vector<std::vector<std::int64_t>>{{0}, {2}, {3}, {1}}));
+}
+
+TEST(Plan, drawn_numbers_need_no_tensor) {
+  Json drawn = empty_program({2, 8, 6, 12});
+  append(drawn, "aten.bernoulli.p", {{"self", tensor("x")}, {"p", {{"as_float", 0.5}}}}, "y", {2, 8, 6, 12});
+  Json by_cell = empty_program({2, 8, 6, 12});
+  append(by_cell, "aten.bernoulli.default", {{"self", tensor("x")}}, "y", {2, 8, 6, 12});
+
+  EXPECT_EQ(axes_of(drawn), (std::vector<std::vector<std::int64_t>>(4)));
+  EXPECT_EQ(axes_of(by_cell), (std::vector<std::vector<std::int64_t>>{{0}, {1}, {2}, {3}}));
 }
 
 TEST(Plan, shuffles_of_pixels_keep_the_cut) {
