@@ -22,11 +22,13 @@ class Network:
     """package: its name for pip. make: () -> module, inputs by position or by name.
 
     casts: its own code casts to float32, which is read as float64 here, for its figures to be those of float64.
+    single: its kernels are of float32 alone, in which it is compared, to 1e-4.
     """
     package: str
     make: Callable[[], Tuple[nn.Module, Any]]
     options: Dict[str, Any] = dataclasses.field(default_factory=dict)
     casts: bool = False
+    single: bool = False
 
 
 def network(package, casts=False, **options):
@@ -36,8 +38,8 @@ def network(package, casts=False, **options):
     return register
 
 
-def add(package, name, make, casts=False, **options):
-    NETWORKS[name] = Network(package, make, options, casts)
+def add(package, name, make, casts=False, single=False, **options):
+    NETWORKS[name] = Network(package, make, options, casts, single)
 
 
 @contextlib.contextmanager
@@ -469,10 +471,10 @@ TH = "torch-harmonics"
 add(TH, "th_sfno", harmonics_net("sfno", "SphericalFourierNeuralOperator", embed_dim=8, num_layers=2, scale_factor=2), casts=True)
 add(TH, "th_sfno_norm", harmonics_net("sfno", "SphericalFourierNeuralOperator", embed_dim=8, num_layers=2, scale_factor=1, normalization_layer="instance_norm", pos_embed="learnable lat"), casts=True)
 add(TH, "th_lsno", harmonics_net("lsno", "LocalSphericalNeuralOperator", embed_dim=8, num_layers=2, scale_factor=2), casts=True)
-add(TH, "th_s2transformer", harmonics_net("s2transformer", "SphericalTransformer", embed_dim=8, num_layers=2, scale_factor=2), casts=True)
+add(TH, "th_s2transformer", harmonics_net("s2transformer", "SphericalTransformer", embed_dim=8, num_layers=2, scale_factor=2), single=True)
 add(TH, "th_s2transformer_global", harmonics_net("s2transformer", "SphericalTransformer", embed_dim=8, num_layers=2, scale_factor=2, attention_mode="global"), casts=True)
 add(TH, "th_s2unet", harmonics_net("s2unet", "SphericalUNet", embed_dims=[8, 12], depths=[1, 1], scale_factor=2, drop_conv_rate=0.0, drop_path_rate=0.0, drop_dense_rate=0.0), casts=True)
-add(TH, "th_s2segformer", harmonics_net("s2segformer", "SphericalSegformer", embed_dims=[8, 12], heads=[1, 2], depths=[1, 1], drop_path_rate=0.0), casts=True)
+add(TH, "th_s2segformer", harmonics_net("s2segformer", "SphericalSegformer", embed_dims=[8, 12], heads=[1, 2], depths=[1, 1], drop_path_rate=0.0), single=True)
 
 
 # --- Aurora ---

@@ -3,6 +3,7 @@
 import collections
 import copy
 import dataclasses
+import functools
 import importlib.util
 import os
 import shutil
@@ -145,6 +146,19 @@ def test_a_model_that_installs_hooks_on_its_first_call():
     close(graticule.whole_field(graticule.shard_program(net, DOMAIN)(cut(fields())).detach(), DOMAIN), wanted, 1e-10)
     close(net(fields()), wanted, 1e-12)
     assert sum(len(layer._forward_hooks) for layer in net.layers) == 3, "the serial call installs its own hooks once"
+
+
+@functools.lru_cache(maxsize=None)
+def cached_mask(rows, columns):
+    return torch.sin(torch.arange(rows * columns, dtype=torch.float64)).reshape(rows, columns)
+
+
+def test_tensors_that_a_function_caches():
+    cached_mask.cache_clear()
+    net = Lines(lambda net, h: h * cached_mask(*h.shape[-2:]))
+    found = graticule.whole_field(graticule.shard_program(net, DOMAIN)(cut(fields())).detach(), DOMAIN)
+    close(found, net(fields()), 1e-10)  # the serial model, behind the capture, makes its own
+    assert_equals_serial(net, net, fields())  # and the capture takes that
 
 
 def test_data_of_a_value_has_no_gradient():

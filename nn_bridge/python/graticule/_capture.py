@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import fnmatch
 import functools
+import gc
 import inspect
 import io
 import logging
@@ -357,9 +358,10 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
         _prefer_operators(module)
         if torch.is_grad_enabled():
             with mode:
-                with _unchanged(module):
+                with _unchanged(module), _emptied_caches():
                     _require_own_gradients(module, args, kwargs, allowed)
-        program = torch.export.export(module, args, kwargs, strict=False)
+        with _emptied_caches():
+            program = torch.export.export(module, args, kwargs, strict=False)
         detach_parts_without_gradients(program.graph_module)
         program = program.run_decompositions(cells_of_recurrent_layers())
         drop_other_marks(program.graph_module)
@@ -437,6 +439,23 @@ def _unchanged(module: torch.nn.Module) -> Iterator[None]:
                     table.update(values)
         if added:
             raise CaptureError(f"the forward registers the buffer {', '.join(sorted(added))}: register it when the module is made")
+
+
+@contextlib.contextmanager
+def _emptied_caches() -> Iterator[None]:
+    """Empties the functools.lru_cache of each function that has computed something within, as a mask of a window: it is a fake tensor."""
+    def caches() -> List[Any]:
+        own = ("torch.", "sympy.", "functools")
+        return [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)
+                and not (str(getattr(one, "__module__", "")) + ".").startswith(own)]
+
+    before = {id(one): one.cache_info().misses for one in caches()}
+    try:
+        yield
+    finally:
+        for one in caches():
+            if one.cache_info().misses > before.get(id(one), 0):
+                one.cache_clear()
 
 
 @contextlib.contextmanager
