@@ -2,6 +2,7 @@
 // Gradients of every layer, loss and movement against differences of its outputs in f64, for inputs and cotangents that
 // lie in memory in any way, with one sample and with two.
 #include <graticule/nn_bridge/collective/collectives.hpp>
+#include <graticule/nn_bridge/collective/linear.hpp>
 #include <graticule/nn_bridge/collective/match_cuts.hpp>
 #include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
@@ -13,6 +14,7 @@
 #include <graticule/nn_bridge/norm/norms.hpp>
 #include <graticule/nn_bridge/spectral/fourier.hpp>
 #include <graticule/nn_bridge/spectral/spherical_convolution.hpp>
+#include <graticule/nn_bridge/stencil/channel_split_conv.hpp>
 #include <graticule/nn_bridge/stencil/conv2d.hpp>
 #include <graticule/nn_bridge/stencil/conv_transpose.hpp>
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
@@ -217,6 +219,79 @@ void add_movements(std::vector<Case>& all) {
   }));
 }
 
+/// Layers whose features are cut: each rank takes its features of a field of its own.
+void add_splits(std::vector<Case>& all) {
+  constexpr std::int64_t features = 8;
+  auto const mine = [](Tensor const& x, std::int64_t axis) {
+    auto const cuts = balanced_cuts(features, test::world().num_ranks());
+    return x.narrow(axis, cuts.lo(test::world().rank()), cuts.size(test::world().rank()));
+  };
+  for (auto const split : {nn::FeatureSplit::input, nn::FeatureSplit::output, nn::FeatureSplit::both})
+    for (bool const bias : {true, false}) {
+      nn::SplitOptions const options{.split = split, .whole = nn::Consumer::distinct};
+      std::string const of = std::string(", ") +
+                             (split == nn::FeatureSplit::input    ? "input"
+                              : split == nn::FeatureSplit::output ? "output"
+                                                                  : "both") +
+                             (bias ? "" : ", without bias");
+      bool const whole = split == nn::FeatureSplit::output;
+      all.push_back({"Linear" + of, {2, 4, 3, features}, [=](nn::Domain const& domain) {
+                       nn::Linear linear(tn::LinearOptions(features, 9).bias(bias), options, domain,
+                                         nn::Sharding{{-1}, ProcessGrid{domain.comm().num_ranks()}});
+                       auto subject = of_module(linear);
+                       subject.function = [=](Tensor const& x) mutable { return linear(whole ? x : mine(x, -1)); };
+                       return subject;
+                     }});
+      all.back().is_local = true;
+      all.push_back({"ChannelSplitConv2d" + of, {2, features, 5, 6}, [=](nn::Domain const& domain) {
+                       nn::ChannelSplitConv2d conv(
+                           tn::Conv2dOptions(features, 9, 3).padding(1).bias(bias), options,
+                           nn::Domain(domain.comm(), ProcessGrid{domain.comm().num_ranks(), 1}));
+                       auto subject = of_module(conv);
+                       subject.function = [=](Tensor const& x) mutable { return conv(whole ? x : mine(x, 1)); };
+                       return subject;
+                     }});
+      all.back().is_local = true;
+    }
+}
+
+/// Of losses with a mask, of truth values and of weights.
+void add_masked_losses(std::vector<Case>& all) {
+  auto const add = [&](std::string const& name, auto make, auto target, bool one_less) {
+    for (bool const weights : {true, false})
+      all.push_back(loss(name + (weights ? ", weighted" : ", masked"),
+                         [=](nn::Domain const& domain, Tensor const& like) -> LayerFunction {
+                           auto module = make(domain);
+                           auto const t = target(target_of(domain, like));
+                           auto const of = one_less ? like.detach().select(1, 0) : like.detach();
+                           std::mt19937 random(unsigned(domain.comm().rank()) + 11);
+                           auto const values = random_tensor(random, of.sizes().vec());
+                           auto const mask = weights ? values.abs() : values > -0.5;
+                           return [module, t, mask](Tensor const& x) mutable { return module->forward(x, t, mask); };
+                         }));
+  };
+  auto const same = [](Tensor const& t) { return t; };
+  auto const classes = [](Tensor const& t) { return t.argmax(1); };
+  auto const probabilities = [](Tensor const& t) { return torch::softmax(t, 1); };
+  add(
+      "MSELoss", [](nn::Domain const& d) { return nn::MSELoss(d); }, same, false);
+  add(
+      "L1Loss", [](nn::Domain const& d) { return nn::L1Loss(d); }, same, false);
+  add(
+      "HuberLoss", [](nn::Domain const& d) { return nn::HuberLoss(0.8, d); }, same, false);
+  add(
+      "BCEWithLogitsLoss", [](nn::Domain const& d) { return nn::BCEWithLogitsLoss(d); }, probabilities, false);
+  add(
+      "KLDivLoss", [](nn::Domain const& d) { return nn::KLDivLoss(d); }, probabilities, false);
+  add(
+      "PoissonNLLLoss", [](nn::Domain const& d) { return nn::PoissonNLLLoss(d); }, probabilities, false);
+  add(
+      "CrossEntropyLoss", [](nn::Domain const& d) { return nn::CrossEntropyLoss(d); }, classes, true);
+  add(
+      "CRPSLoss", [](nn::Domain const& d) { return nn::CRPSLoss(d); }, [](Tensor const& t) { return t.select(1, 0); },
+      true);
+}
+
 void add_losses(std::vector<Case>& all) {
   auto const per = [](nn::LossPer what) {
     nn::LossOptions options;
@@ -391,6 +466,8 @@ std::vector<Case> cases() {
   add_layers(all);
   add_halves(all);
   add_losses(all);
+  add_masked_losses(all);
+  add_splits(all);
   add_movements(all);
   return all;
 }
@@ -418,6 +495,68 @@ TEST(Cotangents, of_every_layer_loss_and_movement_may_lie_in_memory_in_any_way) 
                        of_cotangent.name);
           expect_gradients(c, domain, subject, shard, of_input, of_cotangent);
         }
+      }
+    }
+  }
+}
+
+/// The derivative of a gradient, by a second backward and by differences.
+void expect_second_gradients(nn::Domain const& domain, Subject const& subject, Tensor const& shard, Form const& form) {
+  auto const& comm = domain.comm();
+  std::mt19937 own(unsigned(comm.rank()) + 50);
+  std::mt19937 same(49);
+  auto const x = form.of(shard).detach().requires_grad_();
+  auto const cotangent = form.of(random_like(own, x)).detach().requires_grad_();
+  std::vector<Tensor> inputs{x, cotangent};
+  inputs.insert(inputs.end(), subject.parameters.begin(), subject.parameters.end());
+  std::vector<Tensor> directions{random_like(own, x), random_like(own, x)};
+  for (auto const& parameter : subject.parameters) directions.push_back(random_like(same, parameter));
+  auto const weight = random_like(own, x);
+  auto const gradient = [&](Tensor const& at, Tensor const& by, bool again) {
+    auto const leaf = again ? at : at.detach().requires_grad_();
+    return torch::autograd::grad({subject.function(leaf)}, {leaf}, {by}, again, again)[0];
+  };
+
+  auto const found_by = torch::autograd::grad({gradient(x, cotangent, true)}, inputs, {form.of(weight)}, {}, false,
+                                              /*allow_unused=*/true);
+
+  double found = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) found += product(comm, found_by[i], directions[i], false);
+  double const step = 1e-5;
+  auto const along = [&](double t) {
+    {
+      torch::NoGradGuard const no_grad;
+      for (std::size_t p = 2; p < inputs.size(); ++p) inputs[p].add_(directions[p], t);
+    }
+    auto const moved = gradient((x.detach() + t * directions[0]).contiguous(),
+                                (cotangent.detach() + t * directions[1]).contiguous(), false);
+    torch::NoGradGuard const no_grad;
+    for (std::size_t p = 2; p < inputs.size(); ++p) inputs[p].sub_(directions[p], t);
+    return product(comm, weight, moved, false);
+  };
+  double const expected = (along(step) - along(-step)) / (2 * step);
+  EXPECT_NEAR(found, expected, 2e-6 * std::max(1.0, std::abs(expected)));
+}
+
+TEST(Cotangents, of_second_derivatives_of_norms_may_lie_in_memory_in_any_way) {
+  std::vector<Case> norms;
+  add_layers(norms);
+  add_halves(norms);
+  std::erase_if(norms, [](Case const& c) { return c.name.find("Norm") == std::string::npos; });
+  ASSERT_GT(norms.size(), 20U);
+  std::size_t repeat = 0;
+  for (auto const& c : norms) {
+    auto const domain = test::domain_of(repeat++);
+    std::mt19937 random(3);
+    for (std::int64_t const samples : {1, 2}) {
+      auto const subject = c.make(domain);
+      auto sizes = c.sizes;
+      sizes[0] = samples;
+      auto const whole = random_tensor(random, sizes);
+      auto const shard = c.is_local ? whole : test::random_part(domain, random, sizes).of(whole).clone();
+      for (auto const& form : std::span(forms).first(5)) {
+        SCOPED_TRACE(c.name + ", samples " + std::to_string(samples) + ", " + form.name);
+        expect_second_gradients(domain, subject, shard, form);
       }
     }
   }
