@@ -3,6 +3,7 @@
 import collections
 import copy
 import dataclasses
+import functools
 import random
 import types
 import typing
@@ -96,6 +97,7 @@ class Model(nn.Module):
         super().__init__()
         self.act, self.conv, self.part, self.parts = act, nn.Conv2d(3, 3, 3, padding=1), Part(act), nn.Sequential(nn.Sequential(Part(act)))
         self.extra, self.bound = lambda batch: act(find(batch)), types.MethodType(lambda self, batch: self.act(self.conv(find(batch))), self)
+        self.partial = functools.partial(lambda scale, batch: scale * act(find(batch)), 2)
         self.hooked = Hooked()
         self.hooked.register_forward_pre_hook(lambda module, args: (act(find(args[0])),))
 
@@ -125,7 +127,7 @@ FUNCTIONS_NOW = [None]
 METHODS = {
     "forward": lambda net, b: net(b), "keyword": lambda net, b: net(None, more=b), "method": lambda net, b: net.encode(b)["y"][0],
     "static method": lambda net, b: net.of_class(b), "class method": lambda net, b: net.of_kind(b), "[]": lambda net, b: net[b],
-    "function of the object": lambda net, b: net.extra(b), "bound method of the object": lambda net, b: net.bound(b),
+    "partial function of the object": lambda net, b: net.partial(b), "function of the object": lambda net, b: net.extra(b), "bound method of the object": lambda net, b: net.bound(b),
     "hook": lambda net, b: net.hooked(b), "generator": lambda net, b: list(net.steps(b))[-1], "child": lambda net, b: net.part(b),
     "method of a child": lambda net, b: net.part.again(b), "child of containers": lambda net, b: net.parts(b)}
 
@@ -432,19 +434,33 @@ def test_losses_of_one_ranks_cells_are_refused():
                        ("std", lambda y: y.std()), ("mean", lambda y: y.mean((2, 3)).square().sum()), ("smooth_l1_loss", lambda y: F.smooth_l1_loss(y, t)),
                        ("nll_loss", lambda y: F.cross_entropy(y, torch.zeros(y[:, 0].shape, dtype=torch.long))), ("max", lambda y: y.max()),
                        ("mean", lambda y: graticule.nn.MSELoss(DOMAIN)(y, t) + y.mean(-2).sum()), ("mean", lambda y: F.mse_loss(y, t, reduction="none").mean()),
-                       ("norm", lambda y: y.norm())):
+                       ("norm", lambda y: y.norm()), ("mean", lambda y: y.flatten(2).mean(-1).sum()), ("mean", lambda y: y.permute(0, 2, 3, 1).reshape(-1, 3).mean(0).sum()),
+                       ("mean", lambda y: y.transpose(-1, -2).mean(-1).sum()), ("mean", lambda y: y.unsqueeze(1).sum(-1).mean(-1).sum()),
+                       ("mean", lambda y: y[:, 0].mean(1).sum()), ("softmax", lambda y: y.flatten(2).softmax(-1).square().sum()), ("fft", lambda y: torch.fft.rfft2(y).abs().sum()),
+                       ("sqrt of a sum", lambda y: y.square().sum().sqrt()), ("log of a sum", lambda y: 1 - y.exp().sum((2, 3)).log().sum()),
+                       ("division of a sum", lambda y: y.sum() / (1 + y.square().sum())), ("reciprocal of a sum", lambda y: 3 / y.square().sum()), ("pow of a sum", lambda y: y.flatten().dot(y.flatten()) ** 2),
+                       ("sum, divided by the number of these cells,", lambda y: (y - t).square().sum() / y.numel())):
         if RANKS > 1:
             raises("NotSharded", lambda: loss(net(x)).backward(), f"torch's {name} of a shard", "reduce_loss")
             if name == "mse_loss":
                 raises("NotSharded", lambda: graticule.reduce_loss(loss(net(x)), DOMAIN), "mse_loss")
                 raises("NotSharded", lambda: torch.autograd.backward([loss(net(x))]), "mse_loss")
+                raises("NotSharded", lambda: torch.autograd.grad(loss(net(x)), list(net.parameters())), "mse_loss")
+            if "of a sum" in name:
+                raises("NotSharded", lambda: graticule.reduce_loss(loss(net(x)), DOMAIN).backward(), name)
     for loss in (lambda y: (y - t).square().sum(), lambda y: F.mse_loss(y, t, reduction="sum"), lambda y: y.mean(1).sum(), lambda y: y.mean(-1).square().sum(),
                  lambda y: graticule.reduce_loss((y - t).square().sum(), DOMAIN), lambda y: graticule.nn.MSELoss(DOMAIN)(y, t) + net[0].weight.square().mean(),
-                 lambda y: graticule.reduce_loss(y.mean() * (y.numel() / 162), DOMAIN)):
+                 lambda y: graticule.reduce_loss(y.mean() * (y.numel() / 162), DOMAIN), lambda y: graticule.reduce_loss(y.square().sum(), DOMAIN).sqrt(),
+                 lambda y: torch.stack([y.sum(), y.square().sum()]).mean(), lambda y: y.permute(0, 2, 3, 1).mean(-1).sum(), lambda y: y.flatten(2).mean(1).sum(),
+                 lambda y: y.softmax(1).square().sum(), lambda y: y.square().sum(1).sqrt().sum(), lambda y: y.square().sum() / 162, lambda y: y.transpose(1, 2).mean(2).sum()):
         loss(net(x)).backward()
     y = net(x)
     y.backward(torch.ones_like(y))
     assert y.mean().item() == y.mean().item()  # of one rank, for a look
+    if RANKS > 1:
+        program = graticule.shard_program(nn.Sequential(nn.Conv2d(3, 3, 3, padding=1)), DOMAIN)
+        raises("NotSharded", lambda: F.mse_loss(program(x), t).backward(), "torch's mse_loss of a shard")
+        graticule.reduce_loss((program(x) - t).square().sum(), DOMAIN).backward()
 
 
 def autocast_cases():
@@ -577,6 +593,36 @@ def test_checkpoints_within_a_model():
         expected = expected or found
         for a, b in zip(found, expected):
             close(a, b)
+
+
+class Tokens(nn.Module):
+    """Functions of cells in one axis, and of fields, without a layer, run again."""
+
+    def __init__(self, reentrant):
+        super().__init__()
+        self.a, self.reentrant = nn.Conv2d(3, 3, 3, padding=1), reentrant
+
+    def run(self, function, x):
+        return function(x) if self.reentrant is None else cp.checkpoint(function, x, use_reentrant=self.reentrant)
+
+    def forward(self, x):
+        tokens = self.run(lambda t: t.softmax(-1) * t.shape[1] + t.mean(-1, keepdim=True), self.a(x).flatten(2).transpose(1, 2))
+        return self.run(lambda y: torch.cat([y * y.shape[-2], F.interpolate(F.avg_pool2d(y, 2), size=y.shape[-2:])], 1), tokens.transpose(1, 2).view(x.shape))
+
+
+def test_checkpoints_of_functions_alone():
+    x = torch.randn(2, 3, 12, 6, dtype=torch.double)
+    for reentrant in (False, True):
+        serial = Tokens(None).double()
+        net = copy.deepcopy(serial)
+        net.reentrant = reentrant
+        graticule.shard(net, DOMAIN)
+        y = net(graticule.shard_of(x, DOMAIN, rows=uneven(12)))
+        close(graticule.whole_field(y, DOMAIN), serial(x))
+        graticule.reduce_loss(y.square().sum(), DOMAIN).backward()
+        graticule.GradientSync(net, [(COMM, "sum")]).reduce()
+        serial(x).square().sum().backward()
+        close(net.a.weight.grad, serial.a.weight.grad, 1e-11)
 
 
 def test_checkpoints_around_a_model_and_of_sequences():
@@ -797,6 +843,56 @@ def test_parameters_that_differ_between_ranks_are_named():
     raises("ReplicaMismatch", lambda: net(x), "1.weight", f"rank {RANKS - 1}", "broadcast")
     graticule.GradientSync(net, [(COMM, "sum")]).broadcast()
     assert net(x).shape == x.shape
+
+
+def test_state_that_one_rank_changes_is_named():
+    """Buffers of layers, options of layers, and what one rank alone writes between two calls."""
+    x = torch.randn(2, 3, 12, 6)
+    last = RANK == RANKS - 1
+
+    def made():
+        torch.manual_seed(4)
+        return nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3), nn.utils.parametrizations.spectral_norm(nn.Conv2d(3, 3, 1))).eval()
+
+    def call(domain, net):
+        return net(graticule.shard_of(x, domain))
+
+    if RANKS == 1:
+        skip("one rank has nobody to differ from")
+    for name, change in (("buffer 1.running_var", lambda net: net[1].running_var.mul_(2)), ("buffer 2.parametrizations.weight.0._u", lambda net: net[2].parametrizations.weight[0]._u.neg_()),
+                         ("parameter 0.bias", lambda net: net[0].bias.data.add_(1))):
+        net, domain = made(), graticule.Domain(COMM)
+        if last:
+            change(net)
+        graticule.shard(net, domain)
+        raises("ReplicaMismatch", lambda: call(domain, net), name, f"rank {RANKS - 1}")
+    for change in (lambda net: net[0].load_state_dict({k: v + 1 for k, v in net[0].state_dict().items()}), lambda net: nn.init.ones_(net[1].weight),
+                   lambda net: nn.init.zeros_(net[0].weight)):
+        net, domain = made(), graticule.Domain(COMM)
+        graticule.shard(net, domain)
+        before = call(domain, net)
+        close(call(domain, net), before)
+        values = {k: v.clone() for k, v in net.state_dict().items()}
+        with torch.no_grad():
+            for p in net.parameters():
+                p.mul_(2)  # on all ranks
+        call(domain, net)
+        if last:
+            change(net)
+            net.load_state_dict(values)
+        else:
+            for p in net.parameters():
+                p.data.div_(2)  # the same values without a trace
+        close(call(domain, net), before)  # are the same, so they are no error
+        if last:
+            with torch.no_grad():
+                net[0].weight.mul_(2)
+        raises("ReplicaMismatch", lambda: call(domain, net), "parameter 0.weight")
+    for change in (lambda net: setattr(net[1], "eps", 0.1), lambda net: setattr(net[0], "stride", (2, 2)), lambda net: setattr(net[0], "padding_mode", "replicate")):
+        net = made()
+        if last:
+            change(net)
+        raises("ArgumentDisagreement", lambda: graticule.shard(net, graticule.Domain(COMM)))
 
 
 def test_parameters_without_values_are_named_on_all_ranks():

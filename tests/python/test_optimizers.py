@@ -195,6 +195,34 @@ def test_a_scaler_beside_data_parallel_and_gradient_sync_stays_alike():
             held.close()
 
 
+def test_a_scaler_that_unscales_before_the_reduction_skips_a_step_on_all_ranks():
+    """Whoever reduces: a GradientSync, or the program by a sum of its own over the ranks of a sharded model."""
+    domain = graticule.Domain(COMM)
+    x = graticule.shard_of(torch.linspace(-1, 1, 24 * RANKS).reshape(1, 1, 4 * RANKS, 6), domain)
+    for door in ("sync", "own sum"):
+        torch.manual_seed(3)
+        net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.Conv2d(2, 1, 1))
+        graticule.shard(net, domain)
+        optimizer, scaler = torch.optim.SGD(net.parameters(), 0.01), torch.amp.GradScaler("cpu", init_scale=64.0)
+        sync = graticule.GradientSync(net, [(COMM, "sum")]) if door == "sync" else None
+        for step in range(3):
+            before = net[0].weight.detach().clone()
+            optimizer.zero_grad()
+            scaler.scale(graticule.reduce_loss(net(x).square().sum(), domain)).backward()
+            if step == 1 and RANK == RANKS - 1:
+                net[0].weight.grad[0, 0, 0, 0] = float("inf")
+            scaler.unscale_(optimizer)
+            if sync is not None:
+                sync.reduce()
+            else:
+                for p in net.parameters():
+                    p.grad = graticule.all_sum(p.grad, domain).detach()
+            scaler.step(optimizer)
+            scaler.update()
+            assert torch.equal(net[0].weight, before) == (step == 1), (door, step)
+        assert scaler.get_scale() == 32.0
+
+
 def test_norms_of_rows_are_those_of_whole_gradients():
     for norm_type in (1.0, 2.0, 3.5, float("inf")):
         net, serial = nets()
@@ -292,6 +320,14 @@ def test_a_step_of_a_sharded_model_that_nothing_reduces_is_found():
         sync = graticule.GradientSync(net, [(COMM, "sum")])
         sync.reduce()
         optimizer.step()
+    program = graticule.shard_program(nn.Sequential(nn.Conv2d(1, 1, 3, padding=1)), domain)
+    with torch.no_grad():
+        for p in program.parameters():
+            p.fill_(0.1)
+    optimizer = torch.optim.Adam(program.parameters(), 0.01)
+    backward(program)
+    if RANKS > 1:
+        raises("ReplicaMismatch", optimizer.step, "the gradient of '0.weight'", "GradientSync")
     net, optimizer = sharded()
     with graticule.DataParallel(net, [(COMM, "sum")], optimizer) as parallel:
         backward(net)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
-from . import _inputs, _random
+from . import _core, _inputs, _random
 from ._cuts import Active, NotSharded, cuts, extents
 from ._domain import Domain
 from ._errors import Error
@@ -28,7 +29,8 @@ class Code:
         self.domain, self.whole = domain, tuple(whole)
         self.layers: Dict[Any, Any] = {}
         self.inputs = _inputs.Inputs(domain, whole)
-        self.compared = self.called = False
+        self.called = False
+        self.version: Optional[int] = None  # of parameters and buffers when they were compared
         self.draws = [0, 0]  # whether the code has drawn numbers of Python, and of numpy
 
     def __deepcopy__(self, memo: dict) -> "Code":
@@ -44,9 +46,7 @@ class Code:
         """The arguments with marks, and the mode that sees what is done with them. Collective."""
         what = f"{type(module).__name__}.{name}"
         require_eager(f"the sharded {what}")
-        if not self.compared:
-            compare_parameters(module, self.domain)
-            self.compared = True
+        self._compare_state(module)
         if any(self.draws):
             self._compare_random(what, _random.of_python())
         keys = sorted(kwargs)
@@ -73,6 +73,14 @@ class Code:
             return returned(mode, result)
         finally:
             undo()
+
+    def _compare_state(self, module: nn.Module) -> None:
+        """Compares parameters and buffers at the first call, and where one rank alone has written to some since. Collective."""
+        version = _version(module)
+        own = 0 if self.version is None else (version - self.version) % (1 << 60)
+        if self.version is None or self.domain._checks and _core.structures_differ(self.domain._object, False, 2 * own):
+            compare_state(module, self.domain)
+            self.version = version
 
     def _compare_random(self, what: str, states: Sequence[int]) -> None:
         """Raises NotSharded, on all ranks, where the code draws numbers of Python or numpy that are not the same on all ranks. Collective."""
@@ -109,25 +117,42 @@ def returned(mode: Joins, result: Any) -> Any:
                 moved[id(x)] = own
     result = _inputs.replaced(result, moved, []) if moved else result
     for _, x in _inputs.walk(result):
-        note_result(x, mode.domain.grid)
+        if cuts(x) is not None:
+            note_result(x, mode.domain.grid)
     return result
 
 
-def compare_parameters(module: nn.Module, domain: Domain) -> None:
-    """Raises ReplicaMismatch, or WrongState for one without values, on all ranks, where parameters are not the same on all ranks of a domain. Collective."""
+def _version(module: nn.Module) -> int:
+    """A number that grows with each write to a parameter or a buffer of the layers of torch.nn."""
     with torch._C.DisableTorchFunction():
-        own = [(name, p) for name, p in module.named_parameters() if p.layout is torch.strided]
-        every = _inputs.gathered(domain, [[-1 if p.is_meta else _inputs._checksum(p)] for _, p in own])
-    for i, (name, p) in enumerate(own):
+        return sum(1 + x._version for _, x in _state(module) if not x.is_inference())
+
+
+def _state(module: nn.Module) -> List[Tuple[str, torch.Tensor]]:
+    """Parameters, and buffers of torch.nn's own modules, which know no shards; those of others may be parts of fields."""
+    found: List[Tuple[str, torch.Tensor]] = [(f"parameter {name}", p) for name, p in module.named_parameters() if not is_lazy(p)]
+    for path, part in module.named_modules():
+        if any(kind.__module__.startswith("torch.") for kind in type(part).__mro__ if kind is not nn.Module and issubclass(kind, nn.Module)):
+            found += [(f"buffer {path}.{name}", b) for name, b in part._buffers.items() if b is not None and not is_lazy(b)]
+    return [(name, x) for name, x in found if x.layout is torch.strided]
+
+
+def compare_state(module: nn.Module, domain: Domain) -> None:
+    """Raises ReplicaMismatch, or WrongState for one without values, on all ranks, where parameters or buffers of layers are not the same on
+    all ranks of a domain. Collective."""
+    with torch._C.DisableTorchFunction():
+        own = _state(module)
+        every = _inputs.gathered(domain, [[-1 if x.is_meta else _inputs._checksum(x)] for _, x in own])
+    for i, (name, x) in enumerate(own):
         values = [rank[i][0] for rank in every]
         if min(values) < 0:
-            raise Error("WrongState", f"{type(module).__name__}: the parameter {name}, {tuple(p.shape)}, is on the meta device and has no values: "
+            raise Error("WrongState", f"{type(module).__name__}: the {name}, {tuple(x.shape)}, is on the meta device and has no values: "
                         "load them, on all ranks, before the first forward", "argument")
         if len(set(values)) > 1:
             other = next(r for r, v in enumerate(values) if v != values[0])
-            raise Error("ReplicaMismatch", f"{type(module).__name__}: the parameter {name}, {tuple(p.shape)}, has other values on rank {other} than "
+            raise Error("ReplicaMismatch", f"{type(module).__name__}: the {name}, {tuple(x.shape)}, has other values on rank {other} than "
                         "on rank 0 of the domain, whose ranks share one sample: load the same file on all ranks, or copy them by "
-                        "GradientSync(model, [(comm, 'sum')]).broadcast() before the first forward", "argument")
+                        "GradientSync(model, [(comm, 'sum')]).broadcast() before the next forward", "argument")
 
 
 def _entered(base: type, name: str, function: Callable[..., Any], bound: bool = True, named: Any = None) -> Callable[..., Any]:
@@ -192,6 +217,8 @@ def run_code(module: nn.Module, domain: Domain, whole: Sequence[str]) -> None:
     for name, value in list(module.__dict__.items()):  # functions that are the object's alone
         if isinstance(value, types.FunctionType):
             module.__dict__[name] = types.MethodType(_entered(type(module), name, value, False), module)
+        elif isinstance(value, functools.partial) and not isinstance(value.func, nn.Module):
+            module.__dict__[name] = types.MethodType(_entered(type(module), name, value, False, value.func), module)
         elif isinstance(value, types.MethodType) and value.__self__ is module:
             module.__dict__[name] = types.MethodType(_entered(type(module), name, value.__func__), module)
     module.__dict__[_ATTRIBUTE] = Code(domain, whole)

@@ -1,27 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses that code outside of a sharded model makes of its results: a mean of one rank's cells is refused when it is differentiated."""
+"""Losses that code outside of a sharded model makes of its results: a mean of one rank's cells, and the like, is refused when it is differentiated."""
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable, List, Optional, Tuple
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
-from ._cuts import NotSharded, cuts
+from ._cuts import NotSharded
 
 _RESULT, _LOSS = "graticule_result", "graticule_loss"
 _MOST = 2000  # nodes of a graph that are looked at
 _LOSSES = {"MseLossBackward0": "mse_loss", "SmoothL1LossBackward0": "smooth_l1_loss", "HuberLossBackward0": "huber_loss",
            "BinaryCrossEntropyBackward0": "binary_cross_entropy", "BinaryCrossEntropyWithLogitsBackward0": "binary_cross_entropy_with_logits",
            "NllLossBackward0": "nll_loss", "NllLoss2DBackward0": "nll_loss", "SoftMarginLossBackward0": "soft_margin_loss"}
+# What is no sum over cells, and needs those of all ranks.
 _OF_CELLS = {"MeanBackward": "mean", "VarBackward": "var", "StdBackward": "std", "LinalgVectorNormBackward": "norm", "NormBackward": "norm",
              "NanmedianBackward": "nanmedian", "MedianBackward": "median", "MaxBackward": "max", "MinBackward": "min", "AmaxBackward": "amax",
-             "AminBackward": "amin", "LogsumexpBackward": "logsumexp"}
+             "AminBackward": "amin", "LogsumexpBackward": "logsumexp", "ProdBackward": "prod", "SoftmaxBackward": "softmax",
+             "LogSoftmaxBackward": "log_softmax", "CumsumBackward": "cumsum", "FftR2CBackward": "fft", "FftC2CBackward": "fft", "FftC2RBackward": "fft"}
+_SUMS = ("SumBackward", "NansumBackward", "DotBackward", "VdotBackward")
+_NONLINEAR = {f"{name.capitalize()}Backward": name for name in (
+    "sqrt", "rsqrt", "pow", "log", "log1p", "log2", "log10", "exp", "expm1", "reciprocal", "sigmoid", "tanh", "atan", "softplus", "abs", "relu")}
+_RESHAPES = ("ViewBackward", "UnsafeViewBackward", "ReshapeAliasBackward", "SqueezeBackward")
 
 
-def note_result(x: torch.Tensor, grid: Tuple[int, int]) -> None:
-    """Notes that a tensor is a shard that a model has returned."""
-    if x.grad_fn is not None and cuts(x) is not None and math.prod(grid) > 1:
+class Taken(NamedTuple):
+    """A function that takes cells together, and the axes of the tensor at hand over which it does, from the last."""
+    name: str
+    axes: Tuple[int, ...]
+
+
+def note_result(x: Any, grid: Tuple[int, int]) -> None:
+    """Notes that a tensor is a shard that a model has returned: [..., rows, columns] cut over a grid of ranks."""
+    if isinstance(x, torch.Tensor) and x.grad_fn is not None and math.prod(grid) > 1:
         x.grad_fn.metadata[_RESULT] = grid
 
 
@@ -32,77 +44,153 @@ def note_loss(loss: torch.Tensor) -> torch.Tensor:
     return loss
 
 
-def _averages(node: Any) -> str:
-    """The function of torch behind a node, if it gives a mean, or the like, of cells; "" for all others."""
-    name = node.name()
-    if name in _LOSSES:
-        return _LOSSES[name] if node._saved_reduction == 1 else ""
-    kind = name.rstrip("0123456789")
+def _sizes(node: Any, number: int = 0) -> Optional[Tuple[int, ...]]:
+    """Of an output of the function of a node."""
+    given = getattr(node, "_input_metadata", ())
+    return tuple(given[number].shape) if number < len(given) else None
+
+
+def _axis(dim: int, num_axes: int) -> int:
+    """An axis that a node has saved, which may count from the last as an unsigned number, from the last."""
+    dim = dim - (1 << 64) if dim >= 1 << 63 else dim
+    return dim if dim < 0 else dim - num_axes
+
+
+def _num_axes(node: Any) -> Optional[int]:
+    """Axes of the tensor that a node was made of."""
+    try:
+        sizes = getattr(node, "_saved_self_sym_sizes", None)
+        sizes = getattr(getattr(node, "_saved_self", None), "shape", None) if sizes is None else sizes
+    except RuntimeError:  # freed by an earlier backward, which torch refuses itself
+        sizes = None
+    if sizes is None and node.next_functions and node.next_functions[0][0] is not None:
+        sizes = _sizes(*node.next_functions[0])
+    return None if sizes is None else len(sizes)
+
+
+def _reduced(node: Any) -> Tuple[int, ...]:
+    """The axes that a function takes together, from the last."""
+    num_axes, dims = _num_axes(node), getattr(node, "_saved_dim", None)
+    num_axes = 8 if num_axes is None else num_axes
+    if dims is None or isinstance(dims, (tuple, list)) and not dims:
+        return tuple(range(-num_axes, 0))
+    return tuple(_axis(d, num_axes) for d in (dims if isinstance(dims, (tuple, list)) else [dims]))
+
+
+def _groups(new: Sequence[int], old: Sequence[int]) -> List[Tuple[List[int], List[int]]]:
+    """Axes of two shapes of the same cells that belong together."""
+    groups, i, j = [], 0, 0
+    while i < len(new) or j < len(old):
+        a, b, first = 1, 1, (i, j)
+        while i == first[0] or j == first[1] or a != b:
+            if j >= len(old) and i >= len(new):
+                break
+            if i < len(new) and (a <= b or j >= len(old)):
+                a, i = a * new[i], i + 1
+            else:
+                b, j = b * old[j], j + 1
+        groups.append((list(range(first[0], i)), list(range(first[1], j))))
+    return groups
+
+
+def _before(node: Any, kind: str, number: int, axes: Tuple[int, ...]) -> Tuple[int, ...]:
+    """Axes of the result of a node, from the last, as axes of the tensor that it was made of."""
+    sizes, old = _sizes(node, number), _num_axes(node)
+    if sizes is None or old is None:
+        return axes
+    new = len(sizes)
+    found = [a + new for a in axes if 0 <= a + new]  # from the first
+    if kind in _RESHAPES:
+        return tuple(j - old for given, made_of in _groups(sizes, node._saved_self_sym_sizes) if set(given) & set(found) for j in made_of)
+    if kind == "PermuteBackward":
+        return tuple(_axis(node._saved_dims[a], old) for a in found)
+    if kind == "TransposeBackward":
+        swapped = [_axis(d, old) for d in (node._saved_dim0, node._saved_dim1)]
+        return tuple(swapped[1 - swapped.index(a)] if a in swapped else a for a in axes)
+    if kind in ("UnsqueezeBackward", "StackBackward"):
+        at = _axis(node._saved_dim, new) + new
+        return tuple(a - (a > at) - old for a in found if a != at)
+    if kind == "SelectBackward" or new < old and (kind in _OF_CELLS or kind in _SUMS):
+        gone = sorted(a + old for a in _reduced(node))
+        left = [a for a in range(old) if a not in gone]
+        return tuple(left[a] - old for a in found if a < len(left))
+    return axes
+
+
+def _divisor(node: Any) -> Optional[float]:
+    """The number that the function of a node divides by."""
+    try:
+        other = node._saved_other
+    except RuntimeError:
+        return None
+    is_number = isinstance(other, torch.Tensor) and other.dim() == 0 and not (other.requires_grad or other.is_complex()) and other.device.type == "cpu"
+    return float(other) if is_number else None
+
+
+def _averages(node: Any, kind: str) -> str:
+    """The function of torch behind a node, if it needs the cells of all ranks; "" for all others."""
+    if node.name() in _LOSSES:
+        return _LOSSES[node.name()] if node._saved_reduction == 1 else ""
     return _OF_CELLS.get(kind, "")
 
 
-def _axes(node: Any, given: Any) -> Optional[List[int]]:
-    """Axes of a reduction from the last; None for all."""
-    dims = getattr(node, "_saved_dim", None)
-    if dims is None or isinstance(dims, (tuple, list)) and not dims:
-        return None
-    dims = dims if isinstance(dims, (tuple, list)) else [dims]
-    axes = [d - (1 << 64) if d >= 1 << 63 else d for d in dims]
-    return [a if a < 0 else a - given for a in axes] if given else [a for a in axes if a < 0] or None
-
-
-def _num_axes(node: Any) -> int:
-    """Axes of the tensor that a node reduces; 0 where it is not known."""
-    try:
-        sizes = getattr(node, "_saved_self_sym_sizes", None) or getattr(getattr(node, "_saved_self", None), "shape", None)
-    except RuntimeError:  # freed by an earlier backward, which torch refuses itself
-        sizes = None
-    return 0 if sizes is None else len(sizes)
-
-
-def _is_of_cells(node: Any, grid: Tuple[int, int], num_axes: int) -> bool:
-    """Whether a mean or the like is taken over rows or columns that are cut."""
-    axes = _axes(node, num_axes)
-    return axes is None or any(a in axes and n > 1 for a, n in zip((-2, -1), grid))
-
-
 def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False) -> None:
-    """Raises NotSharded where a loss is a mean of one rank's cells. direct: where the loss itself is one, and is to be added over the ranks."""
-    left = [(x.grad_fn, ()) for x in roots if isinstance(x, torch.Tensor) and x.grad_fn is not None]
+    """Raises NotSharded where a loss takes the cells of one rank together as it would those of the globe.
+
+    direct: for a loss that is to be added over the ranks: one that is a mean itself, or anything but linear in sums.
+    """
+    left: List[Tuple[Any, int, Tuple[Taken, ...], str, Optional[float]]] = [
+        (x.grad_fn, x.output_nr, (), "", None) for x in roots if isinstance(x, torch.Tensor) and x.grad_fn is not None]
+    first = {one[0] for one in left}
     seen = set()
     while left and len(seen) < _MOST:
-        node, means = left.pop()
-        if (node, bool(means)) in seen:
+        node, number, taken, above, divisor = left.pop()
+        if (node, taken, above, divisor) in seen:
             continue
-        seen.add((node, bool(means)))
+        seen.add((node, taken, above, divisor))
         grid = node.metadata.get(_RESULT)
         if grid is not None:
-            for mean, num_axes in means:
-                if _is_of_cells(mean, grid, num_axes):
-                    name = _averages(mean)
-                    raise NotSharded(f"the loss is torch's {name} of a shard, outside of the sharded model: a value of this rank's cells alone, "
-                                     f"whose gradients do not add up to those of the globe's {name}. Use a loss of graticule.nn, such as "
-                                     "graticule.nn.MSELoss(domain), or sum over cells, divide by the cells of the globe and end with "
-                                     "graticule.reduce_loss(partial, domain)")
+            for name, axes in taken:
+                if any(a in axes and n > 1 for a, n in zip((-2, -1), grid)):
+                    _refuse(name)
             continue
         if node.metadata.get(_LOSS):
             continue
-        if _averages(node):
-            means = (*means, (node, _num_axes(node)))
-        elif direct and len(seen) == 1:
-            return
-        left.extend((after, means) for after, _ in node.next_functions if after is not None)
+        kind = node.name().rstrip("0123456789")
+        taken = tuple(Taken(name, axes) for name, axes in ((name, _before(node, kind, number, axes)) for name, axes in taken) if axes)
+        if kind in _SUMS:
+            if above:
+                taken = (*taken, Taken(f"{above} of a sum", _reduced(node)))
+            elif divisor is not None and not direct and divisor == math.prod(getattr(node, "_saved_self_sym_sizes", ())):
+                taken = (*taken, Taken("sum, divided by the number of these cells,", _reduced(node)))
+        elif _averages(node, kind) and (not direct or node in first or above):
+            taken = (*taken, Taken(_averages(node, kind), _reduced(node)))
+        above = _NONLINEAR.get(kind, above)
+        divisor = _divisor(node) if kind == "DivBackward" else divisor if kind in _SUMS else None
+        for i, (after, after_number) in enumerate(node.next_functions):
+            if after is not None:
+                left.append((after, after_number, taken, "division" if kind == "DivBackward" and i == 1 else above, divisor))
+
+
+def _refuse(name: str) -> None:
+    raise NotSharded(f"the loss is torch's {name} of a shard, outside of the sharded model: a value of this rank's cells alone, whose gradients do "
+                     f"not add up to those of the globe's. Use a loss of graticule.nn, such as graticule.nn.MSELoss(domain), or sum over cells, "
+                     "divide by the cells of the globe and end with graticule.reduce_loss(partial, domain); what is not linear in sums comes after it")
 
 
 def guard_backward() -> None:
-    """Makes torch's backward refuse losses of one rank's cells. Once."""
-    before = torch.autograd.backward
-    if getattr(before, "graticule", False):
-        return
+    """Makes torch's backward, and torch.autograd.grad, refuse losses of one rank's cells. Once."""
+    for name in ("backward", "grad"):
+        before = getattr(torch.autograd, name)
+        if not getattr(before, "graticule", False):
+            setattr(torch.autograd, name, _guarded(before))
 
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-        refuse_partial_means([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
-        before(tensors, *args, **kwargs)
 
-    backward.__doc__, backward.__name__, backward.graticule = before.__doc__, "backward", True  # type: ignore[attr-defined]
-    torch.autograd.backward = backward
+def _guarded(before: Any) -> Any:
+    def differentiate(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(tensors, torch.Tensor) or isinstance(tensors, (tuple, list)):
+            refuse_partial_means([tensors] if isinstance(tensors, torch.Tensor) else tensors)
+        return before(tensors, *args, **kwargs)
+
+    differentiate.__doc__, differentiate.__name__, differentiate.graticule = before.__doc__, before.__name__, True  # type: ignore[attr-defined]
+    return differentiate

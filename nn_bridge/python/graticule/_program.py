@@ -18,6 +18,8 @@ from ._cuts import is_field, is_whole
 from ._domain import Domain
 from ._errors import Error
 from ._library import require_eager, uncompiled
+from ._outside import guard_backward, note_result
+from ._training import expect_reductions
 
 _CAPACITY = 8  # structures that a model keeps, the latest first
 
@@ -81,6 +83,13 @@ class ProgramReport:
         lines += [f"  {n.where}: {_bytes(n.received)} in {n.messages} messages" + (", gathered" if n.gathered else "")
                   for n in self.nodes if n.messages]
         return "\n".join(lines) + "\n"
+
+
+def note_results(program: Any, results: Sequence[Any], domain: Domain) -> None:
+    """Notes which results are shards, so that a loss of one rank's part of them is refused."""
+    for x, axis in zip(results, program.output_axes()):
+        if axis is not None and isinstance(x, torch.Tensor) and axis - x.dim() in (-2, -1):
+            note_result(x, (domain.num_ranks, 1) if axis - x.dim() == -2 else (1, domain.num_ranks))
 
 
 def _bytes(number: int) -> str:
@@ -160,6 +169,8 @@ class ShardedProgram(nn.Module):
             own[name] = model.__dict__[name]
         own.pop("training", None)
         own.update(_structures=[], _made={}, _latest=None)
+        guard_backward()
+        expect_reductions(self, domain)
 
     @property
     def model(self) -> nn.Module:
@@ -242,6 +253,7 @@ class ShardedProgram(nn.Module):
         else:
             results = made.program.run(inputs)
         values: Iterator[Any] = iter(results)
+        note_results(made.program, results, self._domain)
         return pytree.tree_unflatten([next(values) if one is True else (next(values), one[0])[1] for one in made.outputs], made.out_spec)
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> "ShardedProgram":
@@ -509,6 +521,8 @@ class Program(nn.Module):
         for name, tensor in program.buffers():
             owner, last = self._owner(name)
             owner.register_buffer(last, tensor)
+        guard_backward()
+        expect_reductions(self, domain)
 
     def _owner(self, name: str) -> Tuple[nn.Module, str]:
         module: nn.Module = self
@@ -544,6 +558,7 @@ class Program(nn.Module):
         self._program.train(self.training)
         results = self._program.run(list(inputs))
         self.__dict__["_called"] = True
+        note_results(self._program, results, self._domain)
         return results[0] if len(results) == 1 else tuple(results)
 
     def save(self, path: Any) -> None:

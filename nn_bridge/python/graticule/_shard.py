@@ -233,8 +233,8 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
     whole: names of arguments, or of what they hold ("batch.tokens"), that are no fields, as `graticule.whole` says of one tensor.
     on_refusal: "fail" or "report".
     Raises NotSharded, on all ranks, with path, type and reason of every refused module; the model is left as it was.
-    Errors: ArgumentDisagreement where ranks hold different models, BadOption; in the first call ReplicaMismatch where parameters
-    differ between ranks.
+    Errors: ArgumentDisagreement where ranks hold different models, BadOption; in calls ReplicaMismatch where parameters, or buffers
+    of torch.nn's layers, differ between ranks.
     """
     if not isinstance(model, nn.Module) or not isinstance(domain, Domain):
         raise TypeError(f"shard takes a torch.nn.Module and a graticule.Domain, not {type(model).__name__} and {type(domain).__name__}")
@@ -248,8 +248,10 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
         sharder.report = [dataclasses.replace(first, verdict="refused",
                                               reason="a single layer: put it into a Sequential, or use the layer of graticule.nn")]
     report = ShardReport(tuple(sharder.report))
+    parts = {path: module for path, module in model.named_modules() if torch_type(module)}
     state = "".join(f"{name} {() if is_lazy(p) else tuple(p.shape)} {p.dtype}\n" for name, p in model.named_parameters())
-    domain._object.require_same("ArgumentDisagreement", report.text() + state)
+    options = "".join(f"{m.path}: {parts[m.path].extra_repr()}\n" for m in report.modules if m.verdict == "sharded" and m.path in parts)
+    domain._object.require_same("ArgumentDisagreement", report.text() + state + options)
     refused = [m for m in report.modules if m.verdict == "refused"]
     if refused and on_refusal == "fail":
         raise NotSharded("; ".join(f"{m.path or 'the model'} ({m.type}): {m.reason}" for m in refused))

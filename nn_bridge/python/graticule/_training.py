@@ -60,7 +60,6 @@ class GradientSync:
     def __init__(self, module: nn.Module, rules: Rules) -> None:
         self._object = _core.GradientSync(_mirror(module), _rules(rules))
         self._parameters = _Parameters(module, "GradientSync")
-        self._own_rules = False
         self._reductions = 0
         self._compared = 0
         self._at_last_step: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
@@ -69,7 +68,6 @@ class GradientSync:
     def set_rules(self, parameter: str, rules: Rules) -> None:
         """Rules for one parameter that replace the common ones. Errors: UnknownName."""
         self._object.set_rules(parameter, _rules(rules))
-        self._own_rules = True
 
     def broadcast(self) -> None:
         """Copies parameters and buffers of the first rank of each team to the others."""
@@ -100,8 +98,8 @@ class GradientSync:
             self._object.require_equal()
 
     def _agree_on_infinite(self, tensors: Set[int], own: float) -> float:
-        # All gradients are equal but those of rules of their own.
-        return self._object.largest(own) if self._own_rules and tensors & self._parameters.ids else own
+        # Gradients may be unscaled before they are reduced, and those of rules of their own differ.
+        return self._object.largest(own) if tensors & self._parameters.ids else own
 
 
 class _PartialGradients:
@@ -119,6 +117,12 @@ class _PartialGradients:
             return
         self._compared += 1
         _core.require_equal(_core.Mirror(list(stepped.items()), []), self._domain._object)
+
+    def _agree_on_infinite(self, tensors: Set[int], own: float) -> float:
+        # Those who reduce gradients themselves may do so after they are unscaled.
+        if not tensors & {id(tensor) for tensor in self._known.values()} or reduced_by_others(tensors):
+            return own
+        return max(float(number[0]) for number in _core.gather_numbers(self._domain._object, [int(own != 0)]))
 
 
 _sharded: "weakref.WeakKeyDictionary[nn.Module, _PartialGradients]" = weakref.WeakKeyDictionary()
