@@ -678,6 +678,15 @@ def test_disagreements_are_one_error_on_all_ranks():
     close(sharded(cut(fields())).detach(), good)
 
 
+def test_state_without_values_is_named_on_all_ranks():
+    x = graticule.shard_of(torch.randn(1, 2, 9, 6), DOMAIN)
+    for name, made in (("parameter 0.weight is lazy", lambda: nn.LazyConv2d(2, 3, padding=1)), ("buffer 0.running_mean is lazy", lambda: nn.LazyBatchNorm2d(affine=False)),
+                       ("parameter 0.weight is on the meta device", lambda: nn.Conv2d(2, 2, 3, padding=1).to("meta"))):
+        for ranks in (range(RANKS), [RANKS - 1]):
+            net = graticule.shard_program(nn.Sequential(made() if RANK in ranks else nn.Conv2d(2, 2, 3, padding=1)), DOMAIN)
+            raises("WrongState", lambda: net(x), name, "no values")
+
+
 def test_report_says_what_is_cut():
     net = Lines(LINES["mean over the globe"])
     sharded = graticule.shard_program(net, DOMAIN)

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from . import _core
@@ -329,6 +330,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
     paths, order = _paths(pos, key, names)
     given = [leaves[place] for place in order]
     tensor_places = [i for i, x in enumerate(given) if isinstance(x, torch.Tensor)]
+    attempt(lambda: _require_values(model), "WrongState")
     _require_alike(net, given, paths, pos, key, modes)
     shapes = _gather_shapes(domain, [given[i] for i in tensor_places])
     inputs = attempt(lambda: _classified(net, [paths[i] for i in tensor_places], [given[i] for i in tensor_places], shapes), "BadArgument")
@@ -378,6 +380,16 @@ def _flags(model: nn.Module) -> Tuple[Any, ...]:
 def _tensors(model: nn.Module) -> Iterator[torch.Tensor]:
     yield from model.parameters()
     yield from model.buffers()
+
+
+def _require_values(model: nn.Module) -> None:
+    """Refuses parameters and buffers without values, whose sizes may not be known either."""
+    for kind, held in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
+        for name, x in held:
+            if is_lazy(x) or x.is_meta:
+                cause, cure = ("is lazy", "call the serial model once, with a small field") if is_lazy(x) else ("is on the meta device", "load values")
+                raise Error("WrongState", f"{type(model).__name__}: the {kind} {name} {cause} and has no values: {cure}, on all ranks, before the first "
+                            "call of the program", "argument")
 
 
 def _require_alike(net: ShardedProgram, given: Sequence[Any], paths: Sequence[str], pos: Any, key: Any, modes: Tuple[Any, ...]) -> None:

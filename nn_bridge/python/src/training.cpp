@@ -2,6 +2,7 @@
 // Training of Python's modules: their parameters are the tensors of a C++ module of the same names.
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/training/daso/averaging.hpp>
 #include <graticule/training/data_parallel/join.hpp>
@@ -244,7 +245,12 @@ void load_model_of_ranks(std::int64_t comm, std::string const& path, MirrorPoint
 
 void save_model_of_ranks(std::int64_t comm, std::string const& folder, std::int64_t step, int keep,
                          MirrorPointer const& model, std::string const& prefix) {
-  CheckpointStore store(comm_of(comm), folder, {.keep = keep});
+  auto const ranks = comm_of(comm);
+  auto tensors = nn::parameters_of(*model);
+  for (auto& buffer : nn::detail::buffers_of(*model)) tensors.push_back(std::move(buffer));
+  nn::detail::require_replicas(ranks, tensors);
+  run_agreed(ranks, [&] { nn::detail::require_values(tensors); });
+  CheckpointStore store(ranks, folder, {.keep = keep});
   auto writer = store.begin(step);
   tr::save_model(writer, *model, prefix);
   writer.commit();
