@@ -315,9 +315,46 @@ contains
         call fails(stat, GR_ERROR_ARGUMENT, 'gr_field describes a copy that the compiler has made')
       end if
     end do
+    call names_memory_freed_among_others()
     ! The next calls of the plan are as before.
     call gr_halo_exchange(halo, cells%t)
     call that(all(cells%t == expected()), 'a call after the refused ones')
+  end subroutine
+
+  !> The C library allocates blocks of the same size first that were freed before.
+  subroutine names_memory_freed_among_others()
+    interface
+      function c_malloc(size) bind(c, name='malloc') result(block)
+        import
+        integer(c_size_t), value :: size
+        type(c_ptr) :: block
+      end function
+      subroutine c_free(block) bind(c, name='free')
+        import
+        type(c_ptr), value :: block
+      end subroutine
+    end interface
+    ! The first blocks take up what is free, so that the last ones lie side by side.
+    integer, parameter :: num_blocks = 2016, first = 2001, own = 2008
+    type(c_ptr) :: blocks(num_blocks)
+    real(c_double), pointer :: p(:, :)
+    type(gr_field) :: field
+    integer :: i
+    do i = 1, num_blocks
+      blocks(i) = c_malloc(int(8 * size(cells), c_size_t))
+    end do
+    call c_f_pointer(blocks(own), p, shape(cells))
+    p = 1
+    field = gr_field(p)
+    do i = first + 1, num_blocks, 2
+      if (i /= own) call c_free(blocks(i))
+    end do
+    call c_free(blocks(own))
+    call gr_halo_exchange(halo, field, stat=stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'gr_field describes a copy that the compiler has made')
+    do i = 1, num_blocks
+      if (i < first .or. mod(i, 2) == 1) call c_free(blocks(i))
+    end do
   end subroutine
 
   subroutine refuses_copied_handles()
