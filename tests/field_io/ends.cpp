@@ -7,6 +7,8 @@
 #include <graticule/halo/plan.hpp>
 #include <graticule/repartition/runtime.hpp>
 
+#include <mpi.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -60,6 +62,10 @@ void run(std::string const& operation, std::filesystem::path const& folder) {
     }
     static FieldFile const file(comm, folder / "r.nc");
     leave_or([&] { file.read("q", owned(comm), std::span<double>(cells)); });
+  } else if (operation == "elsewhere") {
+    // Others are in a call of MPI, where no notice reaches them.
+    static FieldWriter writer = new_writer(comm, folder / "w.nc");
+    leave_or([] { MPI_Barrier(MPI_COMM_WORLD); });
   } else if (operation == "checkpoint") {
     static CheckpointStore store(comm, folder);
     static auto writer = store.begin(1);

@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -43,18 +44,17 @@ h5::Properties access_list(Comm const& comm) {
 
 namespace {
 
-/// Files that several ranks have open are open.
-bool parallel_files_are_open() {
-  auto const count = H5Fget_obj_count(hid_t(H5F_OBJ_ALL), H5F_OBJ_FILE);
-  std::vector<hid_t> files(std::size_t(std::max<ssize_t>(count, 0)));
-  if (files.empty() || H5Fget_obj_ids(hid_t(H5F_OBJ_ALL), H5F_OBJ_FILE, files.size(), files.data()) < 0) return false;
-  return std::any_of(files.begin(), files.end(), [](hid_t file) {
-    h5::Properties const access(H5Fget_access_plist(file));
-    return access && H5Pget_driver(access.get()) == H5FD_MPIO;
-  });
-}
+/// Files that this process has open with others. HDF5 itself says it of a file by a collective call only.
+struct ParallelIds {
+  std::mutex mutex;
+  std::set<hid_t> ids;
+  bool opens_files = false;  ///< it has begun to open one
+};
 
-std::atomic<bool> opens_files{false};
+ParallelIds& parallel_ids() {
+  static auto& all = *new ParallelIds;
+  return all;
+}
 
 /// HDF5 closes at exit what is open, also files of several ranks, and waits for ranks that do not come. This handler
 /// leaves those open where the process has called exit before MPI ended.
@@ -63,7 +63,9 @@ bool const exits_without_waiting = [] {
   return std::atexit([] {
            int ended = 0;
            MPI_Finalized(&ended);
-           if (!opens_files || ended != 0 || !parallel_files_are_open()) H5close();
+           auto& open = parallel_ids();
+           std::scoped_lock const lock(open.mutex);
+           if (!open.opens_files || ended != 0 || open.ids.empty()) H5close();
          }) == 0;
 }();
 
@@ -75,7 +77,11 @@ FileWatch::FileWatch(Comm const& comm, std::filesystem::path const& path, char c
 
 ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
     : path_(std::move(path)), meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {
-  opens_files = true;
+  {
+    auto& open = parallel_ids();
+    std::scoped_lock const lock(open.mutex);
+    open.opens_files = true;
+  }
   // HDF5 closes in MPI_Finalize what is open, and waits there for ranks that do not know yet that this one ends.
   static bool const first = [] {
     h5::check(H5open(), "H5open");
@@ -85,12 +91,25 @@ ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
   static_cast<void>(first);
 }
 
+void ParallelFile::take(hid_t id) {
+  file_ = h5::File(id);
+  auto& open = parallel_ids();
+  std::scoped_lock const lock(open.mutex);
+  open.ids.insert(id);
+}
+
+void ParallelFile::forget() const noexcept {
+  auto& open = parallel_ids();
+  std::scoped_lock const lock(open.mutex);
+  open.ids.erase(file_.get());
+}
+
 ParallelFile ParallelFile::open(Comm const& comm, std::filesystem::path const& path) {
   ParallelFile result(comm, path);
   auto const name = mpi_io_name(comm, path);
   FileWatch const watch(comm, path, "opening");
   auto const access = access_list(comm);
-  result.file_ = h5::File(h5::check(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
+  result.take(h5::check(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
   return result;
 }
 
@@ -101,7 +120,7 @@ ParallelFile ParallelFile::open_to_write(Comm const& comm, std::filesystem::path
   auto const access = access_list(comm);
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
   h5::write_metadata_once(access);
-  result.file_ = h5::File(h5::check(H5Fopen(name.c_str(), H5F_ACC_RDWR, access.get()), "H5Fopen"));
+  result.take(h5::check(H5Fopen(name.c_str(), H5F_ACC_RDWR, access.get()), "H5Fopen"));
   check_mpi(MPI_File_get_size(result.handle(), &result.reserved_), "MPI_File_get_size");
   return result;
 }
@@ -119,7 +138,7 @@ ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const&
   h5::check(H5Pset_link_creation_order(creation.get(), ordered), "H5Pset_link_creation_order");
   h5::check(H5Pset_attr_creation_order(creation.get(), ordered), "H5Pset_attr_creation_order");
   h5::check(H5Pset_obj_track_times(creation.get(), false), "H5Pset_obj_track_times");
-  result.file_ = h5::File(h5::check(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), "H5Fcreate"));
+  result.take(h5::check(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), "H5Fcreate"));
   return result;
 }
 
@@ -193,7 +212,10 @@ void ParallelFile::divert() const noexcept {
 #endif
 }
 
-void ParallelFile::close() { h5::check(file_.close(), "H5Fclose"); }
+void ParallelFile::close() {
+  forget();
+  h5::check(file_.close(), "H5Fclose");
+}
 
 ParallelFile::~ParallelFile() {
   if (!file_) return;
@@ -208,6 +230,7 @@ ParallelFile::~ParallelFile() {
   }
   h5::Quiet const quiet;
   FileWatch const watch(meeting_, path_, "closing");
+  forget();
   file_.close();
 }
 

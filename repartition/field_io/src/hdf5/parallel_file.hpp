@@ -59,6 +59,9 @@ class ParallelFile {
   /// True when all ranks have come to close the file; false when some cannot come.
   [[nodiscard]] bool all_close() const noexcept;
   ParallelFile(Comm const& comm, std::filesystem::path path);
+  /// Has the file, and notes for the end of the process that it is open; `forget` notes that it is closed.
+  void take(hid_t id);
+  void forget() const noexcept;
   [[nodiscard]] MPI_File handle() const;
 
   std::filesystem::path path_;
