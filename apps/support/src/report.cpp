@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/report.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/partition/detail/utf8.hpp>
 
 #include <algorithm>
 #include <array>
@@ -51,31 +52,11 @@ void Report::add_seconds(std::string const& phase, double seconds) {
 
 namespace {
 
-/// Length of the UTF-8 character at the beginning of a text; 0 where there is none.
-std::size_t character_at(std::string_view text) {
-  auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  auto const first = byte(0);
-  if (first < 0x80) return 1;
-  std::size_t const length = first >= 0xc2 && first < 0xe0   ? 2
-                             : first >= 0xe0 && first < 0xf0 ? 3
-                             : first >= 0xf0 && first < 0xf5 ? 4
-                                                             : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-  // Longer than need be, a surrogate, or too large.
-  auto const second = byte(1);
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) || (first == 0xf0 && second < 0x90) ||
-      (first == 0xf4 && second >= 0x90))
-    return 0;
-  return length;
-}
-
 /// A text as UTF-8, which JSON needs: bytes that are none become `\xNN`, as in names of files of other encodings.
 std::string utf8_of(std::string_view text) {
   std::string result;
   while (!text.empty()) {
-    auto const length = character_at(text);
+    auto const length = detail::utf8_character(text);
     if (length > 0) {
       result += text.substr(0, length);
     } else {

@@ -184,6 +184,24 @@ TEST(Description, comes_back_from_its_text_with_all_digits) {
   expect_equal(description_of(to_text(d), "x.h5"), d);
 }
 
+TEST(Description, keeps_texts_that_are_no_utf8) {
+  auto expected = some_description();
+  expected.channels[0].variable = "temp\xe9rature \xff";
+  expected.channels[0].label = "temp\xe9rature 0";
+  expected.channels[0].info.name = expected.channels[0].variable;
+  expected.channels[1].info.units =
+      "\xb0"
+      "C";
+  expected.channels[2].info.long_name =
+      "H\xf6he in \xc3\xa9 \xef\x9e\x80 \xef\x9f\xbf \xef\x9e \xf0\x9f\x8c\x8d \xed\xa0\x80";
+  expected.channels[3].info.standard_name = "\x80";
+  expected.statics[0].name = "\xfe";
+
+  auto const found = description_of(to_text(expected), "file");
+
+  expect_equal(found, expected);
+}
+
 TEST(Description, says_which_file_has_a_text_that_is_none_or_newer) {
   auto const text = to_text(some_description());
   auto newer = text;
@@ -290,7 +308,15 @@ TEST(OpenTrained, refuses_what_holds_no_network) {
   auto writer = store.begin(1);
   writer.add_value("training/settings", "none");
   auto const other = writer.commit();
+  CheckpointStore cut(comm, folder / "cut");
+  auto cut_writer = cut.begin(1);
+  cut_writer.add_value("forecast/description", "none");
+  auto const file = cut_writer.commit();
+  if (comm.rank() == 0) std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  comm.barrier();
 
+  EXPECT_EQ(rule_of([&] { (void)open_trained(comm, folder / "cut"); }),
+            (ErrorWith{"NoSuchFile", "holds no intact checkpoint: " + file.string() + " cannot be used"}));
   EXPECT_EQ(rule_of([&] { (void)open_trained(comm, folder / "nothing"); }),
             (ErrorWith{"NoSuchFile", "nothing does not exist"}));
   EXPECT_EQ(rule_of([&] { (void)open_trained(comm, folder / "empty"); }),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/description.hpp>
+#include <graticule/partition/detail/utf8.hpp>
 
 #include "checkpoint_parts.hpp"
 
@@ -10,11 +11,42 @@
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 
 namespace graticule::models {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// A text of a file as UTF-8, which JSON needs: bytes that are none become characters of Unicode's private use,
+/// U+F780 to U+F7FF, as bytes of these characters do. `file_text` is the inverse.
+std::string json_text(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    auto const count = graticule::detail::utf8_character(text);
+    bool const is_private = count == 3 && (text.starts_with("\xef\x9e") || text.starts_with("\xef\x9f"));
+    if (count > 0 && !is_private) {
+      result += text.substr(0, count);
+    } else {
+      unsigned const byte = static_cast<unsigned char>(text.front());
+      result += {'\xef', char(0x9c + (byte >> 6U)), char(0x80 + (byte & 0x3fU))};
+    }
+    text.remove_prefix(count > 0 && !is_private ? count : 1);
+  }
+  return result;
+}
+
+std::string file_text(std::string const& text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    auto const rest = std::string_view(text).substr(at);
+    bool const is_byte = rest.size() >= 3 && (rest.starts_with("\xef\x9e") || rest.starts_with("\xef\x9f"));
+    auto const byte = [&](std::size_t i) { return unsigned(static_cast<unsigned char>(rest[i])); };
+    result += is_byte ? char(((byte(1) - 0x9cU) << 6U) + (byte(2) & 0x3fU)) : rest.front();
+    if (is_byte) at += 2;
+  }
+  return result;
+}
 
 std::string to_string(Feature feature) {
   return feature == Feature::value ? "value" : feature == Feature::east ? "east" : "north";
@@ -33,13 +65,13 @@ ChannelScale scale_of(Json const& json) { return {json.at("mean").get<double>(),
 
 Json to_json(Description const& d, std::size_t c) {
   auto const& channel = d.channels[c];
-  Json json{{"label", channel.label},
-            {"variable", channel.variable},
+  Json json{{"label", json_text(channel.label)},
+            {"variable", json_text(channel.variable)},
             {"level", channel.level},
             {"role", channel.role == Role::prognostic ? "prognostic" : "diagnostic"},
-            {"units", channel.info.units},
-            {"long_name", channel.info.long_name},
-            {"standard_name", channel.info.standard_name},
+            {"units", json_text(channel.info.units)},
+            {"long_name", json_text(channel.info.long_name)},
+            {"standard_name", json_text(channel.info.standard_name)},
             {"component", to_string(channel.info.component)},
             {"is_potential", channel.info.is_potential},
             {"mirror_negates", channel.info.mirror_negates},
@@ -54,14 +86,14 @@ Json to_json(Description const& d, std::size_t c) {
 
 void add_channel(Description& d, Json const& json) {
   StateChannel channel;
-  channel.label = json.at("label");
-  channel.variable = json.at("variable");
+  channel.label = file_text(json.at("label"));
+  channel.variable = file_text(json.at("variable"));
   channel.level = json.at("level");
   channel.role = json.at("role") == "prognostic" ? Role::prognostic : Role::diagnostic;
   channel.info.name = channel.variable;
-  channel.info.units = json.at("units");
-  channel.info.long_name = json.at("long_name");
-  channel.info.standard_name = json.at("standard_name");
+  channel.info.units = file_text(json.at("units"));
+  channel.info.long_name = file_text(json.at("long_name"));
+  channel.info.standard_name = file_text(json.at("standard_name"));
   channel.info.component = component_named(json.at("component"));
   channel.info.parity = channel.info.component == Component::scalar ? Parity::even : Parity::odd;
   channel.info.is_potential = json.at("is_potential");
@@ -144,7 +176,7 @@ std::string to_text(Description const& d) {
   json["row_functions"] = d.row_functions;
   json["statics"] = Json::array();
   for (StaticScale const& field : d.statics)
-    json["statics"].push_back({{"name", field.name}, {"scale", to_json(field.scale)}});
+    json["statics"].push_back({{"name", json_text(field.name)}, {"scale", to_json(field.scale)}});
   json["model"] = {{"kind", to_string(d.model)}, {"width", d.width}, {"blocks", d.blocks}, {"kernel", d.kernel}};
   json["dtype"] = graticule::to_string(d.dtype);
   json["latitudes"] = d.latitudes;
@@ -179,7 +211,8 @@ Description description_of(std::string const& text, std::string const& file) try
   d.perturbation = json.value("perturbation", 0.0);
   d.forcings = json.at("forcings").get<std::vector<std::string>>();
   d.row_functions = json.at("row_functions").get<std::vector<std::string>>();
-  for (Json const& field : json.at("statics")) d.statics.push_back({field.at("name"), scale_of(field.at("scale"))});
+  for (Json const& field : json.at("statics"))
+    d.statics.push_back({file_text(field.at("name")), scale_of(field.at("scale"))});
   Json const& model = json.at("model");
   d.model = kind_named(model.at("kind"), file);
   d.width = model.at("width");
@@ -272,8 +305,12 @@ Checkpoint open_trained(Comm const& comm, std::filesystem::path const& path) {
       file.verify();
       return file;
     }
-    auto found = CheckpointStore(comm, chosen).newest();
-    if (!found) throw Error(Fault::input, "NoSuchFile", chosen + " holds no intact checkpoint");
+    CheckpointStore store(comm, chosen);
+    auto found = store.newest();
+    if (!found)
+      throw Error(
+          Fault::input, "NoSuchFile",
+          chosen + " holds no intact checkpoint" + (store.skipped().empty() ? "" : ": " + store.skipped().front().reason));
     return std::move(*found);
   }();
   static_cast<void>(description_of(checkpoint));
