@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   bool const refuses =
       begins_with(refused(argc, argv, "3", 2), "BadOption (usage): KOKKOS_NUM_THREADS is 3, and 2 threads") &&
       begins_with(refused(argc, argv, "many", 2), "BadOption (usage): KOKKOS_NUM_THREADS is 'many'") &&
+      begins_with(refused(argc, argv, "", 0), "BadOption (usage): KOKKOS_NUM_THREADS is ''") &&
       begins_with(refused(argc, argv, "2x", 0), "BadOption (usage): KOKKOS_NUM_THREADS is '2x'") &&
       begins_with(refused(argc, argv, "-1", 0), "BadOption (usage): KOKKOS_NUM_THREADS is '-1'");
   if (!refuses) return 1;

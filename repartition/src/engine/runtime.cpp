@@ -68,7 +68,7 @@ void end_kokkos_with_mpi() {
 
 int detail::chosen_threads(int asked) {
   char const* const text = std::getenv("KOKKOS_NUM_THREADS");
-  if (text == nullptr || *text == '\0') return asked;
+  if (text == nullptr) return asked;
   std::string_view const given(text);
   int number = 0;
   auto const [end, error] = std::from_chars(given.data(), given.data() + given.size(), number);
