@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/same_copies.hpp>
 
@@ -104,6 +105,27 @@ TEST_F(SameCopies, field_files_are_compared_when_they_are_opened) {
   write_field(is_last() ? 2 : 1);
 
   EXPECT_EQ(test::rule_of([&] { FieldFile const file(comm_, "field.h5"); }), "BadInput");
+}
+
+TEST_F(SameCopies, checkpoints_are_compared_when_they_are_opened) {
+  if (comm_.num_ranks() == 1) GTEST_SKIP() << "needs more than one rank";
+  Comm const self(MPI_COMM_SELF);
+  // Intact in itself: another state of the same step.
+  auto const write_state = [&](double value) {
+    fs::remove_all("states");
+    std::vector<double> const values(1000, value);
+    CheckpointStore store(self, "states");
+    auto writer = store.begin(1);
+    writer.add("f", field_view(values.data(), {1000}, 0));
+    auto const path = writer.commit();
+    comm_.barrier();
+    return path;
+  };
+  auto const path = write_state(1);
+  EXPECT_EQ(Checkpoint(comm_, path).step(), 1);
+  (void)write_state(is_last() ? 2 : 1);
+
+  EXPECT_EQ(test::rule_of([&] { Checkpoint const checkpoint(comm_, path); }), "BadInput");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/field_io/same_copies.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "cells.hpp"
@@ -212,6 +213,8 @@ struct Checkpoint::State {
 
 Checkpoint::Checkpoint(Comm const& comm, std::filesystem::path const& path, Index piece_bytes) {
   auto contents = shared_contents(comm, path);
+  // Each rank reads the cells from the file that it sees.
+  require_same_copies(comm, path);
   run_agreed(comm, [&] {
     state_.reset(new State{comm, path, std::move(contents), detail::open_to_read(path), piece_bytes});
   });
