@@ -8737,8 +8737,8 @@ contains
     call ended(status, stat)
   end subroutine
 
-  !> Values of the coordinate of a dimension, on every rank. Latitudes and longitudes in radians become degrees.
-  !> Collective.
+  !> Values of the coordinate of a dimension, on every rank. Latitudes and longitudes in radians become degrees,
+  !> other units of these are refused. Collective.
   subroutine gr_file_coordinate(file, dimension, values, stat)
     type(gr_file), intent(in) :: file
     character(*), intent(in) :: dimension

@@ -1361,8 +1361,8 @@ class File(_engine.Handle):
         return _FILE_DIMENSION({'self': self, 'ndim': self.ndim(variable), 'variable': variable, 'axis': axis})
 
     def coordinate(self, dimension: str, num_values: int) -> np.ndarray:
-        """Values of the coordinate of a dimension, on every rank. Latitudes and longitudes in radians become degrees.
-        Collective.
+        """Values of the coordinate of a dimension, on every rank. Latitudes and longitudes in radians become degrees,
+        other units of these are refused. Collective.
 
         dimension: name of the dimension.
         num_values: cells of the dimension.

@@ -1095,8 +1095,8 @@ GR_API gr_status gr_file_dimension(gr_file const* file,   // [in] file
                                    int axis,              // [in] [axis ndim] which axis
                                    char const** name);    // [out] name of the dimension
 
-/// Values of the coordinate of a dimension, on every rank. Latitudes and longitudes in radians become degrees.
-/// Collective.
+/// Values of the coordinate of a dimension, on every rank. Latitudes and longitudes in radians become degrees,
+/// other units of these are refused. Collective.
 GR_API gr_status gr_file_coordinate(gr_file const* file,    // [in] file
                                     char const* dimension,  // [in] name of the dimension
                                     int num_values,         // [in] [count values] cells of the dimension

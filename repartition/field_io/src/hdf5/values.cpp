@@ -607,6 +607,15 @@ std::optional<double> probable_fill(Variable const& variable) {
   return counts_up ? detail::as_unsigned(variable.type, fill) : fill;
 }
 
+std::string probable_fill_text(Variable const& variable) {
+  if (!probable_fill(variable)) return {};
+  auto const bits = detail::default_fill_bits(variable.type);
+  int const unused = 64 - 8 * int(size_in_bytes(variable.type));
+  bool const counts_up = variable.type == ValueType::u16 || variable.type == ValueType::u32 ||
+                         variable.type == ValueType::u64 || detail::is_unsigned(variable);
+  return counts_up ? std::to_string(bits) : std::to_string(std::int64_t(bits << unused) >> unused);
+}
+
 std::string limits_text(Variable const& variable) {
   std::string text;
   for (auto const* name : {"valid_range", "valid_min", "valid_max"})

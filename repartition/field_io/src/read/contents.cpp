@@ -225,10 +225,14 @@ Variable const* FileContents::coordinate(std::string_view dimension) const noexc
 
 double degrees_per_unit(FileContents const& contents, std::string_view dimension) {
   auto const* const found = contents.coordinate(dimension);
-  if (found == nullptr || !holds(radians, plain(found->text("units")))) return 1;
-  for (auto const& direction : {latitude_direction, longitude_direction})
-    if (found->text("standard_name").empty() ? is_named(direction, dimension) : points(direction, *found))
-      return 180 / std::numbers::pi;
+  if (found == nullptr) return 1;
+  for (auto const& direction : {latitude_direction, longitude_direction}) {
+    bool const is_meant =
+        found->text("standard_name").empty() ? is_named(direction, dimension) : points(direction, *found);
+    if (!is_meant) continue;
+    require_known_units(contents, direction, *found);
+    return holds(radians, plain(found->text("units"))) ? 180 / std::numbers::pi : 1;
+  }
   return 1;
 }
 

@@ -278,13 +278,14 @@ std::vector<double> FieldFile::coordinate(std::string_view dimension) const {
                 "dimension '" + std::string(dimension) + "' of " + contents().path.string() +
                     " has no coordinate: there is no variable " + std::string(dimension) + "(" +
                     std::string(dimension) + ")");
+  double const factor = degrees_per_unit(contents(), dimension);
   // One rank reads and sends: all ranks reading the same few bytes is what file systems like least.
   std::vector<double> values(std::size_t(found->extents[0]), 0.0);
   bool const reads = state_->comm.rank() == 0;
   Box const box({0}, {reads ? found->extents[0] : 0});
   read(found->name, box, std::span(values).first(reads ? values.size() : 0));
   state_->comm.broadcast(values.data(), Index(values.size() * sizeof(double)), 0);
-  if (double const factor = degrees_per_unit(contents(), dimension); factor != 1)
+  if (factor != 1)
     for (double& value : values) value *= factor;
   return values;
 }

@@ -254,6 +254,9 @@ struct FieldSeries::State {
     auto const& own = next.contents();
     auto const found = std::find_if(own.dimensions.begin(), own.dimensions.end(),
                                     [&](auto const& one) { return one.name == dimension; });
+    if (found == own.dimensions.end() && paths.size() > 1 && place == 0)
+      throw Error(Fault::input, "BadInput",
+                  paths[0].string() + " has no dimension '" + dimension + "' that the files could be joined along");
     if (found == own.dimensions.end() && paths.size() > 1)
       refuse(paths[place], paths[0], "it has no dimension '" + dimension + "'");
     ends.push_back(ends.back() + (found != own.dimensions.end() ? found->extent : 0));

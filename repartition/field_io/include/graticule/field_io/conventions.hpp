@@ -14,6 +14,9 @@ namespace graticule {
 /// Example: -32767 for i16 without `_FillValue`, `scale_factor` and `add_offset`.
 [[nodiscard]] std::optional<double> probable_fill(Variable const& variable);
 
+/// The same in digits, of which `double` does not hold all: 18446744073709551614 for u64. Empty when there is none.
+[[nodiscard]] std::string probable_fill_text(Variable const& variable);
+
 /// `valid_min = -1000, valid_max = 1000`: the limits beyond which values count as missing; empty when there are none.
 [[nodiscard]] std::string limits_text(Variable const& variable);
 
@@ -22,6 +25,7 @@ namespace graticule {
 void require_packing(FileContents const& contents, Variable const& variable);
 
 /// Degrees in one unit of a dimension's coordinate: 57.3 for a latitude or longitude in radians, else 1.
+/// @throws `BadCoordinates` (input) for a latitude or longitude in units other than degrees and radians
 [[nodiscard]] double degrees_per_unit(FileContents const& contents, std::string_view dimension);
 
 }  // namespace graticule

@@ -69,7 +69,7 @@ class FieldFile {
   [[nodiscard]] HorizontalAxes horizontal_axes(std::string_view name) const;
   /// All values of the coordinate variable of a dimension (`FileContents::coordinate`), on every rank, NaN where
   /// missing. Latitudes and longitudes in radians are converted to degrees. Collective.
-  /// @throws `MissingVariable` (input) when the dimension has none
+  /// @throws `MissingVariable` (input) when the dimension has none, `BadCoordinates` (input) in units of other kinds
   [[nodiscard]] std::vector<double> coordinate(std::string_view dimension) const;
 
   /// Reads the cells of `box` of a variable into `values`, in row-major order. Collective; each rank passes its own
