@@ -366,10 +366,10 @@ class Run {
         std::min(most_channels, table_.channels().size()), position, reported_fills_,
         [&](std::size_t channel) { return fills_of(fields, channel); },
         [&](std::size_t channel, std::string const& label, std::string const& cells, std::string const& time) {
-          auto const fill = probable_fill(table_.file().variable(table_.channels()[channel].variable));
+          auto const fill = probable_fill_text(table_.file().variable(table_.channels()[channel].variable));
           return samples::MissingLine{
               .text = fmt::format("'{}' has {} of {} at {}, netCDF's default fill value of its type, and no _FillValue",
-                                  label, cells, samples::short_number(*fill), time),
+                                  label, cells, fill, time),
               .outcome = "treated as values, because integers that are not packed may be codes"};
         });
   }

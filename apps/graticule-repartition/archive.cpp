@@ -191,7 +191,7 @@ class Run {
     }
     result_.fills.push_back(input_.contents().path.string() + ": '" + variable.source.name + "' has " +
                             std::to_string(count[0]) + (count[0] == 1 ? " cell" : " cells") + " of " +
-                            std::to_string(Index(*fill)) +
+                            probable_fill_text(variable.source) +
                             ", netCDF's default fill value of its type, and no _FillValue: first at " + where +
                             "; treated as values, because integers that are not packed may be codes");
   }

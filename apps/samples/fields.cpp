@@ -99,6 +99,12 @@ void FieldTable::look_at(std::vector<std::string> const& names) {
   for (std::string const& name : names) {
     Variable const& variable = file_.variable(name);
     HorizontalAxes const axes = file_.horizontal_axes(name);
+    if (file_.files().size() > 1 && variable.axis(file_.dimension()) < 0)
+      throw Error(Fault::input, "BadInput",
+                  to_string(variable) + " of " + file_.files().front().string() + " has no axis '" + file_.dimension() +
+                      "', along which the " + std::to_string(file_.files().size()) +
+                      " files are joined: the fields of all but the first would be left out; give it this axis, or "
+                      "pass one file");
     std::string const& latitude = variable.dimensions.at(std::size_t(axes.latitude));
     std::string const& longitude = variable.dimensions.at(std::size_t(axes.longitude));
     SampleAxes samples = sample_axes(variable, axes);

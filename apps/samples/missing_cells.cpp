@@ -50,6 +50,7 @@ MissingCells::MissingCells(FieldSeries const& series, std::vector<std::string> v
       common_(std::size_t(samples_.num_levels) * variables_.size()) {
   for (std::string const& name : variables_) {
     fills_.push_back(probable_fill(series.variable(name)));
+    fill_texts_.push_back(probable_fill_text(series.variable(name)));
     limits_.push_back(limits_text(series.variable(name)));
     declares_.push_back(declares_missing(series.variable(name)));
   }
@@ -162,7 +163,7 @@ void MissingCells::describe_fills(std::size_t begin, DataTeams const& teams, Sam
   double const fill = *fills_[begin];
   auto const place = first_place(teams, store, found, [fill](double value, Index) { return value == fill; });
   lines.push_back({.text = file_of(found.sample) + ": '" + variables_[begin] + "' has " + cells_text(found.num_cells) +
-                           " of " + short_number(fill) +
+                           " of " + fill_texts_[begin] +
                            ", netCDF's default fill value of its type, and no _FillValue: first at " + place,
                    .outcome = "treated as values, because integers that are not packed may be codes"});
 }

@@ -83,6 +83,7 @@ class MissingCells {
   std::vector<std::string> variables_;
   std::vector<bool> declares_;
   std::vector<std::optional<double>> fills_;  ///< values that are probably none
+  std::vector<std::string> fill_texts_;
   std::vector<std::string> limits_;
   std::vector<std::filesystem::path> files_;
   std::vector<Index> ends_;

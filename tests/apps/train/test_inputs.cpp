@@ -108,6 +108,23 @@ TEST_F(Inputs, with_coordinates_of_other_names_have_a_grid) {
   EXPECT_EQ(table.grid().latitudes.front(), 90);
 }
 
+/// Of all but the first file nothing would be used.
+TEST_F(Inputs, without_the_axis_along_which_files_are_joined_are_refused) {
+  Place place{.fields = "double time(time); time:units = \"hours since 2000-01-01\"; float z(lat, lon);",
+              .data = "time = 0, 6;"};
+  (void)make_file(folder_, "map1.nc", place);
+  place.data = "time = 12, 18;";
+  (void)make_file(folder_, "map2.nc", place);
+  auto const files = (folder_.path() / "map*.nc").string();
+
+  EXPECT_EQ(rule_of_naming([&] { FieldTable const table(comm_, files, {"z"}); },
+                           "z(lat=7, lon=8) of " + (folder_.path() / "map1.nc").string() +
+                               " has no axis 'time', along which the 2 files are joined"),
+            "BadInput");
+  FieldTable const one(comm_, (folder_.path() / "map1.nc").string(), {"z"});
+  EXPECT_EQ(one.samples().num_samples(), 1);
+}
+
 TEST_F(Inputs, across_greenwich_count_on) {
   Place place;
   place.latitude = [](Index i) { return 60.0 - 2.0 * double(i); };
