@@ -78,8 +78,8 @@ bool is_mapped(void const* address) noexcept {
 #endif
 }
 
-/// True when these bytes can be allocated, at least in part, so that nobody owns them. Small blocks of the size that were
-/// freed before may come first: glibc keeps 7 of a size for each thread apart.
+/// True when these bytes can be allocated, at least in part, so that nobody owns them. Small blocks of the size that
+/// were freed before may come first: glibc keeps 7 of a size for each thread apart.
 bool can_be_allocated(void const* base, std::size_t num_bytes) noexcept {
   // Compilers may leave out an allocation that they see through.
   static void* (*const volatile allocate)(std::size_t) = std::malloc;
