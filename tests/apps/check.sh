@@ -917,6 +917,37 @@ case_bench_errors() {
     fi
 }
 
+# The disk does not hold the files: said before anything is written, in one line without those of HDF5; and where another
+# program takes the room meanwhile, nothing of the files stays.
+case_bench_full_disk() {
+    local ranks pid
+    for ranks in 1 2; do
+        small_disk 2048
+        bench $ranks io --grid 181x360 --output disk
+        fails_with 1 "--output disk has 2097152 free bytes; the three files need"
+        [ -z "$(ls -A disk)" ] || fail "something was left behind: $(ls -A disk)"
+    done
+    small_disk 32768
+    # shellcheck disable=SC2086
+    timeout 120 $MPIEXEC 2 "$BIN/graticule-bench" io --grid 181x360 --repetitions 10000 --output disk --threads 1 --progress none --log-level warn >out 2>err &
+    pid=$!
+    for _ in $(seq 1000); do
+        [ -n "$(ls -A disk)" ] && break
+        sleep 0.02
+    done
+    [ -n "$(ls -A disk)" ] || fail "it never starts to write"
+    # Also what is free between two files.
+    while kill -0 $pid 2>/dev/null; do
+        dd if=/dev/zero of=disk/taken bs=64k oflag=append conv=notrunc 2>/dev/null
+        sleep 0.01
+    done
+    wait $pid
+    code=$?
+    drop_notices err
+    fails_with 1 "cannot be written: No space left on device"
+    [ "$(ls -A disk)" = taken ] || fail "something was left behind: $(ls -A disk)"
+}
+
 # refuses FILE TEXT: graticule-bench names the file and the place
 refuses() {
     run 2 $replay "$1"
