@@ -26,12 +26,13 @@ torch::ScalarType real_type(gr_type type) {
 program::Program read_program(Comm const& comm, std::string const& path, gr_net_options const& options) {
   program::Program result(nullptr);
   run_agreed(comm, [&] {
-    auto const type = options.has_type != 0 ? std::optional(real_type(options.type)) : std::nullopt;
+    bool const has_type = options.has_type != 0;
+    auto const type = real_type(has_type ? options.type : GR_F32);
     if (options.num_threads < 0) throw bad_argument("options.num_threads is " + std::to_string(options.num_threads));
     if (options.largest_gather < 0)
       throw bad_argument("options.largest_gather is " + std::to_string(options.largest_gather));
     result = program::Program(path);
-    if (type) result->to(*type);
+    if (has_type) result->to(type);
   });
   return result;
 }
