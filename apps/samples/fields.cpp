@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 namespace graticule::samples {
@@ -46,6 +47,20 @@ void require_no_repetition(FieldSeries const& file, std::string const& dimension
                   std::to_string(n - 2) + " IN OUT`)");
 }
 
+/// A whole circle in radians, without units that say so, would be a region of 6 degrees.
+void require_degrees(FieldSeries const& file, std::string const& dimension, std::vector<double> const& longitudes) {
+  Variable const* const coordinate = file.contents().coordinate(dimension);
+  if (coordinate == nullptr || !coordinate->text("units").empty() || longitudes.size() < 4) return;
+  auto const n = double(longitudes.size());
+  double const spacing = (longitudes.back() - longitudes.front()) / (n - 1);
+  if (std::abs(std::abs(n * spacing) - 2 * std::numbers::pi) > 1e-3 * std::abs(spacing)) return;
+  throw Error(Fault::input, "BadCoordinates",
+              to_string(*coordinate) + " of " + file.contents().path.string() + " runs from " +
+                  short_number(longitudes.front()) + " to " + short_number(longitudes.back()) +
+                  ", a circle in radians, and has no units: set them (`ncatted -a units," + coordinate->name +
+                  ",o,c,radians FILE`, of the latitudes too), or degrees_east");
+}
+
 void read_sample_coordinates(FieldSeries const& file, SampleAxes& samples) {
   for (std::string const& name : samples.dimensions) {
     Variable const* const coordinate = file.contents().coordinate(name);
@@ -85,6 +100,7 @@ Grid grid_of(FieldSeries const& file, std::string const& latitude, std::string c
   auto longitudes = file.coordinate(longitude);
   count_on(longitudes);
   require_no_repetition(file, longitude, longitudes);
+  require_degrees(file, longitude, longitudes);
   return make_grid(file.coordinate(latitude), std::move(longitudes));
 }
 

@@ -88,6 +88,22 @@ TEST_F(Inputs, in_radians_are_the_same_globe) {
     EXPECT_NEAR(table.grid().latitudes[i], degrees.grid().latitudes[i], 2e-4);  // six digits of the text
 }
 
+TEST_F(Inputs, that_are_a_circle_in_radians_need_units) {
+  Place place;
+  place.latitudes = "";
+  place.longitudes = "";
+  place.latitude = [](Index i) { return (90.0 - 30.0 * double(i)) / radian; };
+  place.longitude = [](Index i) { return 45.0 * double(i) / radian; };
+
+  EXPECT_EQ(rule_of_naming([&] { FieldTable const table(comm_, make_file(folder_, "bare.nc", place).string(), {"z"}); },
+                           "a circle in radians, and has no units"),
+            "BadCoordinates");
+  // A region of 6 degrees.
+  place.longitude = [](Index i) { return 0.8 * double(i); };
+  FieldTable const region(comm_, make_file(folder_, "region.nc", place).string(), {"z"});
+  EXPECT_FALSE(region.grid().is_periodic());
+}
+
 TEST_F(Inputs, in_unknown_units_are_refused) {
   Place place;
   place.latitudes = "lat:units = \"furlongs\";";

@@ -308,9 +308,9 @@ Checkpoint open_trained(Comm const& comm, std::filesystem::path const& path) {
     CheckpointStore store(comm, chosen);
     auto found = store.newest();
     if (!found)
-      throw Error(
-          Fault::input, "NoSuchFile",
-          chosen + " holds no intact checkpoint" + (store.skipped().empty() ? "" : ": " + store.skipped().front().reason));
+      throw Error(Fault::input, "NoSuchFile",
+                  chosen + " holds no intact checkpoint" +
+                      (store.skipped().empty() ? "" : ": " + store.skipped().front().reason));
     return std::move(*found);
   }();
   static_cast<void>(description_of(checkpoint));
