@@ -95,7 +95,7 @@ Rules const& rules() {
     add(all, stack, "stack");
     add(all, pad,
         "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
-        "replication_pad3d pad");
+        "replication_pad3d pad _pad_circular");
     add(all, repeat, "repeat");
     add(all, product, "mm bmm mv addmm baddbmm addmv dot vdot");
     add(all, linear, "linear");

@@ -144,6 +144,10 @@ std::vector<Line> wrong_code() {
        [](Tensor const& h, Tensor const&) {
          return torch::constant_pad_nd(h, {1, 1, 1, 1});
        }},
+      {"_pad_circular",
+       [](Tensor const& h, Tensor const&) {
+         return F::pad(h, F::PadFuncOptions({0, 0, 1, 1}).mode(torch::kCircular));
+       }},
       {"avg_pool2d", [](Tensor const& h,
                         Tensor const&) { return F::avg_pool2d(h, F::AvgPool2dFuncOptions(3).stride(1).padding(1)); }},
       {"conv2d",
