@@ -142,7 +142,7 @@ for name, model, options in (
         ("timm_tiny_vit", "tiny_vit_5m_224", {"embed_dims": (16, 24, 32, 64), "depths": (1, 1, 1, 1), "num_heads": (1, 2, 2, 4), "window_sizes": (4, 4, 4, 4)}),
         ("timm_visformer", "visformer_tiny", {"img_size": (32, 64)})):
     grid = options.get("img_size", (64, 128))
-    add("timm", name, timm_net(model, (grid, grid) if isinstance(grid, int) else grid, **options))
+    add("timm", name, timm_net(model, (grid, grid) if isinstance(grid, int) else grid, **options), casts=name == "timm_efficientvit")
 
 
 def timm_class(module, name, grid=(32, 64), **options):
