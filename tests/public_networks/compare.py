@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpiexec -n RANKS compare.py NAME...: networks of networks.py through graticule.shard_program against the serial model, in f64.
+"""mpiexec -n RANKS compare.py [--shard] NAME...: networks of networks.py through graticule.shard_program against the serial model, in f64.
+With --shard through graticule.shard.
 
 Rank 0 writes one line of JSON for each network: the result ("exact", "refused", "wrong", "cannot be captured", "fails serially",
 "not installed"), the largest differences, nodes and seconds. Each rank computes the serial model itself. Modules are in training;
@@ -22,6 +23,7 @@ import networks
 
 COMM = MPI.COMM_WORLD
 NUM_STEPS = 4
+SHARD = "--shard" in sys.argv
 
 
 def declare_vision_operators():
@@ -205,7 +207,14 @@ def run_entry(entry):
 
 def compare(entry, inputs, serial):
     domain = graticule.Domain(COMM)
-    net = graticule.shard_program(made(entry)[0], domain, **entry.options)
+    net = made(entry)[0]
+    if SHARD:
+        try:
+            graticule.shard(net, domain, whole=entry.options.get("whole", ()))
+        except graticule.Error as error:
+            return {"result": "refused", "reason": str(error)}
+    else:
+        net = graticule.shard_program(net, domain, **entry.options)
     shape = next(x.shape for x in tensors_of(inputs) if x.dim() >= 3)
     cuts = uneven(shape[-2])
     whole_places = set()
@@ -225,9 +234,14 @@ def compare(entry, inputs, serial):
         kind = "cannot be captured" if "cannot be captured" in str(error) else "refused"
         return {"result": kind, "reason": str(error)}
     seconds = time.time() - begin
-    axes = [axis for axis, y in zip(net.report.outputs, tensors_of(outputs))]
+    if SHARD:
+        axes = [y.dim() - 2 if hasattr(y, "_graticule_cuts") else None for y in outputs]
+    else:
+        axes = [axis for axis, y in zip(net.report.outputs, tensors_of(outputs))]
     gradients, steps = (1e-4, 1e-4) if entry.single else (1e-10, 1e-9)
-    result = {"seconds": round(seconds, 1), "nodes": len(net.report.nodes), "gathered": sum(one.gathered for one in net.report.nodes)}
+    result = {"seconds": round(seconds, 1)}
+    if not SHARD:
+        result.update(nodes=len(net.report.nodes), gathered=sum(one.gathered for one in net.report.nodes))
     cut = Cut(outputs, axes, serial.outputs)
     out = everywhere(max(gap(y, cut.part(whole, i)) for i, (y, whole) in enumerate(zip(outputs, serial.outputs))))
     sync = graticule.GradientSync(net, [(COMM, "sum")])
@@ -235,7 +249,7 @@ def compare(entry, inputs, serial):
     sync.reduce()
     wrong = []
     worst = 0.0
-    for name, p in net.model.named_parameters():
+    for name, p in (net if SHARD else net.model).named_parameters():
         wanted = serial.gradients[name]
         if (p.grad is None) != (wanted is None):
             if largest(p.grad if wanted is None else wanted) > 0:
@@ -290,7 +304,7 @@ def main():
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     kept = declare_vision_operators()  # noqa: F841
-    for name in sys.argv[1:]:
+    for name in [name for name in sys.argv[1:] if not name.startswith("--")]:
         if COMM.rank == 0:
             print(json.dumps({"name": name, "result": "started"}), flush=True)
         begin = time.time()

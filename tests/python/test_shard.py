@@ -383,6 +383,27 @@ def test_copies_of_views_are_not_changed_in_place():
         raises("NotSharded", lambda: net(graticule.shard_of(torch.randn(1, 1, 9, 6), domain)), "a view of another", "clone")
 
 
+def test_numbers_that_differ_between_ranks_are_named():
+    if RANKS == 1:
+        skip("one rank: numbers cannot differ")
+    domain = graticule.Domain(COMM)
+    own = np.random.default_rng(RANK)
+    for act in (lambda y: y * float(own.random()), lambda y: y * torch.tensor(own.random()), lambda y: y + RANK, lambda y: y.roll(RANK, -1),
+                lambda y: y[:, :, RANK:]):
+        net = Act(act)
+        graticule.shard(net, domain)
+        raises("NotSharded", lambda: net(graticule.shard_of(torch.randn(1, 1, 9, 6), domain)), "with the numbers")
+
+
+def test_backward_hooks_of_modules_are_refused():
+    if RANKS == 1:
+        skip("one rank: gradients are whole")
+    net = Act(lambda y: y)
+    net.conv.register_full_backward_hook(lambda module, before, after: None)
+    graticule.shard(net, graticule.Domain(COMM))
+    raises("NotSharded", lambda: net(graticule.shard_of(torch.randn(1, 1, 9, 6), graticule.Domain(COMM))), "conv (Conv2d)", "backward hook")
+
+
 def test_functions_of_cells_and_channels_pass():
     domain = graticule.Domain(COMM)
     whole = torch.randn(2, 1, 9, 6, dtype=torch.float64)

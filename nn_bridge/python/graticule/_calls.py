@@ -62,6 +62,19 @@ def signature(args: Any, kwargs: Dict[str, Any]) -> Signature:
     return Signature(leaves, (key(args), key(kwargs)), tuple(floats))
 
 
+def numbers_of(args: Any, kwargs: Dict[str, Any]) -> str:
+    """The numbers of a call, and the values of whole tensors that hold one, for a comparison between ranks."""
+    found: List[str] = []
+    for value in pytree.tree_leaves((args, kwargs)):
+        if isinstance(value, slice):
+            found.append(numbers_of((value.start, value.stop, value.step), {}))
+        elif isinstance(value, (bool, int, float, complex, str)):
+            found.append(repr(value))
+        elif isinstance(value, torch.Tensor) and value.dim() == 0 and value.device.type == "cpu" and mark_of(value) is None:
+            found.append(repr(value.item()))
+    return ", ".join(found) or "none"
+
+
 def rebuilt(value: Any, new: Dict[int, Any]) -> Any:
     """The arguments with other tensors, by the ids of the present ones."""
     if isinstance(value, torch.Tensor):

@@ -78,6 +78,8 @@ class Code:
         """Compares parameters and buffers at the first call, and where one rank alone has written to some since. Collective."""
         version = _version(module)
         own = 0 if self.version is None else (version - self.version) % (1 << 60)
+        if self.version is None:
+            refuse_backward_hooks(module, self.domain)
         if self.version is None or self.domain._checks and _core.structures_differ(self.domain._object, False, 2 * own):
             compare_state(module, self.domain)
             self.version = version
@@ -120,6 +122,14 @@ def returned(mode: Joins, result: Any) -> Any:
         if cuts(x) is not None:
             note_result(x, mode.domain.grid)
     return result
+
+
+def refuse_backward_hooks(module: nn.Module, domain: Domain) -> None:
+    """Raises NotSharded for a full backward hook of a module, which sees this rank's part of a gradient."""
+    for path, part in module.named_modules():
+        if domain.num_ranks > 1 and (part._backward_hooks or getattr(part, "_backward_pre_hooks", None)):
+            raise NotSharded(f"{path or 'the model'} ({type(part).__name__}) has a full backward hook, which would take this rank's part of a "
+                             "gradient for that of the globe: remove it")
 
 
 def _version(module: nn.Module) -> int:

@@ -203,7 +203,7 @@ class Inputs:
             sums = [rank[n][3] for rank in every]
             if result[i][0] == WHOLE and min(sums) >= 0 and min(sums) != max(sums):
                 raise Error("ArgumentDisagreement", f"{what}: {given[i].path}, {tuple(given[i].tensor.shape)}, is no field, and its values are "
-                            "not the same on all ranks of the domain", "argument")
+                            "not the same on all ranks of the domain; graticule.field(tensor) says of a parameter, or another tensor, that it is a shard", "argument")
         return result
 
     @staticmethod

@@ -20,7 +20,7 @@ class Joins(TorchFunctionMode):
     """Sees the functions that a model's own code calls on tensors that are cut, and runs each as on the globe.
 
     A function is planned once for each structure of its arguments by the rules of `shard_program`: cells move where it needs them.
-    One that needs none runs as it is. Sizes are those of the globe. Where fields with the same extents and other cuts meet, they
+    One that needs none runs as it is. Numbers that it is called with are compared between ranks when it is planned. Sizes are those of the globe. Where fields with the same extents and other cuts meet, they
     are moved to the cuts that these extents had first in this call (`home`), if one of them has these, else to those of the first.
     Random numbers of tensors that are whole are the same on all ranks. What has no rule is refused by its name.
     """
@@ -138,6 +138,9 @@ class Joins(TorchFunctionMode):
         if _random.draws(name, args, kwargs) and name in known.RANDOM:
             raise NotSharded(f"{what} of a shard draws random numbers by the shards of the ranks, not by the cells of the globe: use the "
                              "dropouts of torch.nn or graticule.nn, or graticule.shard_of(noise, domain) with noise of the globe")
+        if self.domain._checks and self.domain.num_ranks > 1:
+            self.domain._object.require_same("NotSharded", f"{what} with the numbers {_calls.numbers_of(args, kwargs)} (random numbers of Python and "
+                                             "numpy, time and the rank differ between ranks: seed them alike, or draw by torch.rand)")
         marks = [mark_of(x) for x in leaves]
         shapes = [tuple(x.shape) if of is None else shape_of(x, of) for x, of in zip(leaves, marks)]
         try:

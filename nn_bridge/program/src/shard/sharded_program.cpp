@@ -321,7 +321,10 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
   auto const unreached = [domain = domain_](std::vector<torch::Tensor> const& roots) {
     return nn::detail::unreached_calls(domain, roots);
   };
-  result->compile(comm, conversion, record, options_.seed, {.unreached = unreached, .failed = failed});
+  detail::PartHooks hooks;
+  hooks.unreached = unreached;
+  hooks.failed = failed;
+  result->compile(comm, conversion, record, options_.seed, std::move(hooks));
   return result;
 }
 
