@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/detail/utf8.hpp>
 #include <graticule/partition/printable.hpp>
+#include <graticule/partition/utf8.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -21,7 +21,7 @@ bool is_control(std::string_view text, std::size_t at, std::size_t bytes) {
 
 }  // namespace
 
-std::size_t detail::utf8_character(std::string_view text) noexcept {
+std::size_t utf8_character(std::string_view text) noexcept {
   if (text.empty()) return 0;
   unsigned const first = byte_at(text, 0);
   std::size_t const count = first < 0x80   ? 1
@@ -45,7 +45,7 @@ std::string printable(std::string_view text) {
   std::string result;
   result.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t const bytes = detail::utf8_character(text.substr(at));
+    std::size_t const bytes = utf8_character(text.substr(at));
     if (bytes > 0 && !is_control(text, at, bytes)) {
       result += text.substr(at, bytes);
     } else {

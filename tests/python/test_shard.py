@@ -395,6 +395,20 @@ def test_numbers_that_differ_between_ranks_are_named():
         raises("NotSharded", lambda: net(graticule.shard_of(torch.randn(1, 1, 9, 6), domain)), "with the numbers")
 
 
+def test_an_input_may_need_a_gradient_on_one_rank_alone():
+    domain = graticule.Domain(COMM)
+    whole = torch.randn(1, 1, 9, 6, dtype=torch.float64)
+    for act in (lambda y: y.roll(1, -2), lambda y: y - y.mean(), lambda y: y + y.cumsum(-2)):
+        net = Act(act).double()
+        net.conv = nn.Identity()
+        graticule.shard(net, domain)
+        x, serial = graticule.shard_of(whole, domain).clone().requires_grad_(RANK == 0), whole.clone().requires_grad_()
+        graticule.reduce_loss(net(x).square().sum(), domain).backward()
+        act(serial).square().sum().backward()
+        if RANK == 0:
+            close(x.grad, graticule.shard_of(serial.grad, domain), 1e-12)
+
+
 def test_backward_hooks_of_modules_are_refused():
     if RANKS == 1:
         skip("one rank: gradients are whole")

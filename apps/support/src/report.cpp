@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/report.hpp>
 #include <graticule/field_io/complete_file.hpp>
-#include <graticule/partition/detail/utf8.hpp>
+#include <graticule/partition/utf8.hpp>
 
 #include <algorithm>
 #include <array>
@@ -56,7 +56,7 @@ namespace {
 std::string utf8_of(std::string_view text) {
   std::string result;
   while (!text.empty()) {
-    auto const length = detail::utf8_character(text);
+    auto const length = utf8_character(text);
     if (length > 0) {
       result += text.substr(0, length);
     } else {

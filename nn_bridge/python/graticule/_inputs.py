@@ -173,8 +173,10 @@ class Inputs:
                 self.domain._object.require_same("StructureDisagreement", f"{what} with ({', '.join(kinds)})")
             verdicts = self._decide(what, given)
             new = {}
-            for g, (verdict, of) in zip(given, verdicts):
+            for g, (verdict, of, needs) in zip(given, verdicts):
                 view = g.tensor.view_as(g.tensor) if verdict and not isinstance(g.tensor, nn.Parameter) else g.tensor
+                if needs and not g.tensor.requires_grad:  # as on some other rank, so that all have the same graph
+                    view = g.tensor.detach().requires_grad_()
                 new[id(g.tensor)] = mark(view, of) if verdict == FIELD else mark_whole(view) if verdict == WHOLE and view is not g.tensor else view
             undo: List[Callable[[], None]] = []
             result = [replaced(value, new, undo) for value in args]
@@ -185,9 +187,9 @@ class Inputs:
             return WHOLE
         return FIELD if cuts(x) is not None or getattr(x, "_graticule_field", False) else 0
 
-    def _decide(self, what: str, given: Sequence[Given]) -> List[Tuple[int, Optional[Cuts]]]:
-        """For each tensor, what it is; shards with their cuts. Collective."""
-        result: List[Tuple[int, Optional[Cuts]]] = [(WHOLE, None)] * len(given)
+    def _decide(self, what: str, given: Sequence[Given]) -> List[Tuple[int, Optional[Cuts], bool]]:
+        """For each tensor, what it is; shards with their cuts; whether it needs a gradient on some rank. Collective."""
+        result: List[Tuple[int, Optional[Cuts], bool]] = [(WHOLE, None, False)] * len(given)
         open_ = [i for i, g in enumerate(given) if g.tensor.dim() >= 2]
         if not self.parts:
             self.parts = [(p[0][0], p[0][1]) for p in gathered(self.domain, [self.domain.part])]
@@ -199,7 +201,7 @@ class Inputs:
             decided = _Decision(self, what, [given[i] for i in open_], sizes, [key[3] for key in keys], values).all()
             self.known.update(zip(keys, decided))
         for n, i in enumerate(open_):
-            result[i] = self.known[keys[n]]
+            result[i] = (*self.known[keys[n]], any(rank[n][4] for rank in every))
             sums = [rank[n][3] for rank in every]
             if result[i][0] == WHOLE and min(sums) >= 0 and min(sums) != max(sums):
                 raise Error("ArgumentDisagreement", f"{what}: {given[i].path}, {tuple(given[i].tensor.shape)}, is no field, and its values are "
@@ -210,7 +212,8 @@ class Inputs:
     def _numbers(g: Given) -> List[int]:
         x = g.tensor
         small = x.device.type == "cpu" and x.numel() * x.element_size() <= _SMALL
-        return [x.shape[-2], x.shape[-1], g.said, _checksum(x) if small else -1]
+        needs = x.requires_grad and torch.is_grad_enabled() and not isinstance(x, nn.Parameter)
+        return [x.shape[-2], x.shape[-1], g.said, _checksum(x) if small else -1, int(needs)]
 
     def _values(self, given: Sequence[Given]) -> List[Tuple[bool, bool]]:
         """For each tensor, whether it has the same values on all ranks, and one value along each axis that is cut. Collective."""

@@ -157,6 +157,8 @@ def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False) ->
         if node.metadata.get(_LOSS):
             continue
         kind = node.name().rstrip("0123456789")
+        if kind.endswith("BackwardBackward") or "CppNode" in kind:  # behind a derivative or a message, cells are no longer one rank's
+            taken, above, divisor = (), "", None
         taken = tuple(Taken(name, axes) for name, axes in ((name, _before(node, kind, number, axes)) for name, axes in taken) if axes)
         if kind in _SUMS:
             if above:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/description.hpp>
-#include <graticule/partition/detail/utf8.hpp>
+#include <graticule/partition/utf8.hpp>
 
 #include "checkpoint_parts.hpp"
 
@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 std::string json_text(std::string_view text) {
   std::string result;
   while (!text.empty()) {
-    auto const count = graticule::detail::utf8_character(text);
+    auto const count = graticule::utf8_character(text);
     bool const is_private = count == 3 && (text.starts_with("\xef\x9e") || text.starts_with("\xef\x9f"));
     if (count > 0 && !is_private) {
       result += text.substr(0, count);

@@ -18,8 +18,8 @@ namespace graticule::program {
 /// Options of `PlacedCall`.
 struct PlacedCallOptions {
   std::string name = "a function";                       ///< in messages
-  std::vector<Placement> inputs;                         ///< where each tensor argument is, in order
-  std::vector<Wanted> outputs;                           ///< where each result goes
+  std::vector<Placement> inputs = {};                    ///< where each tensor argument is, in order
+  std::vector<Wanted> outputs = {};                      ///< where each result goes
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   std::uint64_t seed = 0;                                ///< of the masks of dropout
   torch::Device device = torch::kCPU;                    ///< of the tensors
@@ -34,7 +34,8 @@ struct PlacedCallOptions {
 class PlacedCall {
  public:
   /// Reads the graph and plans. Local, with the same result on all ranks.
-  /// @param graph_json a graph without parameters, as of `ProgramImpl`
+  /// @param graph_json a graph without parameters, as of `ProgramImpl` @param domain the ranks @param options where its
+  /// tensors are
   /// @throws Error `RefusedProgram`, `BrokenFile`, `BadArgument` (another number of placements, or no input is cut)
   PlacedCall(std::string_view graph_json, nn::Domain const& domain, PlacedCallOptions options);
   ~PlacedCall();
