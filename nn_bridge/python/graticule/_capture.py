@@ -356,11 +356,12 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
     with _unchanged(module), _named_errors(module), _quiet(), marked_regions(module, blocks), detached_data():
         _prefer_operators(module)
+        caches = _caches()
         if torch.is_grad_enabled():
             with mode:
-                with _unchanged(module), _emptied_caches():
+                with _unchanged(module), _emptied_caches(caches):
                     _require_own_gradients(module, args, kwargs, allowed)
-        with _emptied_caches():
+        with _emptied_caches(caches):
             program = torch.export.export(module, args, kwargs, strict=False)
         detach_parts_without_gradients(program.graph_module)
         program = program.run_decompositions(cells_of_recurrent_layers())
@@ -442,20 +443,22 @@ def _unchanged(module: torch.nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _emptied_caches() -> Iterator[None]:
+def _emptied_caches(caches: Sequence[Any]) -> Iterator[None]:
     """Empties the functools.lru_cache of each function that has computed something within, as a mask of a window: it is a fake tensor."""
-    def caches() -> List[Any]:
-        own = ("torch.", "sympy.", "functools")
-        return [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)
-                and not (str(getattr(one, "__module__", "")) + ".").startswith(own)]
-
-    before = {id(one): one.cache_info().misses for one in caches()}
+    before = [one.cache_info().misses for one in caches]
     try:
         yield
     finally:
-        for one in caches():
-            if one.cache_info().misses > before.get(id(one), 0):
+        for one, misses in zip(caches, before):
+            if one.cache_info().misses > misses:
                 one.cache_clear()
+
+
+def _caches() -> List[Any]:
+    """All functools.lru_cache but those of PyTorch. The type alone is looked at: weak references may have lost their object."""
+    own = ("torch.", "sympy.", "functools")
+    kind = type(functools.lru_cache(lambda: None))
+    return [one for one in gc.get_objects() if type(one) is kind and not (str(getattr(one, "__module__", "")) + ".").startswith(own)]
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from ._cuts import Active, NotSharded, cuts, extents
 from ._domain import Domain
 from ._errors import Error
 from ._joins import Joins
-from ._library import require_eager, uncompiled
+from ._library import require_eager, uncompiled, watch
 from ._outside import note_result
 
 _ATTRIBUTE = "_graticule_code"
@@ -30,6 +30,8 @@ class Code:
         self.layers: Dict[Any, Any] = {}
         self.inputs = _inputs.Inputs(domain, whole)
         self.called = False
+        self.watched: Optional[Any] = None
+        self.tensors: List[torch.Tensor] = []
         self.version: Optional[int] = None  # of parameters and buffers when they were compared
         self.draws = [0, 0]  # whether the code has drawn numbers of Python, and of numpy
 
@@ -76,13 +78,20 @@ class Code:
 
     def _compare_state(self, module: nn.Module) -> None:
         """Compares parameters and buffers at the first call, and where one rank alone has written to some since. Collective."""
-        version = _version(module)
+        version = self._version(module)
         own = 0 if self.version is None else (version - self.version) % (1 << 60)
         if self.version is None:
             refuse_backward_hooks(module, self.domain)
         if self.version is None or self.domain._checks and _core.structures_differ(self.domain._object, False, 2 * own):
             compare_state(module, self.domain)
             self.version = version
+
+    def _version(self, module: nn.Module) -> int:
+        """A number that grows with each write to a parameter or a buffer of the layers of torch.nn."""
+        if self.watched is None or not self.watched.unchanged():
+            self.watched, self.tensors = watch(module), [x for _, x in _state(module) if not x.is_inference()]
+        with torch._C.DisableTorchFunction():
+            return len(self.tensors) + sum([x._version for x in self.tensors])
 
     def _compare_random(self, what: str, states: Sequence[int]) -> None:
         """Raises NotSharded, on all ranks, where the code draws numbers of Python or numpy that are not the same on all ranks. Collective."""
@@ -130,12 +139,6 @@ def refuse_backward_hooks(module: nn.Module, domain: Domain) -> None:
         if domain.num_ranks > 1 and (part._backward_hooks or getattr(part, "_backward_pre_hooks", None)):
             raise NotSharded(f"{path or 'the model'} ({type(part).__name__}) has a full backward hook, which would take this rank's part of a "
                              "gradient for that of the globe: remove it")
-
-
-def _version(module: nn.Module) -> int:
-    """A number that grows with each write to a parameter or a buffer of the layers of torch.nn."""
-    with torch._C.DisableTorchFunction():
-        return sum(1 + x._version for _, x in _state(module) if not x.is_inference())
 
 
 def _state(module: nn.Module) -> List[Tuple[str, torch.Tensor]]:

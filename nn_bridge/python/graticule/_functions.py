@@ -18,6 +18,8 @@ RANDOM = _words("""
     bernoulli_ random_ exponential_ cauchy_ geometric_ log_normal_ gumbel_softmax fractional_max_pool2d fractional_max_pool3d
     fractional_max_pool2d_with_indices fractional_max_pool3d_with_indices kaiming_uniform_ native_dropout svd_lowrank pca_lowrank lobpcg
     lstm gru rnn_tanh rnn_relu _standard_gamma _sample_dirichlet _fused_dropout rrelu_with_noise rrelu_with_noise_""")
+# Which of these draw for their dropout alone.
+RECURRENT = _words("lstm gru rnn_tanh rnn_relu")
 # Of the tensor, not of its cells.
 PLAIN = _words("""
     __set__ __delete__ __repr__ __format__ __reduce_ex__ __setstate__ dim ndimension data_ptr const_data_ptr backward register_hook

@@ -135,7 +135,7 @@ class Joins(TorchFunctionMode):
               wanted: Sequence[Optional[At]]) -> "_calls.Planned":
         if "out" in kwargs and kwargs["out"] is not None:
             raise NotSharded(f"{what} of a shard with out=: take the result, or write y.copy_(result)")
-        if _random.draws(name, args, kwargs) and name in known.RANDOM:
+        if _random.draws(name, args, kwargs) and name in known.RANDOM and not (name in known.RECURRENT and not _drops(args)):
             raise NotSharded(f"{what} of a shard draws random numbers by the shards of the ranks, not by the cells of the globe: use the "
                              "dropouts of torch.nn or graticule.nn, or graticule.shard_of(noise, domain) with noise of the globe")
         if self.domain._checks and self.domain.num_ranks > 1:
@@ -289,6 +289,11 @@ _IN_PLACE = {f"__i{name}__" for name in ("add", "and", "div", "floordiv", "lshif
 # The globe's, from a shard and the shape on the globe.
 _COUNTS = {"numel": lambda x, shape: math.prod(shape), "nelement": lambda x, shape: math.prod(shape), "__len__": lambda x, shape: shape[0],
            "nbytes": lambda x, shape: math.prod(shape) * x.element_size()}
+
+
+def _drops(args: tuple) -> bool:
+    """Whether a recurrent layer drops values: the sixth argument in training."""
+    return len(args) <= 6 or bool(args[5]) and bool(args[6])
 
 
 def _is_mask(args: tuple) -> bool:

@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import traceback
-from typing import Any, Callable, Mapping, Optional, TypeVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar
 
 import torch
 
@@ -139,3 +139,13 @@ def uncompiled(function: F) -> F:
 
     call._torchdynamo_disable, call._torchdynamo_disable_msg = True, reason  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
+
+
+def watch(model: Any) -> Any:
+    """Tells, at little cost, whether the tensors, the submodules and the modes of a model are those that it has now."""
+    entries: List[Tuple[Dict[str, Any], str, Any]] = []
+    for part in model.modules():
+        entries.append((part.__dict__, "training", part.training))
+        for table in (part._parameters, part._buffers, part._modules):
+            entries.extend((table, name, value) for name, value in table.items())
+    return _core.Watch(entries)

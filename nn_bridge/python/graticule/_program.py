@@ -18,7 +18,7 @@ from ._capture import Captured, CaptureError, Like, blocks_of, bound, capture, m
 from ._cuts import is_field, is_whole
 from ._domain import Domain
 from ._errors import Error
-from ._library import require_eager, uncompiled
+from ._library import require_eager, uncompiled, watch
 from ._outside import guard_backward, note_result
 from ._training import expect_reductions
 
@@ -142,15 +142,6 @@ def _kinds(leaves: Sequence[Any]) -> Tuple[Any, ...]:
 def _modes() -> Tuple[Any, ...]:
     on = torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")
     return (torch.is_grad_enabled(), on[0] and torch.get_autocast_dtype("cpu"), on[1] and torch.get_autocast_dtype("cuda"))
-
-
-def _watch(model: nn.Module) -> Any:
-    entries: List[Tuple[Dict[str, Any], str, Any]] = []
-    for part in model.modules():
-        entries.append((part.__dict__, "training", part.training))
-        for table in (part._parameters, part._buffers, part._modules):
-            entries.extend((table, name, value) for name, value in table.items())
-    return _core.Watch(entries)
 
 
 class ShardedProgram(nn.Module):
@@ -351,7 +342,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
         net._made[global_key] = made
     sizes = zlib.crc32(repr(shapes).encode())
     number = list(net._made.values()).index(made)
-    return _Structure(spec, kinds, modes, _watch(model), tuple(order[i] for i in tensor_places), sizes, 2 * (sizes ^ number), made)
+    return _Structure(spec, kinds, modes, watch(model), tuple(order[i] for i in tensor_places), sizes, 2 * (sizes ^ number), made)
 
 
 def _paths(pos: Tuple[Any, ...], key: Mapping[str, Any], names: Sequence[str]) -> Tuple[List[str], List[int]]:
