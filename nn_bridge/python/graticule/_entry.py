@@ -209,6 +209,13 @@ def _is_own(kind: type, name: str, value: Any) -> bool:
     return isinstance(value, (staticmethod, classmethod, types.FunctionType)) and (name == "forward" or not hasattr(nn.Module, name))
 
 
+class _Unregistered:
+    """A base whose subclasses are not told to those that register theirs, such as models by their names."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        pass
+
+
 @functools.lru_cache(maxsize=None)
 def code_class(base: type) -> type:
     """The class with forward and all methods of the model's own that begin a sharded call where they are called from outside."""
@@ -220,7 +227,7 @@ def code_class(base: type) -> type:
                for name, value in found.items()}
     # With the hooks of the module within.
     members["__call__"] = _entered(base, "forward", base.__call__, named=base.forward)
-    return type(base.__name__, (base,), {**members, "__module__": base.__module__, "__doc__": base.__doc__})
+    return type(base.__name__, (_Unregistered, base), {**members, "__module__": base.__module__, "__doc__": base.__doc__})
 
 
 def run_code(module: nn.Module, domain: Domain, whole: Sequence[str]) -> None:

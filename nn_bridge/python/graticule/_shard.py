@@ -183,6 +183,8 @@ class _Sharder:
         else:
             own = any(True for _ in module.children())
             self.add(path, name, "children only" if own else "functions", _OWN_CODE)
+            if kind and path and not own:
+                return  # an activation of torch.nn, which other models may share: seen within the forward of this one
             self.changes.append(lambda: run_code(module, self.domain, self.whole))
         for child, part in module.named_children():
             if not isinstance(part, parametrize.ParametrizationList) and not is_parametrizations(module, child):
