@@ -196,11 +196,14 @@ def made(entry):
 
 
 def run_entry(entry):
-    entry.make()  # some packages draw random numbers when they are imported
-    model, inputs = made(entry)
-    found = {"parameters": sum(p.numel() for p in model.parameters())}
+    found = {}
     try:
+        entry.make()  # some packages draw random numbers when they are imported
+        model, inputs = made(entry)
+        found["parameters"] = sum(p.numel() for p in model.parameters())
         serial = Serial(model, inputs)
+    except ImportError:
+        raise
     except Exception as error:
         return {**found, "result": "fails serially", "reason": f"{type(error).__name__}: {error}"}
     return {**found, **compare(entry, inputs, serial)}

@@ -441,6 +441,19 @@ def test_dropout_of_functions_zeroes_the_same_cells_on_any_number_of_ranks():
         assert 0 < (y == 0).sum() < y.numel() / 2
 
 
+def test_dropout_is_that_of_the_globe_after_one_that_drops_nothing():
+    domain, alone = graticule.Domain(COMM), graticule.Domain(MPI.COMM_SELF)
+    whole = torch.randn(2, 1, 9, 6, dtype=torch.float64)
+    for values in ((0.0, 0.5), (0.5, 0.0, 0.25)):
+        torch.manual_seed(0)
+        serial = Act(lambda y, values=values: sum(F.dropout(y, p) for p in values)).double()
+        nets = [copy.deepcopy(serial) for _ in range(2)]
+        for net, own in zip(nets, (domain, alone)):
+            graticule.shard(net, own)
+        torch.manual_seed(RANK)  # masks of torch itself would differ
+        close(on_globe(nets[0](graticule.shard_of(whole, domain)), domain), nets[1](whole))
+
+
 @torch.jit.script
 def scripted(x):
     return x - x.mean()

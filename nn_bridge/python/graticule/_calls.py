@@ -45,7 +45,7 @@ def signature(args: Any, kwargs: Dict[str, Any]) -> Signature:
         if kind is float:
             floats.append(value)
             return kind
-        if kind in (tuple, list, torch.Size):
+        if isinstance(value, (tuple, list)):
             return (kind, *map(key, value))
         if kind is dict:
             return (kind, *((name, key(held)) for name, held in value.items()))
@@ -56,7 +56,7 @@ def signature(args: Any, kwargs: Dict[str, Any]) -> Signature:
         try:
             hash(value)
         except TypeError:
-            return kind, id(value)
+            return kind, object()  # like nothing else: planned in each call
         return kind, value
 
     return Signature(leaves, (key(args), key(kwargs)), tuple(floats))
@@ -83,8 +83,8 @@ def rebuilt(value: Any, new: Dict[int, Any]) -> Any:
         return {name: rebuilt(held, new) for name, held in value.items()}
     if isinstance(value, slice):
         return slice(rebuilt(value.start, new), rebuilt(value.stop, new), rebuilt(value.step, new))
-    if type(value) in (tuple, list):
-        return type(value)(rebuilt(held, new) for held in value)
+    if isinstance(value, (tuple, list)):
+        return (list if isinstance(value, list) else tuple)(rebuilt(held, new) for held in value)
     return value
 
 

@@ -114,7 +114,8 @@ class Joins(TorchFunctionMode):
                 _calls.remember(self.layers, kind if planned.program is not None and planned.program.elementwise else full, planned)
         _calls.refuse_old_copies(what, leaves, planned.traced.written)
         if not planned.direct:
-            return planned.run(leaves, [self._in_bands(x) for x in leaves], self._marked, self._cut_as)
+            inputs = [] if planned.program is None else [self._in_bands(x) for x in leaves]
+            return planned.run(leaves, inputs, self._marked, self._cut_as)
         result = _plainly(func, *args, **kwargs)
         return self._with_marks(planned, leaves, result)
 

@@ -14,8 +14,10 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace graticule::program::detail {
 
@@ -31,5 +33,11 @@ struct LocalRun {
   /// Advances the number of the domain's masks where the graph has any.
   void take_draw(nn::Domain const& domain, bool training) const;
 };
+
+/// Where the results for the user are, in order; nothing for a whole one and for a number.
+[[nodiscard]] std::vector<Placement> user_outputs(ExportedGraph const& program, Plan const& plan);
+
+/// Tells the other ranks of an error of this rank alone in the middle of a call.
+void announce_failed_node(nn::Domain const& domain, std::exception_ptr const& failure);
 
 }  // namespace graticule::program::detail

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/forward_scope.hpp>
-#include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/program/detail/program_access.hpp>
 #include <graticule/program/operators.hpp>
@@ -13,7 +12,6 @@
 
 #include <algorithm>
 #include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -52,6 +50,9 @@ bool same_call(Node const& a, Node const& b) {
 bool takes_care(Node const& node) {
   return node.target.find("batch_norm") != std::string::npos || node.target.find("instance_norm") != std::string::npos;
 }
+
+// With another probability it draws.
+bool may_drop(Node const& node) { return node.target.find("dropout") != std::string::npos; }
 
 bool is_local(Node const& node) { return operator_class(node.target) == OperatorClass::local; }
 
@@ -143,14 +144,7 @@ struct PlacedCall::State {
     how.largest_gather = options.largest_gather;
     how.ends = Ends{options.inputs, options.outputs};
     plan = plan_layout(program->graph(), sizes, how);
-    std::size_t tensor = 0;
-    for (OutputSpec const& output : program->graph().outputs) {
-      bool const is_tensor = std::holds_alternative<TensorRef>(output.value);
-      if (output.kind == OutputSpec::Kind::user) {
-        outputs.push_back(is_tensor ? plan.outputs.at(tensor).to : Placement());
-      }
-      tensor += is_tensor ? 1 : 0;
-    }
+    outputs = detail::user_outputs(program->graph(), plan);
     keeps_views =
         std::ranges::none_of(plan.outputs, moves) && std::ranges::all_of(plan.nodes, [](NodePlan const& node) {
           return (node.mode == RunMode::same || node.mode == RunMode::whole) && !node.sum_over_ranks &&
@@ -159,7 +153,8 @@ struct PlacedCall::State {
     auto const found = study(plan, sizes, detail::ProgramAccess::conversion(*program));
     direct = found.as_it_is;
     communicates = found.communicates;
-    elementwise = direct && std::ranges::all_of(plan.graph.nodes, is_local);
+    elementwise =
+        direct && std::ranges::all_of(plan.graph.nodes, is_local) && std::ranges::none_of(plan.graph.nodes, may_drop);
     auto const cut = std::ranges::find_if(options.inputs, [](Placement const& one) { return one.has_value(); });
     if (cut == options.inputs.end()) {
       throw Error("BadArgument", options.name + ": no tensor is cut");
@@ -240,11 +235,8 @@ std::vector<torch::Tensor> PlacedCall::run(std::vector<torch::Tensor> const& inp
   try {
     auto const results = state.run->compiled->run(std::move(values), true, nullptr);
     return detail::ProgramAccess::finish(*state.program, inputs, results);
-  } catch (Error const& error) {
-    if (state.domain.comm().num_ranks() > 1 && (error.rule() == "FailedNode" || error.rule() == "OutOfMemory")) {
-      auto const comms = state.domain.comms();
-      announce_failure(std::span<Comm const>(comms), std::current_exception());
-    }
+  } catch (Error const&) {
+    detail::announce_failed_node(state.domain, std::current_exception());
     throw;
   }
 }

@@ -2,7 +2,6 @@
 #include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/nn_bridge/detail/unreached.hpp>
-#include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/program/detail/program_access.hpp>
 #include <graticule/program/operators.hpp>
@@ -23,19 +22,6 @@ namespace graticule::program {
 namespace {
 
 std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-// Of errors in the middle of a call, on this rank alone.
-void announce(nn::Domain const& domain, std::exception_ptr const& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (Error const& error) {
-    if (domain.comm().num_ranks() > 1 && (error.rule() == "FailedNode" || error.rule() == "OutOfMemory")) {
-      auto const comms = domain.comms();
-      announce_failure(std::span<Comm const>(comms), failure);
-    }
-  } catch (...) {
-  }
-}
 
 }  // namespace
 
@@ -193,19 +179,7 @@ Plan const& ShardedProgramImpl::plan() const {
   return latest_->plan;
 }
 
-std::vector<Placement> ShardedProgramImpl::outputs() const {
-  Plan const& planned = plan();
-  std::vector<Placement> result;
-  std::size_t tensor = 0;
-  for (OutputSpec const& output : program_->graph().outputs) {
-    bool const is_tensor = std::holds_alternative<TensorRef>(output.value);
-    if (output.kind == OutputSpec::Kind::user) {
-      result.push_back(is_tensor ? planned.outputs.at(tensor).to : Placement());
-    }
-    tensor += is_tensor ? 1 : 0;
-  }
-  return result;
-}
+std::vector<Placement> ShardedProgramImpl::outputs() const { return detail::user_outputs(program_->graph(), plan()); }
 
 torch::Tensor ShardedProgramImpl::forward(torch::Tensor const& input) {
   std::vector<torch::Tensor> outputs = run({input});
@@ -317,7 +291,7 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
       (void)alive->record(output);
     }
   };
-  auto const failed = [domain = domain_] { announce(domain, std::current_exception()); };
+  auto const failed = [domain = domain_] { detail::announce_failed_node(domain, std::current_exception()); };
   auto const unreached = [domain = domain_](std::vector<torch::Tensor> const& roots) {
     return nn::detail::unreached_calls(domain, roots);
   };
@@ -420,7 +394,7 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
   try {
     outputs = latest_->compiled->run(std::move(values), is_training(), latest_);
   } catch (Error const&) {
-    announce(domain_, std::current_exception());
+    detail::announce_failed_node(domain_, std::current_exception());
     throw;
   }
   auto results = detail::ProgramAccess::finish(*program_, own, outputs);
