@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/identity.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
 #include "comm_state.hpp"
@@ -234,6 +235,8 @@ std::optional<Comm::Failure> Comm::failed_peer() const {
 }
 
 int Comm::generation() const noexcept { return state_->generation; }
+
+std::int64_t detail::identity(Comm const& comm) noexcept { return CommState::of(comm).id; }
 
 void Comm::renew() const {
   auto& s = *state_;

@@ -187,5 +187,33 @@ TEST(Recovery, of_a_domain_that_is_a_part_of_a_team) {
   test::forgive_left_objects();
 }
 
+TEST(Recovery, of_domains_that_one_rank_alone_has_kept) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const rows = balanced_cuts(8, comm.num_ranks());
+  Net net(domain);
+  std::vector<nn::Domain> others;
+  for (int i = 0; i < 3; ++i) others.emplace_back(Comm(comm.handle()), ProcessGrid{comm.num_ranks(), 1});
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  if (!odd_one) others.erase(others.begin(), others.begin() + 2);
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::sum}});
+  auto const x = torch::ones({1, 2, rows.size(comm.rank()), 6}, torch::kDouble);
+  auto const pass = [&](Place place) {
+    return test::thrown_by(
+        [&] { parallel.run([&] { nn::reduce_loss(net(x, place).square().sum(), domain).backward(); }); });
+  };
+
+  auto const thrown = pass(odd_one ? Place::between_layers : Place::nowhere);
+  auto const after = pass(Place::nowhere);
+
+  EXPECT_NE(thrown.text.find("the disk is full"), std::string::npos) << thrown.text;
+  EXPECT_EQ(after.rule, "nothing was thrown") << after.text;
+  // All ranks have the last one, which was renewed with the model's own.
+  int const renewed = comm.num_ranks() > 1 ? 1 : 0;
+  EXPECT_EQ(others.back().comm().generation(), renewed);
+  EXPECT_EQ(others.front().comm().generation(), odd_one ? 0 : renewed);
+  test::forgive_left_objects();
+}
+
 }  // namespace test_recovery
 }  // namespace graticule

@@ -2,10 +2,13 @@
 #include "recovery.hpp"
 
 #include <graticule/nn_bridge/detail/live_domains.hpp>
+#include <graticule/partition/detail/identity.hpp>
 #include <graticule/partition/failure.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <optional>
 
 namespace graticule::training::detail {
 
@@ -20,7 +23,8 @@ MPI_Group group_of(Comm const& comm) {
   return group;
 }
 
-bool lies_in(Comm const& part, Comm const& team) {
+/// Ranks of `part` in `team`; none where one is not in it.
+std::optional<std::vector<int>> places_in(Comm const& part, Comm const& team) {
   auto own = group_of(part);
   auto all = group_of(team);
   std::vector<int> ranks(std::size_t(part.num_ranks()));
@@ -30,7 +34,35 @@ bool lies_in(Comm const& part, Comm const& team) {
             "MPI_Group_translate_ranks");
   check_mpi(MPI_Group_free(&own), "MPI_Group_free");
   check_mpi(MPI_Group_free(&all), "MPI_Group_free");
-  return std::find(places.begin(), places.end(), MPI_UNDEFINED) == places.end();
+  if (std::find(places.begin(), places.end(), MPI_UNDEFINED) != places.end()) return std::nullopt;
+  return places;
+}
+
+bool is_among(std::vector<Comm> const& comms, Comm const& comm) {
+  return std::any_of(comms.begin(), comms.end(), [&](Comm const& known) { return known.handle() == comm.handle(); });
+}
+
+/// A communicator of a domain, and its ranks in the first team that has all of them.
+struct Candidate {
+  Comm comm;
+  std::int64_t identity;
+  std::size_t team;
+  std::vector<int> places;
+};
+
+/// `own` of each rank. Collective.
+std::vector<std::vector<Index>> gathered(Comm const& team, std::vector<Index> own) {
+  auto const counts = team.gather_to_all(Index(own.size()));
+  auto const most = std::size_t(*std::max_element(counts.begin(), counts.end()));
+  std::vector<Index> all(most * counts.size());
+  own.resize(most);
+  if (most > 0) team.gather_to_all(own.data(), Index(most * sizeof(Index)), all.data());
+  std::vector<std::vector<Index>> lists;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    auto const begin = all.begin() + std::ptrdiff_t(r * most);
+    lists.emplace_back(begin, begin + counts[r]);
+  }
+  return lists;
 }
 
 }  // namespace
@@ -54,14 +86,13 @@ void Recovery::remember() {
 std::vector<Comm> Recovery::comms() const {
   std::vector<Comm> all;
   auto const add = [&](Comm const& comm) {
-    if (comm.num_ranks() > 1 &&
-        std::none_of(all.begin(), all.end(), [&](Comm const& known) { return known.handle() == comm.handle(); }))
-      all.push_back(comm);
+    if (comm.num_ranks() > 1 && !is_among(all, comm)) all.push_back(comm);
   };
   for (auto const& team : teams_) add(team);
   for (auto const& domain : nn::detail::live_domains()) {
     if (domain.comm().num_ranks() == 1) continue;
-    if (std::any_of(teams_.begin(), teams_.end(), [&](Comm const& team) { return lies_in(domain.comm(), team); }))
+    if (std::any_of(teams_.begin(), teams_.end(),
+                    [&](Comm const& team) { return places_in(domain.comm(), team).has_value(); }))
       for (auto const& comm : domain.comms()) add(comm);
   }
   return all;
@@ -70,12 +101,42 @@ std::vector<Comm> Recovery::comms() const {
 void Recovery::announce(std::exception_ptr const& failure) const { announce_failure(comms(), failure); }
 
 void Recovery::renew() const {
-  // A communicator that was split off its domain's is left with that of before.
-  std::vector<Comm> all = teams_;
-  for (auto const& domain : nn::detail::live_domains()) all.push_back(domain.comm());
-  for (auto const& comm : comms())
-    if (std::any_of(all.begin(), all.end(), [&](Comm const& own) { return own.handle() == comm.handle(); }))
-      comm.renew();
+  std::vector<Comm> teams;
+  for (auto const& team : teams_) {
+    if (team.num_ranks() == 1 || is_among(teams, team)) continue;
+    teams.push_back(team);
+    team.renew();
+  }
+  // One that was split off its domain's is left with that of before.
+  std::vector<Candidate> candidates;
+  std::vector<Comm> seen = teams;
+  for (auto const& domain : nn::detail::live_domains()) {
+    auto const& comm = domain.comm();
+    if (comm.num_ranks() == 1 || is_among(seen, comm)) continue;
+    seen.push_back(comm);
+    for (std::size_t t = 0; t < teams.size(); ++t) {
+      auto places = places_in(comm, teams[t]);
+      if (!places) continue;
+      candidates.push_back({comm, graticule::detail::identity(comm), t, std::move(*places)});
+      break;
+    }
+  }
+  std::sort(candidates.begin(), candidates.end(),
+            [](Candidate const& a, Candidate const& b) { return a.identity < b.identity; });
+  for (std::size_t t = 0; t < teams.size(); ++t) {
+    std::vector<Index> own;
+    for (auto const& candidate : candidates)
+      if (candidate.team == t) own.push_back(candidate.identity);
+    auto const lists = gathered(teams[t], std::move(own));
+    for (auto const& candidate : candidates) {
+      auto const is_alive = [&](int place) {
+        auto const& list = lists[std::size_t(place)];
+        return std::binary_search(list.begin(), list.end(), candidate.identity);
+      };
+      if (candidate.team == t && std::all_of(candidate.places.begin(), candidate.places.end(), is_alive))
+        candidate.comm.renew();
+    }
+  }
   torch::NoGradGuard const no_grad;
   for (auto const& [buffer, copy, version] : buffers_)
     if (copy.defined() && copy.sizes() == buffer.sizes()) buffer.detach().copy_(copy);

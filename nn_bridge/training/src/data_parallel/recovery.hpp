@@ -30,7 +30,8 @@ class Recovery {
   void forget() noexcept { draws_.clear(); }
   /// Not collective. @param failure of this rank, its own, or one that another rank has announced
   void announce(std::exception_ptr const& failure) const;
-  /// Collective. @throws `PeerFailed` where a rank has ended, `StalledExchange`
+  /// A domain is renewed while all of its ranks still have it: Python's collector, for one, ends objects at a time of
+  /// its own on each rank. Collective. @throws `PeerFailed` where a rank has ended, `StalledExchange`
   void renew() const;
 
  private:
@@ -39,7 +40,7 @@ class Recovery {
     torch::Tensor copy;
     std::int64_t version = -1;  ///< of the buffer, when it was copied
   };
-  /// Each communicator once, in the same order on all its ranks.
+  /// Each communicator of this rank once.
   [[nodiscard]] std::vector<Comm> comms() const;
 
   std::vector<Comm> teams_;
