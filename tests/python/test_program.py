@@ -500,7 +500,7 @@ def hooked(x):
 def test_gradients_of_ones_own_are_refused_or_allowed_by_name():
     for line, text in ((lambda net, h: Reverse.apply(h), "Reverse"), (lambda net, h: bound_before(h), "Reverse"),
                        (lambda net, h: hooked(h), "register_hook"), (lambda net, h: Square.apply(h), "Square")):
-        error = raises("RefusedProgram", lambda: graticule.shard_program(Lines(line), DOMAIN)(cut(fields())), text)
+        error = raises("RefusedProgram", lambda: graticule.shard_program(Lines(line), DOMAIN)(cut(fields())), text, "graticule.shard(model, domain)")
         assert "test_program.py" in str(error)
     net = Lines(LINES["flip"])
     net.b.register_full_backward_hook(lambda module, before, after: None)

@@ -261,7 +261,8 @@ def refuse_old_copies(what: str, leaves: Sequence[torch.Tensor], written: Sequen
             held = source()
             if i in written or held is not None and held._version != version:
                 raise NotSharded(f"{what}: a tensor of {list(x.shape)} is in torch a view of another, and here a copy, because its cells are cut "
-                                 "otherwise: neither can be changed in place; write y = x.clone() before, or f(x) for f_(x)")
+                                 "otherwise: neither can be changed in place; write y = x.clone() before, or f(x) for f_(x); "
+                                 "graticule.shard_program takes it as it is")
 
 
 def first_line(error: BaseException) -> str:

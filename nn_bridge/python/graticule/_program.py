@@ -489,7 +489,10 @@ def _captured(net: ShardedProgram, pos: Any, key: Any, order: Sequence[int], giv
     for i, one in zip(tensor_places, inputs):
         stand_ins[order[i]] = Like(one.shape, given[i].dtype, given[i].device)
     args, kwargs = pytree.tree_map(lambda place: stand_ins[place], (pos, key))
-    captured = capture(net._model, args, kwargs, net._allowed_functions, net._checkpoint_blocks)
+    try:
+        captured = capture(net._model, args, kwargs, net._allowed_functions, net._checkpoint_blocks)
+    except CaptureError as error:
+        raise CaptureError(f"{str(error).rstrip('.')}; graticule.shard(model, domain), which runs the model's own code, may take it") from error
     if captured.num_inputs != len(inputs):
         raise CaptureError(f"{type(net._model).__name__}: torch.export made {captured.num_inputs} inputs of {len(inputs)} tensors")
     return captured
