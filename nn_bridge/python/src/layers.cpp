@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layers by name, and calls of model code from C++: recomputation and rollouts.
 #include <graticule/nn_bridge/call/communicating_module.hpp>
+#include <graticule/nn_bridge/detail/layer_path.hpp>
 #include <graticule/nn_bridge/detail/trial_log.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/model/rollout.hpp>
@@ -47,6 +48,7 @@ Tensors logged_call(Layer const& layer, std::string const& path, std::string con
                     std::vector<std::optional<torch::Tensor>> const& inputs, State const& state, bool training) {
   auto* const log = nn::detail::TrialLog::current();
   auto const before = log != nullptr ? nn::traffic() : nn::Traffic{};
+  nn::detail::LayerPath const place(path);
   auto outputs = call(layer, method, inputs, state, training);
   if (log != nullptr) log->calls.push_back({path, outputs.front().detach().clone(), nn::traffic() - before});
   return outputs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/call_head.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/layer_path.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -54,9 +55,18 @@ Agreement::Agreement(Domain domain, std::string layer, Sharding sharding, LifeCy
       layer_(std::move(layer)),
       sharding_(std::move(sharding)),
       ordinal_(domain_.next_ordinal()),
-      described_("layer " + std::to_string(ordinal_) + " (" + layer_ + ")"),
       generation_(domain_.comm().generation()) {
+  describe();
   graticule::detail::set_wait_context(&context_of_wait);
+}
+
+std::string const*& LayerPath::current() noexcept {
+  static thread_local std::string const* path = nullptr;
+  return path;
+}
+
+void Agreement::describe() {
+  described_ = "layer " + std::to_string(ordinal_) + " (" + (path_.empty() ? "" : path_ + ", ") + layer_ + ")";
 }
 
 bool Agreement::is_cut(std::size_t axis, std::size_t ndim) const {
@@ -65,7 +75,7 @@ bool Agreement::is_cut(std::size_t axis, std::size_t ndim) const {
 }
 
 void Agreement::record(torch::Tensor const& output) const {
-  domain_.recorded_calls().record(output, {number_, num_records_++}, ordinal_, layer_);
+  domain_.recorded_calls().record(output, {number_, num_records_++}, described_);
 }
 
 Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& check,
@@ -89,6 +99,10 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   bool const own_change = !known_ || *known_ != structure;
   bool const own_grad = grad_mode && x.defined() && x.requires_grad();
   ++call_;
+  if (auto const* const path = LayerPath::current(); path && *path != path_) {
+    path_ = *path;
+    describe();
+  }
   latest_layer() = described_;
   number_ = domain_.recorded_calls().next_call();
   num_records_ = 0;

@@ -108,7 +108,7 @@ std::string RecordedCalls::described(torch::autograd::Node const& node) {
   std::scoped_lock const lock(registry().mutex);
   for (auto const* const recorded : registry().calls)
     for (auto const& call : recorded->calls_)
-      if (call.node.lock().get() == &node) return "layer " + std::to_string(call.ordinal) + " (" + call.layer + ")";
+      if (call.node.lock().get() == &node) return call.layer;
   return {};
 }
 
@@ -122,18 +122,18 @@ void RecordedCalls::record_derivative(torch::Tensor const& output) {
     auto const found = std::find_if(calls.rbegin(), calls.rend(),
                                     [&](Call const& call) { return call.node.lock().get() == node.get(); });
     if (found == calls.rend()) continue;
-    auto const [ordinal, layer] = std::pair(found->ordinal, found->layer);
-    return recorded->record(output, {recorded->next_call(), 0}, ordinal, layer);
+    auto const layer = found->layer;
+    return recorded->record(output, {recorded->next_call(), 0}, layer);
   }
 }
 
-void RecordedCalls::record(torch::Tensor const& output, Key const& key, int ordinal, std::string const& layer) {
+void RecordedCalls::record(torch::Tensor const& output, Key const& key, std::string const& layer) {
   auto const node = output.grad_fn();
   if (!node && without_gradient_.insert(key).second && without_gradient_.size() > num_without_gradient)
     without_gradient_.erase(without_gradient_.begin());
   if (!node || node->num_inputs() < 2 || node->input_metadata(1).shape_as_dim_vector().size() != 0) return;
   if (calls_.size() >= next_sweep_) drop_expired();
-  calls_.push_back({weak_node(node), key, ordinal, layer});
+  calls_.push_back({weak_node(node), key, layer});
 }
 
 void RecordedCalls::drop_expired() {
@@ -182,9 +182,7 @@ std::vector<torch::Tensor> RecordedCalls::tokens_of(Comm const& comm, std::vecto
   std::array<Index, 3> ranks{reached ? comm.rank() : -1, lost ? comm.rank() : -1,
                              lost && without_gradient_.contains(key) ? comm.rank() : -1};
   comm.max(ranks);
-  auto const layer = comm.broadcast(
-      reached ? "layer " + std::to_string(found->second->ordinal) + " (" + found->second->layer + ")" : "",
-      int(ranks[0]));
+  auto const layer = comm.broadcast(reached ? found->second->layer : "", int(ranks[0]));
   auto const text = "an output of " + layer + " is part of the loss on rank " + std::to_string(ranks[0]);
   if (ranks[2] >= 0)
     throw Error("UnusedOnSomeRanks", text + ", and has no gradient on rank " + std::to_string(ranks[2]) +

@@ -53,8 +53,8 @@ class RecordedCalls {
   using Key = std::array<Index, 2>;
   using Nodes = std::unordered_set<torch::autograd::Node const*>;
 
-  /// The node that made `output`; the layer's ordinal and name for messages. Nothing without a graph.
-  void record(torch::Tensor const& output, Key const& key, int ordinal, std::string const& layer);
+  /// The node that made `output`; the layer for messages. Nothing without a graph.
+  void record(torch::Tensor const& output, Key const& key, std::string const& layer);
 
   /// Records the node that made `output` where that happens in the backward of a recorded node, which builds a graph.
   /// The domain is that of the node.
@@ -79,8 +79,7 @@ class RecordedCalls {
   struct Call {
     WeakNode node;
     Key key;
-    int ordinal;
-    std::string layer;
+    std::string layer;  ///< for messages
   };
   void drop_expired();
   /// Second outputs of those of the `wanted` nodes that are not among `nodes`. Collective.

@@ -25,7 +25,7 @@ torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {
   auto loss = reduce_loss(sum, domain.comm());
   // A loss on gradients of this one runs its adjoint again.
   auto& calls = domain.recorded_calls();
-  calls.record(loss, {calls.next_call(), 0}, 0, "loss");
+  calls.record(loss, {calls.next_call(), 0}, "a loss");
   return loss;
 }
 

@@ -104,7 +104,7 @@ Tensors checkpoint(Domain const& domain, Segment const& segment, Tensors const& 
   tensors.push_back(detail::anchor(true, options));
   auto outputs =
       CheckpointFunction::apply(at::TensorList(tensors), std::make_shared<SegmentCall>(domain, segment, inputs.size()));
-  calls.record(outputs.front(), {number, 0}, 0, "checkpoint");
+  calls.record(outputs.front(), {number, 0}, "a checkpoint");
   outputs.erase(outputs.begin() + 1);
   return outputs;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_path.hpp>
 #include <graticule/nn_bridge/detail/shard_layers.hpp>
 #include <graticule/nn_bridge/detail/trial_log.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
@@ -309,6 +310,7 @@ class Sharder {
         auto const before = log ? traffic() : Traffic{};
         auto y = [&] {
           detail::OwnCode const own;
+          detail::LayerPath const path(place.path);
           return forward(*counterpart);
         }();
         // A copy: what comes next may work in place.

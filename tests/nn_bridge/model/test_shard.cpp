@@ -307,6 +307,24 @@ TEST(Shard, refuses_by_name_and_leaves_the_model_as_it_was) {
   EXPECT_EQ(model[0]->as<nn::LayerImpl<tn::Conv2dImpl>>(), nullptr);
 }
 
+TEST(Shard, errors_of_its_layers_have_their_paths) {
+  auto const domain = bands();
+  if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
+  tn::Sequential model(Block(tn::Conv2d(2, 2, 1), tn::Tanh()), tn::Conv2d(2, 2, 1));
+  nn::shard(*model, domain);
+  auto const x = torch::ones({1, 2, 3, 6});
+  if (domain.comm().rank() == 1)
+    for (auto& parameter : model->parameters()) parameter.set_requires_grad(false);
+  auto const y = model->forward(x);
+
+  auto const frozen = test::thrown_by([&] { (void)nn::reduce_loss(y.sum(), domain); });
+  auto const shape = test::thrown_by([&] { (void)model->forward(torch::ones({1, 2, 3, 6 + domain.comm().rank()})); });
+
+  EXPECT_EQ(frozen.rule, "UnusedOnSomeRanks");
+  EXPECT_NE(frozen.text.find("(0.0, Conv2d)"), std::string::npos) << frozen.text;
+  EXPECT_NE(shape.text.find("Conv2d"), std::string::npos) << shape.text;
+}
+
 TEST(Shard, takes_what_the_caller_vouches_for) {
   auto const domain = bands();
   tn::Sequential model(tn::Conv2d(tn::Conv2dOptions(2, 2, 3).padding(1)), Closed(), tn::Flatten());

@@ -86,6 +86,7 @@ class Agreement : public LifeCycle {
 
  private:
   Domain domain_;
+  void describe();
   [[nodiscard]] bool is_cut(std::size_t axis, std::size_t ndim) const;
   /// Restores equal call counts on all ranks after a mismatch of calls. Collective.
   void leave_call();
@@ -93,7 +94,8 @@ class Agreement : public LifeCycle {
   std::string layer_;
   Sharding sharding_;
   int ordinal_;
-  std::string described_;  ///< both, for messages
+  std::string path_ = {};  ///< in a model, at the last call
+  std::string described_;  ///< layer, ordinal and path, for messages
   Index call_ = 0;
   int generation_;                           ///< of the domain's communicator, that `known_` and `call_` belong to
   Index number_ = 0;                         ///< of the call, in the domain
