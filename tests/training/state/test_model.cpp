@@ -49,6 +49,20 @@ TEST(LoadModel, gives_a_plain_model_what_a_sharded_one_saved) {
   EXPECT_EQ(rule_of([&] { training::load_model(folder / "absent.h5", plain); }), "NoSuchFile");
 }
 
+TEST(SaveModel, of_a_model_without_memory_on_one_rank_is_an_error_on_all) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  CheckpointStore store(comm, folder / "run");
+  torch::nn::Linear model(3, 2);
+  if (comm.rank() == comm.num_ranks() - 1) model->to(torch::kMeta);
+  auto writer = store.begin(0);
+
+  auto const thrown = thrown_by([&] { training::save_model(writer, *model); });
+
+  EXPECT_NE(thrown.text.find("weight"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.rule, "nothing was thrown");
+}
+
 TEST(LoadModel, names_all_that_does_not_fit_and_leaves_the_model_alone) {
   auto const comm = Comm::world();
   Folder const folder(comm);

@@ -34,7 +34,7 @@ void require_fitting(Checkpoint const& checkpoint, nn::NamedTensors const& tenso
 
 void save_model(CheckpointWriter& writer, torch::nn::Module const& model, std::string const& prefix) {
   auto const tensors = tensors_of(model);
-  nn::detail::require_values(tensors);
+  run_agreed(writer.comm(), [&] { nn::detail::require_values(tensors); });
   for (auto const& [name, tensor] : tensors) detail::save_tensor(writer, prefix + "/" + name, tensor);
 }
 

@@ -231,6 +231,7 @@ struct CheckpointWriter::State {
 CheckpointWriter::CheckpointWriter(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
 CheckpointWriter::CheckpointWriter(CheckpointWriter&&) noexcept = default;
 CheckpointWriter::~CheckpointWriter() = default;
+Comm const& CheckpointWriter::comm() const noexcept { return state_->comm; }
 
 void CheckpointWriter::add(std::string_view name, Layout const& layout, FieldView const& view,
                            CheckpointFieldOptions const& options) {

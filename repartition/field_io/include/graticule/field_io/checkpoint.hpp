@@ -68,6 +68,9 @@ class CheckpointWriter {
   /// @throws `BadName`, `ArgumentDisagreement`
   void add_value(std::string_view name, CheckpointValue const& value);
 
+  /// The ranks that write.
+  [[nodiscard]] Comm const& comm() const noexcept;
+
   /// Closes the file, synchronises it to the disk, gives it its name, and then removes checkpoints older than the last
   /// `keep` (one that cannot be removed stays). @return the file
   /// @throws `OutputError`, and `WrongState` when an `add` had failed; the older checkpoints then stay
