@@ -28,7 +28,7 @@ file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/installed_files.txt" CONTENT "${inst
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Graticule")
 foreach(name IN ITEMS MPI_C_COMPILER MPI_Fortran_COMPILER MPIEXEC_EXECUTABLE Kokkos_DIR Torch_DIR
-                       GRATICULE_LIBDEFLATE_LIBRARY)
+                       GRATICULE_LIBDEFLATE_LIBRARY GRATICULE_BLOSC_LIBRARY GRATICULE_ZSTD_LIBRARY)
   set(built_with_${name} "${${name}}")
 endforeach()
 configure_package_config_file(

@@ -12,6 +12,7 @@
 #include "signature.hpp"
 #include "structure_process.hpp"
 #include "virtual_sources.hpp"
+#include "zarr/catalogue.hpp"
 
 #include <hdf5_hl.h>
 
@@ -481,6 +482,10 @@ detail::Catalogue list_file(std::filesystem::path const& path, FilterPlugins plu
 namespace detail {
 
 Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins, Structure kind) {
+  if (zarr::is_store(path)) {
+    if (kind == Structure::contents) return zarr::list(path);
+    throw Error(Fault::input, "UnsupportedFile", path.string() + " is a Zarr store, to which nothing can be appended");
+  }
   static_cast<void>(restore_interrupted(path, kind == Structure::growing ? Unseen::has_ended : Unseen::lives));
   require_hdf5_signature(path);
   auto const bytes = read_by_process(kind, path, plugins);

@@ -42,6 +42,7 @@ void visit_catalogue(auto& io, auto& catalogue) {
   io.list(contents.variables, [&](auto& variable) { visit_variable(io, variable); });
   visit_attributes(io, contents.attributes);
   io.list(catalogue.addresses, [&](auto& address) { io.number(address); });
+  io.list(catalogue.arrays, [&](auto& array) { io.values(array); });
   io.list(catalogue.unchanged, [&](auto& range) {
     io.number(range.lo);
     io.number(range.hi);

@@ -17,12 +17,16 @@
 #include "pieces.hpp"
 #include "raw_cells.hpp"
 #include "view_part.hpp"
+#include "zarr/catalogue.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace graticule {
@@ -38,8 +42,10 @@ struct FieldFile::State {
   FieldFileOptions options;
   FileContents contents;
   std::vector<std::uint64_t> addresses;
+  std::vector<std::string> arrays;                  ///< of a Zarr store
+  std::optional<detail::zarr::OpenStore> store;     ///< set where the file is one; HDF5 is not used then
   bool calls_together;  ///< ranks read uncompressed cells in one call; the same on all of them
-  detail::ParallelFile file;
+  std::optional<detail::ParallelFile> file;
   h5::File alone;
   std::map<std::string, h5::Object, std::less<>> datasets;
 
@@ -48,8 +54,13 @@ struct FieldFile::State {
         options(chosen),
         contents(std::move(catalogue.contents)),
         addresses(std::move(catalogue.addresses)),
-        calls_together(agreed_calls(on, chosen)),
-        file(detail::ParallelFile::open(on, contents.path)) {}
+        arrays(std::move(catalogue.arrays)),
+        calls_together(agreed_calls(on, chosen)) {
+    if (detail::zarr::is_store(contents.path))
+      store.emplace(contents.path);
+    else
+      file.emplace(detail::ParallelFile::open(on, contents.path));
+  }
 
   static bool agreed_calls(Comm const& comm, FieldFileOptions const& chosen) {
     std::array<Index, 1> alone{chosen.calls == ReadCalls::collective && detail::reads_together() ? 0 : 1};
@@ -74,6 +85,14 @@ struct FieldFile::State {
         contents.path.string() + " cannot be read (" + what + "); it is damaged or incomplete, copy or make it again"};
   }
 
+  /// An error of the library that reads, with the file and the variable.
+  [[nodiscard]] Error named(Variable const& variable, Error const& error) const {
+    if (error.rule() != "UnreadableVariable" && error.rule() != "UnreadableFile")
+      return broken("variable " + variable.name + ": " + error.text());
+    return {error.fault(), error.rule(),
+            "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + error.text()};
+  }
+
   /// The file as this rank alone has it open: HDF5 would open the sources of a virtual dataset as it opened the file,
   /// by all ranks together, but only on ranks that need them, and wait for the others for ever.
   hid_t alone_id() {
@@ -88,7 +107,7 @@ struct FieldFile::State {
     auto const place = std::size_t(&variable - contents.variables.data());
     hid_t id = -1;
     run_agreed(comm, [&] {
-      id = H5Oopen_by_addr(variable.is_virtual ? alone_id() : file.id(), addresses[place]);
+      id = H5Oopen_by_addr(variable.is_virtual ? alone_id() : file->id(), addresses[place]);
       if (id < 0) throw broken("variable " + variable.name + ": " + h5::error_text());
     });
     return datasets.emplace(variable.name, h5::Object(id)).first->second.get();
@@ -114,24 +133,42 @@ struct FieldFile::State {
             "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal};
   }
 
-  /// Runs `prepare()`, which may throw, then `visit(dataset, transfer list, piece)` for each round of pieces of the
-  /// portion that it returns. Collective.
+  /// Reads the slab's cells as they are stored, or takes part in a collective call without any.
+  using ReadCells = std::function<void(std::optional<detail::Slab> const& slab, void* target)>;
+
+  /// How the cells of a variable are read. Collective.
+  ReadCells reader_of(Variable const& variable) {
+    if (store) {
+      auto const& array = arrays[std::size_t(&variable - contents.variables.data())];
+      return [this, &variable, &array](std::optional<detail::Slab> const& slab, void* target) {
+        if (slab) store->read(variable, array, *slab, static_cast<std::byte*>(target));
+      };
+    }
+    auto const id = dataset(variable);
+    auto const transfer =
+        std::make_shared<h5::Properties const>(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
+    // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
+    // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
+    bool const collective = variable.filters.empty() && !variable.is_virtual && calls_together;
+    h5::check(H5Pset_dxpl_mpio(transfer->get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
+              "H5Pset_dxpl_mpio");
+    return [&variable, id, transfer](std::optional<detail::Slab> const& slab, void* target) {
+      detail::read_raw(variable, id, transfer->get(), slab, target);
+    };
+  }
+
+  /// Runs `prepare()`, which may throw, then `visit(read, piece)` for each round of pieces of the portion that it
+  /// returns. Collective.
   template <class Visit>
   void for_each_piece(Variable const& variable, std::function<detail::Portion()> const& prepare, Visit const& visit) {
     auto const rounds = detail::agreed_rounds(comm, prepare);
     h5::Quiet const quiet(options.plugins);
     if (rounds.count == 0) return;
     auto const watch = [&] { return detail::FileWatch(comm, contents.path, "reading"); };
-    auto const id = [&] {
+    auto const read = [&] {
       auto const watched = watch();
-      return dataset(variable);
+      return reader_of(variable);
     }();
-    h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
-    // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
-    // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
-    bool const collective = variable.filters.empty() && !variable.is_virtual && calls_together;
-    h5::check(H5Pset_dxpl_mpio(transfer.get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
-              "H5Pset_dxpl_mpio");
     std::exception_ptr failure;
     detail::Piece piece;
     for (Index round = 0; round < rounds.count; ++round) {
@@ -139,12 +176,10 @@ struct FieldFile::State {
       try {
         // Of a piece: all of a variable may take long.
         auto const watched = watch();
-        visit(id, transfer.get(), piece);
+        visit(read, piece);
       } catch (Error const& error) {
-        bool const of_library = error.rule() == "Hdf5Error";
-        if (!failure)
-          failure = of_library ? std::make_exception_ptr(broken("variable " + variable.name + ": " + error.text()))
-                               : std::current_exception();
+        bool const of_library = error.rule() == "Hdf5Error" || store;
+        if (!failure) failure = of_library ? std::make_exception_ptr(named(variable, error)) : std::current_exception();
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
@@ -164,11 +199,11 @@ struct FieldFile::State {
           check_box(variable, box, values.size(), 1);
           return portion(variable, box);
         },
-        [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
+        [&](ReadCells const& read_cells, detail::Piece const& piece) {
           auto const part = values.subspan(piece.first, piece.count);
           std::vector<std::byte> staging(in_place ? 0 : piece.count * std::size_t(variable.value_bytes));
           void* const target = in_place ? static_cast<void*>(part.data()) : staging.data();
-          detail::read_raw(variable, dataset, transfer, detail::slab_of(piece.box), target);
+          read_cells(detail::slab_of(piece.box), target);
           if (piece.box != nullptr) detail::unpack(unpacking, target, part);
         });
   }
@@ -189,19 +224,19 @@ struct FieldFile::State {
           auto const cell_bytes = variable.value_bytes + (same ? 0 : Index(size));
           return {part.cells, detail::chunk_for(part, variable.chunk), options.piece_bytes / cell_bytes};
         },
-        [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
-          if (piece.box == nullptr) return detail::read_raw(variable, dataset, transfer, {}, nullptr);
+        [&](ReadCells const& read_cells, detail::Piece const& piece) {
+          if (piece.box == nullptr) return read_cells({}, nullptr);
           auto const slab = detail::part_of(part.slab, part.cells, *piece.box);
           auto const mark = [&](std::byte* at) {
             if (!unpacking.has_all()) detail::unpack_elements(unpacking, at, piece.count, field.dtype, at);
           };
           if (in_place) {
             auto* const at = part.first + piece.first * size;
-            detail::read_raw(variable, dataset, transfer, slab, at);
+            read_cells(slab, at);
             return mark(at);
           }
           std::vector<std::byte> staging(piece.count * std::size_t(variable.value_bytes));
-          detail::read_raw(variable, dataset, transfer, slab, staging.data());
+          read_cells(slab, staging.data());
           if (same) {
             mark(staging.data());
             return part.scatter(*piece.box, staging.data());
@@ -222,9 +257,9 @@ struct FieldFile::State {
           check_box(variable, box, bytes.size(), variable.value_bytes);
           return portion(variable, box);
         },
-        [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
+        [&](ReadCells const& read_cells, detail::Piece const& piece) {
           auto const part = bytes.subspan(piece.first * size, piece.count * size);
-          detail::read_raw(variable, dataset, transfer, detail::slab_of(piece.box), part.data());
+          read_cells(detail::slab_of(piece.box), part.data());
           if (detail::swaps_bytes(variable)) detail::swap_bytes(part.data(), variable.value_bytes, piece.count);
         });
   }
@@ -232,7 +267,7 @@ struct FieldFile::State {
 
 FieldFile::FieldFile(Comm const& comm, std::filesystem::path const& path, FieldFileOptions const& options) {
   auto catalogue = detail::shared_catalogue(comm, path, options.plugins);
-  require_same_copies(comm, path);
+  require_same_copies(comm, detail::zarr::metadata_file(path));
   h5::Quiet const quiet(options.plugins);
   run_agreed(comm, [&] {
     try {

@@ -4,6 +4,8 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/cells.hpp>
 
+#include "chunk_cells.hpp"
+
 #ifdef GRATICULE_HAS_LIBDEFLATE
 #include <libdeflate.h>
 #else
@@ -243,53 +245,6 @@ Bytes const* chunk_at(Variable const& variable, hid_t dataset, Indices const& fi
   return &kept_chunks().keep(dataset, first, unpacked(variable, std::move(packed), mask, chunk_bytes));
 }
 
-/// The slab's cells within a chunk, by their places in the slab.
-Box places_in(Slab const& slab, Indices const& counts, Indices const& first, Indices const& chunk) {
-  Box box = Box::from_extents(counts);
-  for (int axis = 0; axis < counts.size(); ++axis) {
-    auto const place = [&](Index cell) {
-      return std::clamp<Index>((cell - slab.start[axis] + slab.steps[axis] - 1) / slab.steps[axis], 0, counts[axis]);
-    };
-    box.set(axis, first[axis] > slab.start[axis] ? place(first[axis]) : 0,
-            first[axis] + chunk[axis] > slab.start[axis] ? place(first[axis] + chunk[axis]) : 0);
-  }
-  return box;
-}
-
-/// Where a cell lies in a dense block.
-Index place_of(Indices const& cell, Indices const& extents) {
-  Index place = 0;
-  for (int axis = 0; axis < extents.size(); ++axis) place = place * extents[axis] + cell[axis];
-  return place;
-}
-
-/// Calls `visit(cell)` for the first cell of each run along the last axis.
-template <class Visit>
-void for_each_row(Box rows, Visit const& visit) {
-  rows.set(rows.ndim() - 1, rows.lo(rows.ndim() - 1), rows.lo(rows.ndim() - 1) + 1);
-  for_each_cell(rows, visit);
-}
-
-void copy_cells(Variable const& variable, Slab const& slab, Indices const& first, Box const& places, Bytes const& from,
-                std::byte* to) {
-  auto const size = std::size_t(variable.value_bytes);
-  int const last = places.ndim() - 1;
-  Index const step = slab.steps[last];
-  auto const count = std::size_t(places.extent(last));
-  for_each_row(places, [&](Indices const& place) {
-    Indices cell = place;
-    for (int axis = 0; axis <= last; ++axis)
-      cell[axis] = slab.start[axis] + place[axis] * slab.steps[axis] - first[axis];
-    auto const* source = from.data() + std::size_t(place_of(cell, variable.chunk)) * size;
-    auto* target = to + std::size_t(place_of(place, slab.counts)) * size;
-    if (step == 1) {
-      std::memcpy(target, source, count * size);
-      return;
-    }
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(target + i * size, source + i * std::size_t(step) * size, size);
-  });
-}
-
 /// HDF5 knows what cells hold that were never written.
 void read_unwritten(Variable const& variable, hid_t dataset, Slab const& slab, Box const& places, std::byte* to) {
   auto const part = part_of(slab, Box::from_extents(slab.counts), places);
@@ -324,20 +279,17 @@ bool is_packed(Variable const& variable) {
 
 void read_packed(Variable const& variable, hid_t dataset, Slab const& slab, Indices const& counts, void* target) {
   auto const ndim = variable.ndim();
-  Box chunks = Box::from_extents(counts);
+  Box const chunks = chunks_of(slab, counts, variable.chunk);
   if (chunks.empty()) return;
-  for (int axis = 0; axis < ndim; ++axis) {
-    Index const last = slab.start[axis] + (counts[axis] - 1) * slab.steps[axis];
-    chunks.set(axis, slab.start[axis] / variable.chunk[axis], last / variable.chunk[axis] + 1);
-  }
   auto* const to = static_cast<std::byte*>(target);
   for_each_cell(chunks, [&](Indices const& chunk) {
     Indices first = chunk;
     for (int axis = 0; axis < ndim; ++axis) first[axis] *= variable.chunk[axis];
-    auto const places = places_in(slab, counts, first, variable.chunk);
+    ChunkPlace const place{first, variable.chunk};
+    auto const places = places_in(slab, counts, place);
     if (places.empty()) return;
     if (auto const* bytes = chunk_at(variable, dataset, first))
-      copy_cells(variable, slab, first, places, *bytes, to);
+      copy_cells(variable.value_bytes, slab, place, places, bytes->data(), to);
     else
       read_unwritten(variable, dataset, slab, places, to);
   });

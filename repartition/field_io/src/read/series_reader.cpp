@@ -5,11 +5,13 @@
 #include "hdf5/values.hpp"
 #include "raw_cells.hpp"
 #include "write/dense.hpp"
+#include "zarr/catalogue.hpp"
 
 #include <algorithm>
 #include <list>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 
 namespace graticule {
@@ -39,12 +41,14 @@ struct SeriesReader::State {
   struct Source {
     Variable variable;
     std::uint64_t address = 0;
+    std::string array;  ///< of a Zarr store
     std::shared_ptr<detail::Unpacking const> unpacking;
   };
   struct Open {
     std::size_t place;
     h5::File file;
     std::map<std::string, h5::Object, std::less<>> datasets;
+    std::optional<detail::zarr::OpenStore> store;  ///< instead of the file
   };
 
   std::vector<std::filesystem::path> paths;
@@ -78,7 +82,11 @@ struct SeriesReader::State {
       return open.front();
     }
     if (open.size() >= most_open) open.pop_back();
-    open.push_front({place, detail::open_alone(paths[place]), {}});
+    open.push_front({place, {}, {}, {}});
+    if (detail::zarr::is_store(paths[place]))
+      open.front().store.emplace(paths[place]);
+    else
+      open.front().file = detail::open_alone(paths[place]);
     return open.front();
   }
 
@@ -93,7 +101,7 @@ struct SeriesReader::State {
     for (std::size_t i = 0; i < catalogue.contents.variables.size(); ++i) {
       auto const& variable = catalogue.contents.variables[i];
       if (variable.refusal.empty() && contents.find(variable.name) != nullptr)
-        sources[place].emplace(variable.name, Source{variable, catalogue.addresses[i], nullptr});
+        sources[place].emplace(variable.name, Source{variable, catalogue.addresses[i], catalogue.arrays.empty() ? std::string() : catalogue.arrays[i], nullptr});
     }
   }
 
@@ -104,7 +112,7 @@ struct SeriesReader::State {
     auto const found = known.find(expected.name);
     if (found == known.end() || found->second.variable.extents != extents_in(place, expected))
       throw Error("BrokenFile", "the file has changed since it was opened");
-    auto& [variable, address, unpacking] = found->second;
+    auto& [variable, address, array, unpacking] = found->second;
     if (variable.text("units") != expected.text("units"))
       throw Error(Fault::input, "UnreadableVariable",
                   expected.name + " of " + paths[place].string() + " has other units than in the first file");
@@ -130,11 +138,15 @@ struct SeriesReader::State {
   StoredCells::Part read(std::size_t place, Variable const& expected, Box const& box) {
     h5::Quiet const quiet(plugins);
     try {
-      auto const& [variable, address, unpacking] = source(place, expected);
+      auto const& [variable, address, array, unpacking] = source(place, expected);
       StoredCells::Part part{box, unpacking,
                              std::vector<std::byte>(std::size_t(box.num_cells() * variable.value_bytes))};
-      detail::read_raw(variable, dataset(place, variable.name, address), H5P_DEFAULT, detail::slab_of(&box),
-                       part.bytes.data());
+      auto& opened = file(place);
+      auto const slab = detail::slab_of(&box);
+      if (opened.store)
+        opened.store->read(variable, array, *slab, part.bytes.data());
+      else
+        detail::read_raw(variable, dataset(opened, variable.name, address), H5P_DEFAULT, slab, part.bytes.data());
       return part;
     } catch (Error const& error) {
       if (error.rule() == "UnreadableVariable") throw;
@@ -142,12 +154,12 @@ struct SeriesReader::State {
     }
   }
 
-  hid_t dataset(std::size_t place, std::string const& name, std::uint64_t address) {
-    auto& [number, id, datasets] = file(place);
+  static hid_t dataset(Open& opened, std::string const& name, std::uint64_t address) {
+    auto& datasets = opened.datasets;
     auto found = datasets.find(name);
     if (found == datasets.end())
       found =
-          datasets.emplace(name, h5::Object(h5::check(H5Oopen_by_addr(id.get(), address), "H5Oopen_by_addr"))).first;
+          datasets.emplace(name, h5::Object(h5::check(H5Oopen_by_addr(opened.file.get(), address), "H5Oopen_by_addr"))).first;
     return found->second.get();
   }
 };

@@ -130,6 +130,9 @@ FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, st
                path.string());
   if (options.writers_per_node < 0)
     throw Error("BadOption", std::to_string(options.writers_per_node) + " writers per node");
+  if (path.extension() == ".zarr")
+    throw Error(Fault::usage, "BadOption",
+                path.string() + ": Zarr stores are read and not written; name a netCDF-4 file (.nc)");
   detail::OutputFile output(comm, path);
   h5::Quiet const quiet;
   state_ = std::make_unique<State>(comm, path, std::move(output), options);

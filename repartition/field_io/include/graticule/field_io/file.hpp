@@ -35,7 +35,7 @@ struct FieldFileOptions {
   ReadCalls calls = ReadCalls::collective;
 };
 
-/// A netCDF-4 or HDF5 file, open for reading by all ranks of a communicator.
+/// A netCDF-4 or HDF5 file, or a Zarr store, open for reading by all ranks of a communicator.
 ///
 /// Rank 0 lists and checks the file and sends the list to the others, so every broken file is one error, the same on
 /// all ranks. A file is a layout with one owner: each rank states the box that it needs.
@@ -51,6 +51,9 @@ struct FieldFileOptions {
 ///
 /// Example: 3 ranks read `z(month=2, level=3, latitude=241, longitude=480)`, rank 1 the box [0, 2) x [0, 3) x [81, 161)
 /// x [0, 480): it gets 2 * 3 * 80 * 480 values, the last axis fastest.
+///
+/// A Zarr store (docs/zarr.md) is a folder, or a zip file with the ending `.zip`, of version 2 or 3 of the format. Each
+/// rank reads the chunks that its box meets, and of shards the inner chunks.
 class FieldFile {
  public:
   /// Collective. Where ranks have copies of the file, on several nodes or at several places, their sizes and samples of

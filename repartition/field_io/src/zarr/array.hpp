@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How an array of a store is laid out, from its metadata: versions 2 and 3 of the format.
+// Sources: the Zarr v2 and v3 core specifications and the sharding codec (ZEP 2), zarr-specs.readthedocs.io.
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+
+#include "json.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::detail::zarr {
+
+/// One step between the bytes of a chunk and those in the store.
+struct Codec {
+  enum class Kind : std::uint8_t { gzip, zlib, zstd, blosc, crc32c, shuffle };
+  Kind kind = Kind::gzip;
+  std::string name;           ///< as `graticule-info` shows it
+  Index element_bytes = 1;    ///< of `shuffle`
+};
+
+/// Stored numbers are `(value - offset) * scale`, rounded: numcodecs' fixedscaleoffset.
+struct FixedScale {
+  double scale = 1;
+  double offset = 0;
+  ValueType stored = ValueType::f64;
+};
+
+/// Times as numpy stores them.
+struct TimeUnit {
+  Index seconds = 1;   ///< that one unit lasts,
+  Index fraction = 1;  ///< divided by this
+  bool is_date = true; ///< since 1970; else a length of time
+};
+
+struct Array {
+  Indices extents;
+  Indices chunk;  ///< of one key: a shard where there are inner chunks
+  Indices inner;  ///< what is decoded at once; `chunk` without shards
+  bool is_sharded = false;
+  bool index_at_start = false;
+  std::vector<Codec> index_codecs;
+  bool is_index_big_endian = false;
+
+  ValueType type = ValueType::other;  ///< of the values, as they are read
+  Index value_bytes = 0;
+  Index stored_bytes = 0;             ///< of a value in a chunk
+  bool is_big_endian = false;
+  Indices order;                      ///< axis `i` of a chunk in the store is axis `order[i]`; empty: as they are
+  std::optional<FixedScale> scale;
+  std::optional<TimeUnit> time;
+  std::vector<Codec> codecs;          ///< in the order in which a chunk was written
+  std::vector<std::byte> fill;        ///< a value of cells whose chunk is absent, in this machine's byte order
+
+  bool has_default_keys = false;      ///< `c/0/1` instead of `0.1`
+  char separator = '.';
+
+  /// Key of a chunk, by its numbers along each axis.
+  [[nodiscard]] std::string key(Indices const& number) const;
+};
+
+/// An array and the variable that it is.
+struct Described {
+  Variable variable;  ///< with a `refusal` where it cannot be read
+  Array array;        ///< meaningful without a refusal
+};
+
+/// @param name with its groups @param metadata of the array (`.zarray` or `zarr.json`) @param attributes `.zattrs` of
+/// version 2; null for version 3, which has them within
+/// @throws `BrokenFile` (input) where not even the shape can be read
+[[nodiscard]] Described describe(std::string const& name, Json const& metadata, Json const& attributes);
+
+}  // namespace graticule::detail::zarr

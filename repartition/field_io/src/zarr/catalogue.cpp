@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "catalogue.hpp"
+
+#include <graticule/partition/error.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace graticule::detail::zarr {
+
+namespace {
+
+constexpr std::size_t most_arrays = 100000;
+constexpr int deepest_group = 32;
+
+/// The metadata of a node: of version 2 in two files, of version 3 in one.
+struct Node {
+  Json metadata;
+  Json attributes;
+};
+
+[[noreturn]] void broken(Store const& store, std::string const& what) {
+  throw Error(Fault::input, "BrokenFile", store.path().string() + " is damaged or incomplete: " + what);
+}
+
+/// Nothing where the key is absent.
+Json parsed(Store const& store, std::string const& key) {
+  auto const text = store.text(key);
+  return text ? parse(*text, store.path().string() + "/" + key) : Json();
+}
+
+class Listing {
+ public:
+  explicit Listing(Store const& store) : store_(store) { catalogue_.contents.path = store.path(); }
+
+  Catalogue list() {
+    if (auto const root = parsed(store_, "zarr.json"); !root.is_null())
+      list_version3(root);
+    else
+      list_version2();
+    add_dimensions();
+    return std::move(catalogue_);
+  }
+
+ private:
+  void list_version3(Json const& root) {
+    if (root.is_object() && root.value("node_type", "") == "array") return add("", {root, Json()});
+    take_attributes(root.is_object() ? root.value("attributes", Json()) : Json());
+    auto const consolidated = root.is_object() ? root.value("consolidated_metadata", Json()) : Json();
+    auto const all = consolidated.is_object() ? consolidated.value("metadata", Json()) : Json();
+    if (!all.is_object()) return walk("", 0);
+    for (auto const& [key, metadata] : all.items())
+      if (metadata.is_object() && metadata.value("node_type", "") == "array") add(key, {metadata, Json()});
+  }
+
+  void list_version2() {
+    auto const consolidated = parsed(store_, ".zmetadata");
+    auto const all = consolidated.is_object() ? consolidated.value("metadata", Json()) : Json();
+    if (all.is_object()) {
+      if (auto const found = all.find(".zattrs"); found != all.end()) take_attributes(*found);
+      constexpr std::string_view ending = "/.zarray";
+      for (auto const& [key, metadata] : all.items()) {
+        if (!key.ends_with(ending)) continue;
+        auto const name = key.substr(0, key.size() - ending.size());
+        auto const attributes = all.find(name + "/.zattrs");
+        add(name, {metadata, attributes == all.end() ? Json() : *attributes});
+      }
+      return;
+    }
+    if (auto metadata = parsed(store_, ".zarray"); !metadata.is_null())
+      return add("", {std::move(metadata), parsed(store_, ".zattrs")});
+    take_attributes(parsed(store_, ".zattrs"));
+    walk("", 0);
+  }
+
+  /// Folders that hold an array or a group. Others, as those that a writer has left, are passed over.
+  void walk(std::string const& group, int depth) {
+    if (depth > deepest_group) broken(store_, "groups lie more than " + std::to_string(deepest_group) + " deep");
+    for (auto const& name : store_.folders(group)) {
+      auto const key = joined(group, name);
+      if (auto metadata = parsed(store_, key + "/zarr.json"); metadata.is_object()) {
+        if (metadata.value("node_type", "") == "array")
+          add(key, {std::move(metadata), Json()});
+        else
+          walk(key, depth + 1);
+      } else if (metadata = parsed(store_, key + "/.zarray"); metadata.is_object()) {
+        add(key, {std::move(metadata), parsed(store_, key + "/.zattrs")});
+      } else if (store_.find(key + "/.zgroup")) {
+        walk(key, depth + 1);
+      }
+    }
+  }
+
+  void add(std::string const& key, Node node) {
+    if (catalogue_.contents.variables.size() >= most_arrays)
+      broken(store_, "it holds more than " + std::to_string(most_arrays) + " arrays");
+    auto name = key.empty() ? store_.path().filename().string() : key;
+    if (key.empty()) name = name.substr(0, name.rfind('.'));
+    try {
+      auto described = describe(name, node.metadata, node.attributes);
+      described.variable.name = name;
+      catalogue_.contents.variables.push_back(std::move(described.variable));
+    } catch (Json::exception const& error) {
+      broken(store_, "metadata of " + name + ": " + error.what());
+    } catch (Error const& error) {
+      throw Error(error.fault(), error.rule(), store_.path().string() + ": " + error.text());
+    }
+    catalogue_.addresses.push_back(0);
+    catalogue_.arrays.push_back(
+        Json{{"key", key}, {"metadata", std::move(node.metadata)}, {"attributes", std::move(node.attributes)}}.dump(
+            -1, ' ', false, Json::error_handler_t::replace));
+  }
+
+  void take_attributes(Json const& attributes) {
+    if (!attributes.is_object()) return;
+    for (auto const& [name, value] : attributes.items())
+      catalogue_.contents.attributes.push_back(attribute_of(name, value));
+  }
+
+  /// A name whose variables have different extents names none of them: Zarr has no dimensions of its own.
+  void add_dimensions() {
+    auto& contents = catalogue_.contents;
+    for (auto const& variable : contents.variables)
+      for (int axis = 0; axis < variable.ndim() && !variable.dimensions.empty(); ++axis) {
+        auto const& name = variable.dimensions[std::size_t(axis)];
+        if (name.empty()) continue;
+        auto const found = std::find_if(contents.dimensions.begin(), contents.dimensions.end(),
+                                        [&](Dimension const& one) { return one.name == name; });
+        if (found == contents.dimensions.end())
+          contents.dimensions.push_back({name, variable.extents[axis], false});
+        else if (found->extent != variable.extents[axis])
+          broken(store_, "dimension '" + name + "' is " + std::to_string(found->extent) + " long for some arrays and " +
+                             std::to_string(variable.extents[axis]) + " for " + variable.name);
+      }
+  }
+
+  Store const& store_;
+  Catalogue catalogue_;
+};
+
+}  // namespace
+
+Catalogue list(std::filesystem::path const& path) {
+  Store const store(path);
+  return Listing(store).list();
+}
+
+void OpenStore::read(Variable const& variable, std::string const& array, Slab const& slab, std::byte* target) {
+  auto found = readers_.find(variable.name);
+  if (found == readers_.end()) {
+    auto const description = Json::parse(array);
+    auto described = describe(variable.name, description.at("metadata"), description.at("attributes"));
+    found = readers_
+                .emplace(std::piecewise_construct, std::forward_as_tuple(variable.name),
+                         std::forward_as_tuple(*store_, description.at("key").get<std::string>(), std::move(described.array)))
+                .first;
+  }
+  found->second.read(slab, target);
+}
+
+std::filesystem::path metadata_file(std::filesystem::path const& path) {
+  std::error_code unknown;
+  for (char const* name : {"zarr.json", ".zmetadata", ".zarray", ".zgroup"})
+    if (std::filesystem::exists(path / name, unknown)) return path / name;
+  return path;
+}
+
+}  // namespace graticule::detail::zarr

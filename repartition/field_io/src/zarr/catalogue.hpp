@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The contents of a store, as `FieldFile` and `SeriesReader` see them.
+#pragma once
+
+#include "read/catalogue.hpp"
+#include "reader.hpp"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace graticule::detail::zarr {
+
+/// Lists a store: consolidated metadata where it has them, else those of each folder. Serial.
+/// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input)
+[[nodiscard]] Catalogue list(std::filesystem::path const& path);
+
+/// A store, open for reading by one process.
+class OpenStore {
+ public:
+  /// @throws as `Store`
+  explicit OpenStore(std::filesystem::path const& path) : store_(std::make_unique<Store>(path)) {}
+
+  /// The slab's cells of a variable in this machine's byte order. @param array of the variable, from `Catalogue::arrays`
+  /// @throws `BrokenFile`, `UnreadableVariable` (input), without the name of the store
+  void read(Variable const& variable, std::string const& array, Slab const& slab, std::byte* target);
+
+ private:
+  std::unique_ptr<Store> store_;
+  std::map<std::string, ArrayReader, std::less<>> readers_;
+};
+
+/// The file that tells whether two copies of a store are of the same contents.
+[[nodiscard]] std::filesystem::path metadata_file(std::filesystem::path const& path);
+
+}  // namespace graticule::detail::zarr

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "codecs.hpp"
+
+#include <graticule/partition/box.hpp>
+#include <graticule/partition/error.hpp>
+
+#include "hdf5/values.hpp"
+
+#ifdef GRATICULE_HAS_BLOSC
+#include <blosc.h>
+#endif
+#ifdef GRATICULE_HAS_ZSTD
+#include <zstd.h>
+#endif
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace graticule::detail::zarr {
+
+namespace {
+
+[[noreturn]] void damaged(std::string const& what) {
+  throw Error(Fault::input, "BrokenFile", "a chunk is damaged: " + what);
+}
+
+[[noreturn]] [[maybe_unused]] void lacking(std::string const& codec, std::string const& package) {
+  throw Error(Fault::input, "UnreadableVariable",
+              "it is stored with the codec '" + codec + "', which this program was built without (Debian: " + package + ")");
+}
+
+std::string of_bytes(std::size_t found, std::size_t count) {
+  return std::to_string(found) + " bytes instead of " + std::to_string(count);
+}
+
+constexpr std::size_t crc_bytes = 4;
+constexpr std::uint32_t crc_polynomial = 0x82f63b78;  // reversed
+
+constexpr std::array<std::uint32_t, 256> crc_table = [] {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t value = i;
+    for (int bit = 0; bit < 8; ++bit) value = (value >> 1U) ^ ((value & 1U) != 0 ? crc_polynomial : 0U);
+    table[i] = value;
+  }
+  return table;
+}();
+
+std::uint32_t crc32c_by_table(std::span<std::byte const> bytes, std::uint32_t sum) noexcept {
+  for (auto const one : bytes) sum = (sum >> 8U) ^ crc_table[(sum ^ std::to_integer<std::uint32_t>(one)) & 0xffU];
+  return sum;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_by_processor(std::span<std::byte const> bytes,
+                                                                    std::uint32_t sum) noexcept {
+  std::uint64_t wide = sum;
+  while (bytes.size() >= 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), 8);
+    wide = __builtin_ia32_crc32di(wide, word);
+    bytes = bytes.subspan(8);
+  }
+  return crc32c_by_table(bytes, std::uint32_t(wide));
+}
+#endif
+
+/// zlib's stream, of either wrapping.
+Bytes inflated(Bytes const& packed, std::size_t count) {
+  // Deflate makes nothing more than 1,032 times smaller.
+  if (count / 1032 > packed.size()) damaged(of_bytes(packed.size(), count) + " when inflated");
+  Bytes bytes(count);
+  z_stream stream{};
+  constexpr int either_wrapping = 15 + 32;
+  if (inflateInit2(&stream, either_wrapping) != Z_OK) damaged("zlib's inflateInit2 failed");
+  auto* in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
+  auto* out = reinterpret_cast<Bytef*>(bytes.data());
+  constexpr std::size_t most = std::size_t(1) << 30;
+  std::size_t read = 0;
+  std::size_t written = 0;
+  int code = Z_OK;
+  while (code == Z_OK) {
+    stream.next_in = in + read;
+    stream.avail_in = uInt(std::min(packed.size() - read, most));
+    stream.next_out = out + written;
+    stream.avail_out = uInt(std::min(count - written, most));
+    code = inflate(&stream, Z_SYNC_FLUSH);
+    read = std::size_t(stream.next_in - in);
+    written = std::size_t(stream.next_out - out);
+    // gzip may hold several members after each other.
+    if (code == Z_STREAM_END && read < packed.size() && written < count && inflateReset(&stream) == Z_OK) code = Z_OK;
+  }
+  inflateEnd(&stream);
+  if (code != Z_STREAM_END || written != count) damaged("it inflates to " + of_bytes(written, count));
+  return bytes;
+}
+
+#ifdef GRATICULE_HAS_ZSTD
+struct ZstdMemory {
+  ZSTD_DCtx* context = ZSTD_createDCtx();
+  ZstdMemory() = default;
+  ZstdMemory(ZstdMemory const&) = delete;
+  ZstdMemory& operator=(ZstdMemory const&) = delete;
+  ~ZstdMemory() { ZSTD_freeDCtx(context); }
+};
+
+Bytes from_zstd(Bytes const& packed, std::size_t count) {
+  auto const said = ZSTD_getFrameContentSize(packed.data(), packed.size());
+  if (said == ZSTD_CONTENTSIZE_ERROR) damaged("it is no frame of zstd");
+  if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > count) damaged("zstd has " + of_bytes(said, count));
+  static thread_local ZstdMemory memory;
+  Bytes bytes(count);
+  auto const written = ZSTD_decompressDCtx(memory.context, bytes.data(), count, packed.data(), packed.size());
+  if (ZSTD_isError(written) != 0) damaged(std::string("zstd: ") + ZSTD_getErrorName(written));
+  if (written != count) damaged("zstd gives " + of_bytes(written, count));
+  return bytes;
+}
+#else
+Bytes from_zstd(Bytes const&, std::size_t) { lacking("zstd", "libzstd-dev"); }
+#endif
+
+#ifdef GRATICULE_HAS_BLOSC
+void require_blosc(Bytes const& packed, std::size_t count) {
+  std::size_t said = 0;
+  bool const is_whole = packed.size() >= BLOSC_MIN_HEADER_LENGTH &&
+                        blosc_cbuffer_validate(packed.data(), packed.size(), &said) == 0;
+  if (!is_whole) damaged("it is no whole buffer of blosc");
+  if (said != count) damaged("blosc has " + of_bytes(said, count));
+}
+
+Bytes from_blosc(Bytes const& packed, std::size_t count) {
+  require_blosc(packed, count);
+  Bytes bytes(count);
+  int const written = blosc_decompress_ctx(packed.data(), bytes.data(), count, 1);
+  if (written < 0 || std::size_t(written) != count) damaged("blosc gives " + of_bytes(std::size_t(std::max(written, 0)), count));
+  return bytes;
+}
+#else
+Bytes from_blosc(Bytes const&, std::size_t) { lacking("blosc", "libblosc-dev"); }
+#endif
+
+Bytes unshuffled(Bytes const& bytes, std::size_t size) {
+  auto const count = bytes.size() / size;
+  Bytes result(bytes.size());
+  for (std::size_t b = 0; b < size; ++b)
+    for (std::size_t i = 0; i < count; ++i) result.data()[i * size + b] = bytes.data()[b * count + i];
+  std::copy(bytes.data() + count * size, bytes.data() + bytes.size(), result.data() + count * size);
+  return result;
+}
+
+Bytes without_checksum(Bytes const& bytes) {
+  if (bytes.size() < crc_bytes) damaged("it is shorter than its checksum");
+  auto const length = bytes.size() - crc_bytes;
+  std::uint32_t stored = 0;
+  for (std::size_t i = 0; i < crc_bytes; ++i)
+    stored |= std::to_integer<std::uint32_t>(bytes.data()[length + i]) << (8U * unsigned(i));
+  if (stored != crc32c(bytes.span().first(length))) damaged("it does not have its checksum");
+  Bytes result(length);
+  std::copy_n(bytes.data(), length, result.data());
+  return result;
+}
+
+template <class Stored, class Value>
+void unscale(Bytes const& from, FixedScale const& scale, Bytes& to) {
+  auto const count = from.size() / sizeof(Stored);
+  for (std::size_t i = 0; i < count; ++i) {
+    Stored stored{};
+    std::memcpy(&stored, from.data() + i * sizeof stored, sizeof stored);
+    auto const value = Value(double(stored) / scale.scale + scale.offset);
+    std::memcpy(to.data() + i * sizeof value, &value, sizeof value);
+  }
+}
+
+template <class Stored>
+Bytes unscaled(Array const& array, Bytes const& from) {
+  Bytes to(from.size() / sizeof(Stored) * std::size_t(array.value_bytes));
+  if (array.type == ValueType::f32)
+    unscale<Stored, float>(from, *array.scale, to);
+  else
+    unscale<Stored, double>(from, *array.scale, to);
+  return to;
+}
+
+Bytes unscaled(Array const& array, Bytes const& from) {
+  switch (array.scale->stored) {
+    case ValueType::i8: return unscaled<std::int8_t>(array, from);
+    case ValueType::u8: return unscaled<std::uint8_t>(array, from);
+    case ValueType::i16: return unscaled<std::int16_t>(array, from);
+    case ValueType::u16: return unscaled<std::uint16_t>(array, from);
+    case ValueType::i32: return unscaled<std::int32_t>(array, from);
+    case ValueType::u32: return unscaled<std::uint32_t>(array, from);
+    case ValueType::i64: return unscaled<std::int64_t>(array, from);
+    case ValueType::u64: return unscaled<std::uint64_t>(array, from);
+    case ValueType::f32: return unscaled<float>(array, from);
+    case ValueType::f64: return unscaled<double>(array, from);
+    case ValueType::f16:
+    case ValueType::text:
+    case ValueType::other: break;
+  }
+  throw Error("WrongType", "a scaled type");
+}
+
+void to_seconds(TimeUnit const& unit, Bytes& bytes) {
+  for (std::size_t i = 0; i < bytes.size() / sizeof(std::int64_t); ++i) {
+    std::int64_t time = 0;
+    auto* const at = bytes.data() + i * sizeof time;
+    std::memcpy(&time, at, sizeof time);
+    if (time == std::numeric_limits<std::int64_t>::min()) continue;  // numpy's NaT
+    if (__builtin_mul_overflow(time, unit.seconds, &time) || time % unit.fraction != 0)
+      throw Error(Fault::input, "UnreadableVariable", "it holds times between two seconds, or after all dates");
+    time /= unit.fraction;
+    std::memcpy(at, &time, sizeof time);
+  }
+}
+
+/// Axis `i` of `from` is axis `array.order[i]` of the result.
+Bytes transposed(Array const& array, Bytes const& from) {
+  int const ndim = array.inner.size();
+  auto const size = std::size_t(array.value_bytes);
+  Bytes to(from.size());
+  Indices strides = array.inner;  // of the result, in values
+  Index stride = 1;
+  for (int axis = ndim; axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= array.inner[axis];
+  }
+  Indices at = Indices::filled(ndim, 0);
+  Index place = 0;
+  for (std::size_t i = 0; i < from.size() / size; ++i) {
+    std::memcpy(to.data() + std::size_t(place) * size, from.data() + i * size, size);
+    for (int k = ndim; k-- > 0;) {
+      auto const axis = int(array.order[k]);
+      place += strides[axis];
+      if (++at[k] < array.inner[axis]) break;
+      place -= strides[axis] * array.inner[axis];
+      at[k] = 0;
+    }
+  }
+  return to;
+}
+
+bool is_other_order(Array const& array) {
+  return array.is_big_endian != (std::endian::native == std::endian::big) && array.stored_bytes > 1;
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept {
+  std::uint32_t const start = 0xffffffffU;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2") != 0) return ~crc32c_by_processor(bytes, start);
+#endif
+  return ~crc32c_by_table(bytes, start);
+}
+
+Index encoded_bytes(std::vector<Codec> const& codecs, Index count) {
+  for (auto const& codec : codecs)
+    if (codec.kind == Codec::Kind::crc32c) count += Index(crc_bytes);
+  return count;
+}
+
+Bytes decoded(std::vector<Codec> const& codecs, Bytes stored, Index count) {
+  for (std::size_t i = codecs.size(); i-- > 0;) {
+    // What this codec got: the values and the checksums before it.
+    auto const before = std::size_t(encoded_bytes({codecs.begin(), codecs.begin() + std::ptrdiff_t(i)}, count));
+    switch (codecs[i].kind) {
+      case Codec::Kind::gzip:
+      case Codec::Kind::zlib: stored = inflated(stored, before); break;
+      case Codec::Kind::zstd: stored = from_zstd(stored, before); break;
+      case Codec::Kind::blosc: stored = from_blosc(stored, before); break;
+      case Codec::Kind::crc32c: stored = without_checksum(stored); break;
+      case Codec::Kind::shuffle: stored = unshuffled(stored, std::size_t(codecs[i].element_bytes)); break;
+    }
+  }
+  if (stored.size() != std::size_t(count)) damaged("it has " + of_bytes(stored.size(), std::size_t(count)));
+  return stored;
+}
+
+bool has_parts(Array const& array) {
+  bool const is_plain = array.order.size() == 0 && !array.scale;
+  if (!is_plain) return false;
+#ifdef GRATICULE_HAS_BLOSC
+  return array.codecs.size() == 1 && array.codecs.front().kind == Codec::Kind::blosc;
+#else
+  return false;
+#endif
+}
+
+Bytes decoded_part([[maybe_unused]] Array const& array, [[maybe_unused]] Bytes const& stored,
+                   [[maybe_unused]] Index num_values, [[maybe_unused]] Index first, Index count) {
+#ifdef GRATICULE_HAS_BLOSC
+  auto const size = array.stored_bytes;
+  require_blosc(stored, std::size_t(num_values * size));
+  // Its items have the size that the header has, which a changed byte may make larger than the memory.
+  auto const item = Index(std::to_integer<unsigned char>(stored.data()[3]));
+  if (item == 0) damaged("blosc has values of 0 bytes");
+  if (size % item != 0) {
+    auto const whole = from_blosc(stored, std::size_t(num_values * size));
+    Bytes part{std::size_t(count * size)};
+    std::memcpy(part.data(), whole.data() + first * size, part.size());
+    return part;
+  }
+  Bytes part{std::size_t(count * size)};
+  int const written = blosc_getitem(stored.data(), int(first * size / item), int(count * size / item), part.data());
+  if (written != int(part.size())) damaged("blosc gives " + of_bytes(std::size_t(std::max(written, 0)), part.size()));
+  return part;
+#else
+  return Bytes(std::size_t(count));
+#endif
+}
+
+Bytes values_of(Array const& array, Bytes chunk) {
+  if (is_other_order(array))
+    swap_bytes(chunk.data(), array.stored_bytes, chunk.size() / std::size_t(array.stored_bytes));
+  if (array.scale) chunk = unscaled(array, chunk);
+  if (array.time) to_seconds(*array.time, chunk);
+  bool const has_order = array.order.size() > 1 && !std::is_sorted(array.order.begin(), array.order.end());
+  if (has_order) chunk = transposed(array, chunk);
+  return chunk;
+}
+
+}  // namespace graticule::detail::zarr

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "json.hpp"
+
+#include <graticule/partition/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace graticule::detail::zarr {
+
+namespace {
+
+/// Before a number that was bare: no text of a file begins so.
+constexpr char bare_mark = '\x01';
+
+struct Named {
+  std::string_view name;
+  double value;
+};
+constexpr std::array not_finite{Named{"NaN", std::numeric_limits<double>::quiet_NaN()},
+                                Named{"Infinity", std::numeric_limits<double>::infinity()},
+                                Named{"-Infinity", -std::numeric_limits<double>::infinity()}};
+
+/// Bare NaN and infinities as texts that `number_of` knows.
+std::string strict(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  bool within_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char const c = text[i];
+    if (within_text) {
+      result += c;
+      if (c == '\\' && i + 1 < text.size()) result += text[++i];
+      if (c == '"') within_text = false;
+      continue;
+    }
+    within_text = c == '"';
+    auto const found = std::find_if(not_finite.begin(), not_finite.end(),
+                                    [&](Named const& one) { return text.substr(i).starts_with(one.name); });
+    if (found == not_finite.end()) {
+      result += c;
+      continue;
+    }
+    result += "\"\\u0001" + std::string(found->name) + '"';
+    i += found->name.size() - 1;
+  }
+  return result;
+}
+
+bool is_bare(Json const& value) {
+  return value.is_string() && value.get_ref<std::string const&>().starts_with(bare_mark);
+}
+
+std::string plain_text(Json const& value) {
+  auto text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (std::string const mark = "\\u0001"; text.find(mark) != std::string::npos;) text.erase(text.find(mark), mark.size());
+  return text;
+}
+
+bool is_index(Json const& value) {
+  return value.is_boolean() || (value.is_number_integer() &&
+                                (!value.is_number_unsigned() ||
+                                 value.get<std::uint64_t>() <= std::uint64_t(std::numeric_limits<Index>::max())));
+}
+
+Index index_of(Json const& value) { return value.is_boolean() ? Index(value.get<bool>()) : value.get<Index>(); }
+
+}  // namespace
+
+Json parse(std::string_view text, std::string const& where) {
+  try {
+    return Json::parse(strict(text));
+  } catch (Json::exception const& error) {
+    throw Error(Fault::input, "BrokenFile", where + " is not JSON: " + error.what());
+  }
+}
+
+std::optional<double> number_of(Json const& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (!value.is_string()) return {};
+  std::string_view text = value.get_ref<std::string const&>();
+  if (text.starts_with(bare_mark)) text.remove_prefix(1);
+  for (auto const& one : not_finite)
+    if (text == one.name) return one.value;
+  return {};
+}
+
+Attribute attribute_of(std::string const& name, Json const& value) {
+  Attribute attribute;
+  attribute.name = name;
+  auto const take = [&](ValueType type, auto held) {
+    attribute.type = type;
+    attribute.value = std::move(held);
+    return attribute;
+  };
+  if (is_index(value)) return take(ValueType::i64, std::vector<Index>{index_of(value)});
+  if (value.is_number() || is_bare(value)) return take(ValueType::f64, std::vector<double>{*number_of(value)});
+  if (value.is_string()) return take(ValueType::text, value.get<std::string>());
+  if (value.is_array() && !value.empty()) {
+    auto const all = [&](auto const& is) { return std::all_of(value.begin(), value.end(), is); };
+    if (all([](Json const& one) { return is_index(one); })) {
+      std::vector<Index> numbers;
+      for (auto const& one : value) numbers.push_back(index_of(one));
+      return take(ValueType::i64, std::move(numbers));
+    }
+    if (all([](Json const& one) { return one.is_number() || is_bare(one); })) {
+      std::vector<double> numbers;
+      for (auto const& one : value) numbers.push_back(*number_of(one));
+      return take(ValueType::f64, std::move(numbers));
+    }
+    if (all([](Json const& one) { return one.is_string() && !is_bare(one); }))
+      return take(ValueType::text, value.get<std::vector<std::string>>());
+  }
+  return take(ValueType::text, plain_text(value));
+}
+
+std::optional<double> number_of_base64(std::string_view text) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  if (text.size() != 12 || text.back() != '=') return {};
+  std::uint64_t bits = 0;  // the first digit is the highest; of the last one, four bits count
+  for (std::size_t i = 0; i < 11; ++i) {
+    auto const digit = digits.find(text[i]);
+    if (digit == std::string_view::npos) return {};
+    bits = i < 10 ? bits << 6U | digit : bits << 4U | digit >> 2U;
+  }
+  return std::bit_cast<double>(std::endian::native == std::endian::little ? __builtin_bswap64(bits) : bits);
+}
+
+}  // namespace graticule::detail::zarr

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// JSON as Zarr's writers write it: with bare NaN and Infinity.
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace graticule::detail::zarr {
+
+using Json = nlohmann::json;
+
+/// @param where for messages @throws `BrokenFile` (input)
+[[nodiscard]] Json parse(std::string_view text, std::string const& where);
+
+/// A number, also where JSON has none: NaN and the infinities, bare or as texts. Nothing for other values.
+[[nodiscard]] std::optional<double> number_of(Json const& value);
+
+/// Objects and mixed lists become their JSON text.
+[[nodiscard]] Attribute attribute_of(std::string const& name, Json const& value);
+
+/// `text` must be base64 of eight bytes, a little-endian f64. Nothing where it is not.
+[[nodiscard]] std::optional<double> number_of_base64(std::string_view text);
+
+}  // namespace graticule::detail::zarr

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "reader.hpp"
+
+#include <graticule/partition/cells.hpp>
+#include <graticule/partition/error.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace graticule::detail::zarr {
+
+namespace {
+
+constexpr std::size_t most_kept_bytes = std::size_t(32) << 20;
+constexpr Index most_stored_bytes = Index(1) << 32;
+constexpr std::uint64_t absent = std::numeric_limits<std::uint64_t>::max();
+constexpr Index index_entry_bytes = 16;  ///< offset and number of bytes
+
+std::uint64_t word_of(Bytes const& bytes, std::size_t place, bool is_big_endian) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes.data() + place * sizeof word, sizeof word);
+  return is_big_endian == (std::endian::native == std::endian::big) ? word : __builtin_bswap64(word);
+}
+
+}  // namespace
+
+ArrayReader::ArrayReader(Store const& store, std::string key, Array array)
+    : store_(store), key_(std::move(key)), array_(std::move(array)) {}
+
+void ArrayReader::read(Slab const& slab, std::byte* target) {
+  if (slab.counts.size() == 0) return read_scalar(target);
+  auto const shards = chunks_of(slab, slab.counts, array_.chunk);
+  if (shards.empty()) return;
+  for_each_cell(shards, [&](Indices const& number) {
+    ChunkPlace chunk{number, array_.chunk};
+    for (int axis = 0; axis < number.size(); ++axis) chunk.first[axis] *= array_.chunk[axis];
+    auto const places = places_in(slab, slab.counts, chunk);
+    if (places.empty()) return;  // between two steps
+    auto const key = joined(key_, array_.key(number));
+    try {
+      auto const item = store_.find(key);
+      if (!item)
+        fill_cells(array_.fill, slab, places, target);
+      else if (array_.is_sharded)
+        read_shard(*item, chunk, slab, target);
+      else
+        read_chunk(*item, 0, item->bytes, chunk, {slab, places, target});
+    } catch (Error const& error) {
+      throw Error(error.fault(), error.rule(), key + ": " + error.text());
+    }
+  });
+}
+
+void ArrayReader::read_scalar(std::byte* target) {
+  auto const item = store_.find(joined(key_, array_.key({})));
+  if (!item) {
+    std::copy(array_.fill.begin(), array_.fill.end(), target);
+    return;
+  }
+  if (item->bytes > most_stored_bytes) throw Error(Fault::input, "BrokenFile", "a chunk of more than 4 GiB");
+  Bytes stored{std::size_t(item->bytes)};
+  item->read(stored.data(), 0, item->bytes);
+  auto const value = values_of(array_, decoded(array_.codecs, std::move(stored), array_.stored_bytes));
+  std::copy_n(value.data(), value.size(), target);
+}
+
+Bytes ArrayReader::index_of(Item const& item, Index num_chunks) const {
+  auto const plain = num_chunks * index_entry_bytes;
+  auto const bytes = encoded_bytes(array_.index_codecs, plain);
+  if (bytes > item.bytes)
+    throw Error(Fault::input, "BrokenFile",
+                "a shard of " + std::to_string(item.bytes) + " bytes cannot hold its index of " + std::to_string(bytes));
+  Bytes stored{std::size_t(bytes)};
+  item.read(stored.data(), array_.index_at_start ? 0 : item.bytes - bytes, bytes);
+  return decoded(array_.index_codecs, std::move(stored), plain);
+}
+
+void ArrayReader::read_shard(Item const& item, ChunkPlace const& shard, Slab const& slab, std::byte* target) {
+  Indices numbers = shard.extents;  // of inner chunks along each axis
+  for (int axis = 0; axis < numbers.size(); ++axis) numbers[axis] /= array_.inner[axis];
+  if (shard_ != shard.first) {
+    shard_.reset();
+    index_ = index_of(item, Box::from_extents(numbers).num_cells());
+    shard_ = shard.first;
+  }
+  // Inner chunks that the slab may meet.
+  Box met = Box::from_extents(numbers);
+  for (int axis = 0; axis < numbers.size(); ++axis) {
+    auto const last = slab.start[axis] + (slab.counts[axis] - 1) * slab.steps[axis];
+    auto const number = [&](Index cell) { return (cell - shard.first[axis]) / array_.inner[axis]; };
+    met.set(axis, std::max<Index>(0, slab.start[axis] > shard.first[axis] ? number(slab.start[axis]) : 0),
+            std::min(numbers[axis], number(last) + 1));
+  }
+  for_each_cell(met, [&](Indices const& number) {
+    ChunkPlace chunk{number, array_.inner};
+    for (int axis = 0; axis < number.size(); ++axis) chunk.first[axis] = shard.first[axis] + number[axis] * array_.inner[axis];
+    auto const places = places_in(slab, slab.counts, chunk);
+    if (places.empty()) return;
+    auto const entry = std::size_t(place_of(number, numbers));
+    auto const offset = word_of(index_, 2 * entry, array_.is_index_big_endian);
+    auto const bytes = word_of(index_, 2 * entry + 1, array_.is_index_big_endian);
+    if (offset == absent && bytes == absent) return fill_cells(array_.fill, slab, places, target);
+    if (offset > std::uint64_t(item.bytes) || bytes > std::uint64_t(item.bytes) - offset)
+      throw Error(Fault::input, "BrokenFile", "the index of a shard names bytes beyond its end");
+    read_chunk(item, Index(offset), Index(bytes), chunk, {slab, places, target});
+  });
+}
+
+void ArrayReader::read_chunk(Item const& item, Index from, Index bytes, ChunkPlace const& chunk, Request const& request) {
+  auto const copy = [&](Bytes const& values, Index first_cell) {
+    copy_cells(array_.value_bytes, request.slab, chunk, request.places, values.data(), request.target, first_cell);
+  };
+  if (auto const* const kept = find_kept(chunk.first)) return copy(*kept, 0);
+  if (bytes > most_stored_bytes) throw Error(Fault::input, "BrokenFile", "a chunk of more than 4 GiB");
+  auto const num_values = Box::from_extents(chunk.extents).num_cells();
+  if (array_.codecs.empty() && bytes != num_values * array_.stored_bytes)
+    throw Error(Fault::input, "BrokenFile",
+                "a chunk of " + std::to_string(bytes) + " bytes instead of " + std::to_string(num_values * array_.stored_bytes));
+  Bytes stored{std::size_t(bytes)};
+  item.read(stored.data(), from, bytes);
+  // The run of values from the first to the last that is wanted.
+  auto last = request.places.hi();
+  for (auto& place : last) --place;
+  auto const first_value = place_of(cell_at(request.slab, request.places.lo(), chunk), chunk.extents);
+  auto const run = place_of(cell_at(request.slab, last, chunk), chunk.extents) - first_value + 1;
+  if (has_parts(array_) && run <= num_values / 2)
+    return copy(values_of(array_, decoded_part(array_, stored, num_values, first_value, run)), first_value);
+  auto values = values_of(array_, decoded(array_.codecs, std::move(stored), num_values * array_.stored_bytes));
+  // A chunk of which all cells were wanted is not asked for again.
+  if (request.places.num_cells() == num_values) return copy(values, 0);
+  copy(keep(chunk.first, std::move(values)), 0);
+}
+
+Bytes const* ArrayReader::find_kept(Indices const& first) {
+  auto const found = std::find_if(kept_.begin(), kept_.end(), [&](Kept const& one) { return one.first == first; });
+  if (found == kept_.end()) return nullptr;
+  kept_.splice(kept_.begin(), kept_, found);
+  return &kept_.front().values;
+}
+
+Bytes const& ArrayReader::keep(Indices const& first, Bytes values) {
+  kept_bytes_ += values.size();
+  kept_.push_front({first, std::move(values)});
+  while (kept_.size() > 1 && kept_bytes_ > most_kept_bytes) {
+    kept_bytes_ -= kept_.back().values.size();
+    kept_.pop_back();
+  }
+  return kept_.front().values;
+}
+
+}  // namespace graticule::detail::zarr

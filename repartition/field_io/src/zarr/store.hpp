@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The keys of a Zarr store and their bytes: a folder, or a zip file whose members are not compressed.
+#pragma once
+
+#include <graticule/partition/indices.hpp>
+
+#include "hdf5/descriptor.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace graticule::detail::zarr {
+
+/// Bytes of a key, open for reading.
+struct Item {
+  std::shared_ptr<Descriptor const> file;
+  Index offset = 0;  ///< in the file
+  Index bytes = 0;
+
+  /// @pre the range lies within the item @throws `BrokenFile` (input)
+  void read(std::byte* data, Index from, Index count) const;
+};
+
+/// Whether a folder or a file is a store, by its metadata or its name.
+[[nodiscard]] bool is_store(std::filesystem::path const& path);
+
+class Store {
+ public:
+  /// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile` (input)
+  explicit Store(std::filesystem::path path);
+
+  [[nodiscard]] std::filesystem::path const& path() const noexcept { return path_; }
+  /// Nothing where the store has no such key. Symbolic links are not followed: a store could name any file by them.
+  /// @throws `UnreadableFile`, `BrokenFile` (input)
+  [[nodiscard]] std::optional<Item> find(std::string const& key) const;
+  /// All bytes of a key, of metadata. @throws as `find`
+  [[nodiscard]] std::optional<std::string> text(std::string const& key) const;
+  /// Names of the folders in a folder, sorted; `""` is the store itself.
+  [[nodiscard]] std::vector<std::string> folders(std::string const& folder) const;
+
+ private:
+  struct Member {
+    Index header = 0;
+    Index bytes = 0;
+    bool is_stored = true;
+  };
+  void read_zip();
+  [[nodiscard]] std::optional<Item> find_in_zip(std::string const& key) const;
+  [[nodiscard]] std::optional<Item> find_in_folder(std::string const& key) const;
+
+  std::filesystem::path path_;
+  Descriptor folder_;
+  std::shared_ptr<Descriptor const> zip_;
+  Index zip_bytes_ = 0;
+  std::map<std::string, Member, std::less<>> members_;
+};
+
+/// `name` in `folder`, of which `""` is the store itself.
+[[nodiscard]] std::string joined(std::string_view folder, std::string_view name);
+
+}  // namespace graticule::detail::zarr

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Zarr stores that zarr-python and xarray have written, read by the engine: every cell of random boxes."""
+import json
+import os
+import random
+import shutil
+import tempfile
+import warnings
+
+import numpy as np
+from mpi4py import MPI
+
+from graticule import engine
+from support import RANK, main, raises, skip
+
+COMM = MPI.COMM_WORLD
+COUNT = int(os.environ.get("GRATICULE_TEST_ARRAYS", "120"))
+
+
+class Folder:
+    """A folder of all ranks, removed at the end."""
+
+    def __enter__(self):
+        self.path = COMM.bcast(tempfile.mkdtemp(prefix="graticule-zarr-") if RANK == 0 else None)
+        return self.path
+
+    def __exit__(self, *_):
+        COMM.barrier()
+        if RANK == 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+def on_first(make):
+    """The result of rank 0; a test is skipped on all ranks where a package is missing."""
+    result = None
+    if RANK == 0:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = ("made", make())
+        except ImportError as error:
+            result = ("lacks", str(error))
+    kind, value = COMM.bcast(result)
+    if kind == "lacks":
+        skip(value)
+    return value
+
+
+def read(file, name, lower, upper):
+    field = np.full([b - a for a, b in zip(lower, upper)], -1.0)
+    file.read(name, lower, upper, field)
+    return field
+
+
+def test_random_arrays_of_zarr_python():
+    def make():
+        import zarr_stores
+        return zarr_stores.make(folder, int(os.environ.get("GRATICULE_TEST_SEED", "1")), COUNT)
+
+    with Folder() as folder:
+        pick = random.Random(100 + RANK)
+        for path, values, texts in on_first(make):
+            file = engine.File.open(engine.Comm.create(COMM), path)
+            assert {file.variable_name(i) for i in range(file.num_variables())} == set(values), path
+            for name, whole in values.items():
+                assert tuple(file.extents(name)) == whole.shape, (path, name)
+                for _ in range(3):
+                    lower = [pick.randint(0, n) for n in whole.shape]
+                    upper = [pick.randint(a, n) for a, n in zip(lower, whole.shape)]
+                    found = read(file, name, lower, upper)
+                    expected = whole[tuple(slice(a, b) for a, b in zip(lower, upper))]
+                    assert np.array_equal(found, expected, equal_nan=True), (path, name, lower, upper, texts)
+                if whole.ndim:
+                    steps = [pick.choice([1, 2, 3, -1, -2]) for _ in whole.shape]
+                    field = np.zeros(whole[tuple(slice(None, None, s) for s in steps)].shape)
+                    file.read(name, [0] * whole.ndim, whole.shape, field, steps=steps)
+                    expected = whole[tuple(slice(None, None, s) for s in steps)]
+                    assert np.array_equal(field, expected, equal_nan=True), (path, name, steps, field[field != expected], expected[field != expected], texts)
+            file.close()
+
+
+def dataset(xr, times=8):
+    rng = np.random.default_rng(3)
+    time = np.datetime64("2020-01-01T00", "ns") + np.arange(times) * np.timedelta64(6, "h")
+    z = rng.standard_normal((times, 19, 36)).astype("f4")
+    z[2, 3, 4] = np.nan
+    return xr.Dataset({"z": (("time", "latitude", "longitude"), z, {"units": "m"}),
+                       "q": (("time", "latitude", "longitude"), (rng.random((times, 19, 36)) * 0.01))},
+                      {"time": time, "latitude": ("latitude", np.linspace(90, -90, 19), {"units": "degrees_north"}),
+                       "longitude": ("longitude", np.arange(36) * 10.0, {"units": "degrees_east"})})
+
+
+def test_stores_of_xarray_have_its_values():
+    def make():
+        import numcodecs
+        import xarray as xr
+        import zarr
+        whole = dataset(xr)
+        packed = {"dtype": "i2", "scale_factor": 1e-7, "_FillValue": -32767}
+        choices = {
+            "v2.zarr": dict(zarr_format=2, encoding={"z": {"chunks": (1, 19, 36), "compressors": numcodecs.Blosc("lz4")}, "q": packed}),
+            "v3.zarr": dict(zarr_format=3, encoding={"z": {"chunks": (2, 10, 12), "shards": (4, 20, 36)}, "q": packed}),
+            "plain.zarr": dict(zarr_format=3, consolidated=False)}
+        for name, options in choices.items():
+            whole.to_zarr(os.path.join(folder, name), **options)
+        # A time axis of numpy's own type, as earth2studio writes it.
+        group = zarr.open_group(os.path.join(folder, "dates.zarr"), mode="w")
+        for name, values in (("time", whole.time.values), ("lead_time", np.array([0, 6, 12], "m8[h]").astype("m8[ns]"))):
+            array = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=values.shape, dimension_names=[name])
+            array[...] = values
+        return {name: {k: xr.open_zarr(os.path.join(folder, name))[k].values.astype("f8") for k in ("z", "q")} for name in choices}
+
+    with Folder() as folder:
+        for name, variables in on_first(make).items():
+            file = engine.File.open(engine.Comm.create(COMM), os.path.join(folder, name))
+            for variable, expected in variables.items():
+                found = read(file, variable, [0, RANK, 0], [8, 19, 36])
+                assert np.allclose(found, expected[:, RANK:], rtol=1e-12, atol=0, equal_nan=True), (name, variable)
+            assert [file.dimension("z", i) for i in range(3)] == ["time", "latitude", "longitude"]
+            assert np.array_equal(file.coordinate("latitude", 19), np.linspace(90, -90, 19))
+            assert " since " in file.attribute_text("units", "time") and file.attribute_text("units", "z") == "m"
+            file.close()
+        file = engine.File.open(engine.Comm.create(COMM), os.path.join(folder, "dates.zarr"))
+        assert file.attribute_text("units", "time") == "seconds since 1970-01-01 00:00:00"
+        assert read(file, "time", [0], [2]).tolist() == [1577836800.0, 1577858400.0]
+        assert read(file, "lead_time", [0], [3]).tolist() == [0, 21600, 43200]
+        file.close()
+
+
+def test_a_series_of_stores_is_one_axis_of_time():
+    def make():
+        import xarray as xr
+        import zarr  # noqa: F401, what xarray writes by
+        whole = dataset(xr)
+        for i, part in enumerate((whole.isel(time=slice(0, 3)), whole.isel(time=slice(3, 8)))):
+            part.to_zarr(os.path.join(folder, f"part{i}.zarr"), zarr_format=2 + i)
+        return whole.z.values.astype("f8")
+
+    with Folder() as folder:
+        expected = on_first(make)
+        file = engine.File.open_series(engine.Comm.create(COMM), os.path.join(folder, "part*.zarr"))
+        assert file.extents("z").tolist() == [8, 19, 36]
+        assert np.array_equal(read(file, "z", [0, 0, 0], [8, 19, 36]), expected, equal_nan=True)
+        assert np.allclose(np.diff(file.coordinate("time", 8)), np.diff(file.coordinate("time", 8))[0])
+        file.close()
+
+
+def test_damaged_and_hostile_stores_are_one_error():
+    def metadata(**changes):
+        made = {"zarr_format": 2, "shape": [4, 6], "chunks": [4, 6], "dtype": "<f4", "compressor": None, "fill_value": None, "order": "C", "filters": None}
+        made.update(changes)
+        return json.dumps(made)
+
+    def store(name, array, chunk=b"\0" * 96, link=None):
+        path = os.path.join(folder, name)
+        if RANK == 0:
+            os.makedirs(os.path.join(path, "z"))
+            for file, text in ((".zgroup", '{"zarr_format": 2}'), ("z/.zarray", array), ("z/.zattrs", "{}")):
+                with open(os.path.join(path, file), "w") as out:
+                    out.write(text)
+            if link:
+                os.symlink(link, os.path.join(path, "z/0.0"))
+            else:
+                with open(os.path.join(path, "z/0.0"), "wb") as out:
+                    out.write(chunk)
+        COMM.barrier()
+        return path
+
+    def read_all(path):
+        file = engine.File.open(engine.Comm.create(COMM), path)
+        try:
+            return read(file, "z", [0, 0], file.extents("z"))
+        finally:
+            file.close()
+
+    with Folder() as folder:
+        assert not read_all(store("good", metadata())).any()
+        raises("BrokenFile", lambda: read_all(store("short", metadata(), b"\0" * 95)), "95 bytes instead of 96", "z/0.0")
+        raises("BrokenFile", lambda: read_all(store("json", '{"shape": [4')), "not JSON")
+        raises("BrokenFile", lambda: read_all(store("shape", metadata(shape=[-4, 6]))), "shape")
+        raises("BrokenFile", lambda: read_all(store("zlib", metadata(compressor={"id": "zlib", "level": 1}))), "chunk")
+        raises("UnreadableFile", lambda: read_all(store("link", metadata(), link="/etc/hostname")), "symbolic link")
+        raises("UnreadableVariable", lambda: read_all(store("codec", metadata(compressor={"id": "lzma"}))), "codec 'lzma'")
+        raises("UnreadableVariable", lambda: read_all(store("text", metadata(dtype="<U3"))), "'<U3'")
+        raises("UnreadableVariable", lambda: read_all(store("huge", metadata(chunks=[1 << 40, 1 << 10]))), "chunks")
+        raises("UnreadableVariable", lambda: read_all(store("twice", metadata(filters=[{"id": "zlib"}], compressor={"id": "gzip"}))), "twice")
+        raises("NoSuchFile", lambda: read_all(os.path.join(folder, "absent.zarr")))
+
+
+if __name__ == "__main__":
+    main(globals())
