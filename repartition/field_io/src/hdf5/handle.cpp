@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "handle.hpp"
 
+#include <cstdlib>
 #include <mutex>
 
 namespace graticule::detail::h5 {
@@ -43,11 +44,17 @@ std::string release() {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
 }
 
+bool allows_plugins(FilterPlugins plugins) {
+  if (plugins != FilterPlugins::from_path) return plugins == FilterPlugins::allowed;
+  char const* const path = std::getenv("HDF5_PLUGIN_PATH");
+  return path != nullptr && *path != '\0';
+}
+
 Quiet::Quiet(FilterPlugins plugins) {
   if (H5Eget_auto2(H5E_DEFAULT, &function_, &data_) < 0) throw Error("Hdf5Error", "H5Eget_auto2 failed");
   check(H5PLget_loading_state(&plugins_), "H5PLget_loading_state");
   check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2");
-  if (plugins == FilterPlugins::refused) check(H5PLset_loading_state(0), "H5PLset_loading_state");
+  if (!allows_plugins(plugins)) check(H5PLset_loading_state(0), "H5PLset_loading_state");
 }
 
 Quiet::~Quiet() {

@@ -77,6 +77,9 @@ using Type = Handle<H5Tclose>;
 using Properties = Handle<H5Pclose>;
 using AttributeId = Handle<H5Aclose>;
 
+/// Whether filters from shared objects may run in this process.
+[[nodiscard]] bool allows_plugins(FilterPlugins plugins);
+
 /// Keeps HDF5 from printing its error stack and from loading plugins, and other threads from calling it, for as long as
 /// it lives; what the program had set comes back afterwards.
 class Quiet {

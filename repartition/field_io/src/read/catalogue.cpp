@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <optional>
@@ -361,7 +362,7 @@ class Listing {
     }
     int const num_filters = h5::check(H5Pget_nfilters(properties.get()), "H5Pget_nfilters");
     for (int i = 0; i < num_filters; ++i) describe_filter(properties.get(), unsigned(i), variable);
-    if (layout == H5D_CHUNKED && plugins_ == FilterPlugins::refused) refuse_unsafe_filters(variable);
+    if (layout == H5D_CHUNKED && !h5::allows_plugins(plugins_)) refuse_unsafe_filters(variable);
   }
 
   /// HDF5 1.10.8 unpacks chunks without looking at their lengths, in the program itself: a damaged one would crash it,
@@ -375,8 +376,9 @@ class Listing {
     }
     variable.refusal =
         "it is stored with filters (" + names +
-        ") that cannot be undone safely when a file is damaged; rewrite the file with `h5repack -f NONE IN "
-        "OUT`, or with `-f SHUF -f GZIP=1`";
+        ") that cannot be undone safely when a file is damaged; if the file is sound, set HDF5_PLUGIN_PATH to a "
+        "folder, "
+        "which lets HDF5 undo them, or rewrite the file with `h5repack -f NONE IN OUT`, or with `-f SHUF -f GZIP=1`";
   }
 
   static std::string filter_name(int id) {
@@ -399,7 +401,19 @@ class Listing {
     }
   }
 
-  static void describe_filter(hid_t properties, unsigned i, Variable& variable) {
+  /// Why a filter is not there, and what helps.
+  static std::string missing_plugin(FilterPlugins plugins) {
+    char const* const path = std::getenv("HDF5_PLUGIN_PATH");
+    auto const remedy = std::string(
+        "HDF5_PLUGIN_PATH=FOLDER, where FOLDER holds the filter's plugin for HDF5: `pip "
+        "install hdf5plugin` has many in its folder hdf5plugin/plugins, netCDF4 those of "
+        "zstd, blosc, bzip2 and szip in netCDF4/plugins");
+    if (h5::allows_plugins(plugins) && path != nullptr)
+      return "whose plugin is not in HDF5_PLUGIN_PATH (" + std::string(path) + "); run with " + remedy;
+    return "which this program lacks; run with " + remedy;
+  }
+
+  void describe_filter(hid_t properties, unsigned i, Variable& variable) const {
     unsigned flags = 0;
     std::array<unsigned, 32> parameters{};
     std::size_t count = parameters.size();
@@ -419,9 +433,7 @@ class Listing {
     if (filter.name.empty()) filter.name = std::to_string(id);
     if (!filter.available)
       variable.refusal = "it is stored with the filter '" + filter.name + "' (number " + std::to_string(filter.id) +
-                         "), which this program lacks; rewrite it with `HDF5_PLUGIN_PATH=FOLDER nccopy -F none IN "
-                         "OUT`, where FOLDER holds the filter's plugin for HDF5 (Python's netCDF4 has those of zstd, "
-                         "blosc, bzip2 and szip in its folder netCDF4/plugins)";
+                         "), " + missing_plugin(plugins_);
     variable.filters.push_back(std::move(filter));
   }
 

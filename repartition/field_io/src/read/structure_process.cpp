@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "structure_process.hpp"
 
+#include "hdf5/handle.hpp"
 #include "structure_helper.hpp"
 #include "structure_program.hpp"
 
@@ -120,7 +121,7 @@ std::string request_for(Structure kind, std::filesystem::path const& path, Filte
   for (auto const& word : {std::string(kind == Structure::contents  ? "contents"
                                        : kind == Structure::growing ? "growing"
                                                                     : "checkpoint"),
-                           std::string(plugins == FilterPlugins::allowed ? "plugins" : "no-plugins"),
+                           std::string(h5::allows_plugins(plugins) ? "plugins" : "no-plugins"),
                            std::filesystem::current_path(ignored).string(), path.string()})
     request += word + '\0';
   return request;

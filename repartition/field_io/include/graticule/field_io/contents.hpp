@@ -121,15 +121,16 @@ struct FileContents {
 };
 
 /// Whether filters that HDF5 would load from shared objects may run. Anyone who can write to the plugin folder can
-/// make a program run their code, so the default is no. Chunks behind them, and behind HDF5's own szip, nbit and
+/// make a program run their code, so that HDF5's own default folder does not count: `from_path` allows them where the
+/// environment variable HDF5_PLUGIN_PATH names a folder. Chunks behind them, and behind HDF5's own szip, nbit and
 /// scaleoffset, are unpacked by HDF5 itself, which a damaged chunk may crash: variables with those filters are refused,
-/// too, unless this says `allowed`.
-enum class FilterPlugins { refused, allowed };
+/// too, unless plugins are allowed.
+enum class FilterPlugins { refused, allowed, from_path };
 
 /// Lists a netCDF-4 or HDF5 file, or a Zarr store. Serial; needs no MPI.
 /// Variables written by a newer HDF5 in a form that this one cannot read are listed with a `refusal`.
 /// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input) when not even the list can be read
 [[nodiscard]] FileContents read_contents(std::filesystem::path const& path,
-                                         FilterPlugins plugins = FilterPlugins::refused);
+                                         FilterPlugins plugins = FilterPlugins::from_path);
 
 }  // namespace graticule

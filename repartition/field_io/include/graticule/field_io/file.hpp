@@ -31,7 +31,7 @@ enum class ReadCalls : std::uint8_t { collective, independent };
 struct FieldFileOptions {
   /// Maximum bytes that one rank reads in one MPI call: larger boxes are read in several rounds.
   Index piece_bytes = Index(256) << 20;
-  FilterPlugins plugins = FilterPlugins::refused;
+  FilterPlugins plugins = FilterPlugins::from_path;
   ReadCalls calls = ReadCalls::collective;
 };
 
