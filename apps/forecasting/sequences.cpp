@@ -83,10 +83,10 @@ void SequenceSource::gather_forcings(Slot& slot, std::size_t place) {
     auto const cell = (place * std::size_t(shape.steps) + std::size_t(k)) * num_forcings() * num_cells();
     if (options_.dtype == DType::f64)
       fill_forcing(options_.forcings, places, begin, steps_.lead_seconds(),
-                   static_cast<double*>(slot.forcings.data()) + cell);
+                   static_cast<double*>(slot.forcings.data()) + cell, steps_.calendar());
     else
       fill_forcing(options_.forcings, places, begin, steps_.lead_seconds(),
-                   static_cast<float*>(slot.forcings.data()) + cell);
+                   static_cast<float*>(slot.forcings.data()) + cell, steps_.calendar());
   }
 }
 

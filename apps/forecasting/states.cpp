@@ -11,7 +11,7 @@ namespace {
 
 bool is_time(FileContents const& contents, std::string const& dimension) {
   Variable const* const coordinate = contents.coordinate(dimension);
-  return coordinate != nullptr && samples::lower_case(coordinate->text("units")).find(" since ") != std::string::npos;
+  return coordinate != nullptr && counts_from_date(coordinate->text("units"));
 }
 
 bool is_member(FileContents const& contents, std::string const& dimension) {
@@ -100,7 +100,8 @@ void StateTable::add(std::string const& name, Role role) {
     for (Index const extent : member_extents_) num_members_ *= extent;
     grid_ = samples::grid_of(*file_, latitude_name_, longitude_name_);
     Variable const& time = *file_->contents().coordinate(time_name_);
-    times_ = times_of(file_->coordinate(time_name_), time.text("units"), samples::lower_case(time.text("calendar")));
+    calendar_ = calendar_of(time.text("calendar"));
+    times_ = times_of(file_->coordinate(time_name_), time.text("units"), calendar_);
   } else {
     compare(axes);
   }

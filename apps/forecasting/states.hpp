@@ -30,6 +30,8 @@ class StateTable {
 
   [[nodiscard]] models::Grid const& grid() const noexcept { return grid_; }
   [[nodiscard]] std::vector<Seconds> const& times() const noexcept { return times_; }
+  /// Of the times.
+  [[nodiscard]] Calendar calendar() const noexcept { return calendar_; }
   [[nodiscard]] Index num_members() const noexcept { return num_members_; }
   /// Prognostic ones first.
   [[nodiscard]] std::vector<StateChannel> const& channels() const noexcept { return channels_; }
@@ -67,6 +69,7 @@ class StateTable {
   std::string longitude_name_;
   std::string time_name_;
   std::vector<Seconds> times_;
+  Calendar calendar_ = Calendar::standard;
   std::vector<std::string> member_names_;
   std::vector<Index> member_extents_;
   Index num_members_ = 1;

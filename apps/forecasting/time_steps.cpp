@@ -18,14 +18,15 @@ Lead parse_lead(std::string const& option, std::string const& text) {
   return {.duration = parse_duration(option, text)};
 }
 
-TimeSteps::TimeSteps(std::vector<Seconds> times, Lead const& lead) : times_(std::move(times)) {
+TimeSteps::TimeSteps(std::vector<Seconds> times, Lead const& lead, Calendar calendar)
+    : times_(std::move(times)), calendar_(calendar) {
   Seconds longest = 0;
   interval_ = std::numeric_limits<Seconds>::max();
   for (std::size_t i = 1; i < times_.size(); ++i) {
     Seconds const interval = times_[i] - times_[i - 1];
     if (interval <= 0)
       throw Error(Fault::input, "BadInput",
-                  "times do not rise: " + time_text(times_[i - 1]) + " is followed by " + time_text(times_[i]));
+                  "times do not rise: " + text(times_[i - 1]) + " is followed by " + text(times_[i]));
     interval_ = std::min(interval_, interval);
     longest = std::max(longest, interval);
   }

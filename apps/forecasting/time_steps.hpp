@@ -25,9 +25,13 @@ class TimeSteps {
   /// @param times of the axis
   /// @throws `BadInput` (input) unless they rise and have one interval, with or without gaps; `BadOption` (usage) when
   ///         the lead does not fit
-  TimeSteps(std::vector<Seconds> times, Lead const& lead);
+  TimeSteps(std::vector<Seconds> times, Lead const& lead, Calendar calendar = Calendar::standard);
 
   [[nodiscard]] std::vector<Seconds> const& times() const noexcept { return times_; }
+  /// Of the times.
+  [[nodiscard]] Calendar calendar() const noexcept { return calendar_; }
+  /// A time in the calendar: `2006-01-01 06:00`.
+  [[nodiscard]] std::string text(Seconds time) const { return time_text(time, calendar_); }
   [[nodiscard]] Index num_times() const noexcept { return Index(times_.size()); }
   /// The position `leads` (negative: earlier) from `position`; none where the axis ends or has a gap.
   [[nodiscard]] std::optional<Index> at(Index position, Index leads) const;
@@ -43,6 +47,7 @@ class TimeSteps {
 
  private:
   std::vector<Seconds> times_;
+  Calendar calendar_;
   Seconds interval_ = 0;      ///< the shortest; 0 for a single time
   Index lead_positions_ = 0;  ///< 0: times count
   Seconds lead_seconds_ = 0;

@@ -15,8 +15,8 @@ constexpr double netcdf_fill = 9.96921e36F;  // netCDF's own default for floatin
 
 Attribute text(char const* name, std::string value) { return Attribute::of_text(name, std::move(value)); }
 
-std::string since(Seconds start) {
-  auto clock = time_text(start);
+std::string since(Seconds start, Calendar calendar) {
+  auto clock = time_text(start, calendar);
   if (clock.size() == std::string("2006-01-01 06:00").size()) clock += ":00";
   return "hours since " + clock;
 }
@@ -90,8 +90,8 @@ void ForecastFile::define(Comm const& domain, StateTable const& table) {
                        .dimensions = {"time"},
                        .type = ValueType::f64,
                        .attributes = {text("standard_name", "time"), text("long_name", "valid time"),
-                                      text("units", since(options_.start)), text("calendar", "proleptic_gregorian"),
-                                      text("axis", "T")}});
+                                      text("units", since(options_.start, options_.calendar)),
+                                      text("calendar", std::string(to_string(options_.calendar))), text("axis", "T")}});
   writer.add_variable({.name = "lead_time",
                        .dimensions = {"time"},
                        .type = ValueType::f64,
@@ -101,7 +101,8 @@ void ForecastFile::define(Comm const& domain, StateTable const& table) {
       {.name = "forecast_reference_time",
        .type = ValueType::f64,
        .attributes = {text("standard_name", "forecast_reference_time"), text("long_name", "initial time"),
-                      text("units", since(options_.start)), text("calendar", "proleptic_gregorian")}});
+                      text("units", since(options_.start, options_.calendar)),
+                      text("calendar", std::string(to_string(options_.calendar)))}});
   if (options_.num_members > 1) {
     std::vector<double> members(std::size_t(options_.num_members));
     std::iota(members.begin(), members.end(), 0.0);

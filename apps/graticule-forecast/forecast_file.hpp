@@ -32,6 +32,7 @@ class ForecastFile {
   struct Options {
     std::filesystem::path path;
     Seconds start = 0;
+    Calendar calendar = Calendar::standard;
     Index num_members = 1;
     std::string history;                               ///< text of the attribute
     std::vector<std::filesystem::path> networks = {};  ///< that forecast as many members each, one after the other

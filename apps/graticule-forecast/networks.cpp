@@ -88,6 +88,10 @@ void Networks::start(std::span<double const> states, Index num_times) {
   }
 }
 
+void Networks::set_calendar(models::Calendar calendar) {
+  for (Own& own : own_) own.forecaster.set_calendar(calendar);
+}
+
 void Networks::step(Seconds time) {
   for (Own& own : own_) own.forecaster.step(time);
 }

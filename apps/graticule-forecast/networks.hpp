@@ -45,6 +45,8 @@ class Networks {
   /// @param num_times as many as the longest history, of which each network takes its own
   void start(std::span<double const> states, Index num_times);
   /// One lead from `time`. Collective over the domain.
+  /// In which times of steps count.
+  void set_calendar(models::Calendar calendar);
   void step(Seconds time);
   /// All channels of an own member, counted from the team's first: [channel][row][column] in units.
   [[nodiscard]] std::vector<double> present(Index own_member) const;

@@ -76,7 +76,7 @@ StateTable open_states(Comm const& domain, std::string const& files, Description
 
 TimeSteps time_steps(StateTable const& table, Lead const& lead, std::string const& files) {
   std::optional<TimeSteps> steps;
-  samples::naming_input(files, [&] { steps.emplace(table.times(), lead); });
+  samples::naming_input(files, [&] { steps.emplace(table.times(), lead, table.calendar()); });
   return *steps;
 }
 
@@ -116,6 +116,7 @@ Description describe(Comm const& domain, Options const& options, std::vector<Che
   TimeSteps const steps = time_steps(table, lead, options.input);
   auto description = program_description(options.model, table.channels(), lead, steps.lead_seconds(),
                                          table.grid().latitudes, table.grid().longitudes);
+  description.calendar = table.calendar();
   description.predict = options.predict == "state" ? Predict::state : Predict::tendency;
   return description;
 }
@@ -163,6 +164,7 @@ class Run {
       networks_.emplace(context.comm, teams_.domain(), layout_, description_, members, options.network_device);
     else
       networks_.emplace(context.comm, teams_.domain(), layout_, trained_, members, options.network_device);
+    networks_->set_calendar(steps_.calendar());
     spectra_.emplace(teams_.domain(), cells_);
     scores_.emplace(teams_.domain(), layout_, table_.grid().latitudes, row_weights_,
                     ScoreTable::Shape{.num_cases = Index(starts_.size()),
@@ -181,7 +183,7 @@ class Run {
     auto progress = context_.progress("forecast", Index(starts_.size()) * options_.steps);
     spdlog::info("{} x {} cells; {} forecasts of {} steps of {} from {}, {} members; {} {}", cells_.grid.num_rows(),
                  cells_.grid.num_columns(), starts_.size(), options_.steps, duration_text(description_.lead_seconds),
-                 time_text(starts_.front()), num_members_, networks_->files().size() == 1 ? "network" : "networks",
+                 steps_.text(starts_.front()), num_members_, networks_->files().size() == 1 ? "network" : "networks",
                  files_text());
     for (; case_ < Index(starts_.size()); ++case_, step_ = 0) {
       begin_case();
@@ -265,7 +267,8 @@ class Run {
   fs::path path_of(std::string const& name) { return written_.emplace_back(options_.output / name); }
 
   [[nodiscard]] fs::path file_of(Seconds start) const {
-    return options_.output / (starts_.size() == 1 ? std::string("forecast.nc") : "forecast_" + compact(start) + ".nc");
+    return options_.output /
+           (starts_.size() == 1 ? std::string("forecast.nc") : "forecast_" + compact(start, steps_.calendar()) + ".nc");
   }
 
   /// @throws `BadOption` (usage) where the input lies in the place of a file that this run writes
@@ -400,7 +403,7 @@ class Run {
       if (reports) {
         line = describe(c, description_.channels[c].label,
                         fmt::format("{} {}", counts[c], counts[c] == 1 ? "cell" : "cells"),
-                        time_text(steps_.times()[std::size_t(position)]));
+                        steps_.text(steps_.times()[std::size_t(position)]));
         line.text = fmt::format("{}: {}: first at {}", options_.input, line.text,
                                 samples::place_text(cells_.grid, -firsts[c] / cells_.grid.num_columns(),
                                                     -firsts[c] % cells_.grid.num_columns()));
@@ -431,7 +434,7 @@ class Run {
           throw Error(Fault::input, "BadInput",
                       fmt::format("{}: '{}' has {} at {}, from which a forecast starts", options_.input,
                                   description_.channels[c].label, found[2 * c] == 0 ? "no value" : "an infinite value",
-                                  time_text(time)));
+                                  steps_.text(time)));
     });
   }
 
@@ -461,8 +464,9 @@ class Run {
     file_.emplace(context_.comm, teams_.domain(), table_, description_, own_,
                   ForecastFile::Options{.path = file_of(start()),
                                         .start = start(),
+                                        .calendar = steps_.calendar(),
                                         .num_members = num_members_,
-                                        .history = "graticule-forecast --start " + compact(start()),
+                                        .history = "graticule-forecast --start " + compact(start(), steps_.calendar()),
                                         .networks = networks_->files()},
                   goes_on);
   }
@@ -674,7 +678,7 @@ class Run {
   /// All that the same forecast depends on.
   [[nodiscard]] std::string settings() const {
     std::string text = files_text() + " " + options_.input;
-    for (Seconds const time : starts_) text += " " + compact(time);
+    for (Seconds const time : starts_) text += " " + compact(time, steps_.calendar());
     return text + fmt::format(" --steps {} --every {} --members {} --perturbation {} --seed {}", options_.steps,
                               options_.every, num_members_, perturbation(), options_.seed);
   }
@@ -714,7 +718,7 @@ class Run {
 
   int stop(std::string const& reason) {
     return app::end_early(context_, options_.output, reason,
-                          fmt::format("step {} of {} from {}", step_, options_.steps, time_text(start())));
+                          fmt::format("step {} of {} from {}", step_, options_.steps, steps_.text(start())));
   }
 
   /// Seconds of a lead of the score table.
@@ -739,7 +743,7 @@ class Run {
     context_.report.data()["forecast"] = nullptr;
     if (has_scores) context_.report.data()["forecast"] = forecast_report(*scores_, scored);
     context_.report.data()["starts"] = nlohmann::ordered_json::array();
-    for (Seconds const time : starts_) context_.report.data()["starts"].push_back(time_text(time));
+    for (Seconds const time : starts_) context_.report.data()["starts"].push_back(steps_.text(time));
     for (auto const& file : networks_->files()) context_.report.data()["networks"].push_back(file.string());
     if (has_scores) write_scores();
     write_spectra();
@@ -907,7 +911,7 @@ class Run {
       charts.push_back(std::move(chart));
     }
     draw_charts(fmt::format("Root mean square error over the globe, {} forecast{}", starts_.size(),
-                            starts_.size() == 1 ? " from " + time_text(starts_.front()) : "s"),
+                            starts_.size() == 1 ? " from " + steps_.text(starts_.front()) : "s"),
                 charts, path_of("scores.png"));
   }
 
@@ -916,7 +920,7 @@ class Run {
     for (Kept const& kept : kept_) {
       auto const lead = duration_text(kept.step * description_.lead_seconds);
       if (kept.has_truth) {
-        app::MapPicture picture{"Forecast of " + lead + " from " + time_text(starts_.front()),
+        app::MapPicture picture{"Forecast of " + lead + " from " + steps_.text(starts_.front()),
                                 options_.input + (num_members_ > 1 ? "; mean of the members" : ""),
                                 table_.grid().latitudes,
                                 table_.grid().longitudes,
@@ -1014,7 +1018,8 @@ std::vector<Seconds> start_times(std::vector<std::string> const& texts, TimeStep
   };
   for (std::string const& text : texts) {
     bool const is_period = text.find("..") != std::string::npos;
-    Period const period = is_period ? parse_period("--start", text) : parse_date("--start", text);
+    Period const period =
+        is_period ? parse_period("--start", text, steps.calendar()) : parse_date("--start", text, steps.calendar());
     auto const before = starts.size();
     for (Index t = 0; t < steps.num_times(); ++t) {
       Seconds const time = steps.times()[std::size_t(t)];
@@ -1025,7 +1030,7 @@ std::vector<Seconds> start_times(std::vector<std::string> const& texts, TimeStep
       throw Error(Fault::usage, "BadOption",
                   "--start " + text + " is not a time of the input with " + std::to_string(history - 1) +
                       " earlier states, one lead apart; the input has " + std::to_string(steps.num_times()) +
-                      " times from " + time_text(steps.times().front()) + " to " + time_text(steps.times().back()));
+                      " times from " + steps.text(steps.times().front()) + " to " + steps.text(steps.times().back()));
   }
   std::sort(starts.begin(), starts.end());
   starts.erase(std::unique(starts.begin(), starts.end()), starts.end());

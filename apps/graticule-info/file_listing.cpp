@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "file_listing.hpp"
 
+#include <graticule/field_io/calendar.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/layout.hpp>
 #include <graticule/partition/printable.hpp>
 
 #include <algorithm>
 #include <iostream>
+#include <string>
+#include <utility>
 
 namespace graticule::info {
 
@@ -66,6 +69,31 @@ void print_contents(FileContents const& contents) {
   if (!contents.attributes.empty()) std::cout << "attributes\n";
   for (auto const& attribute : contents.attributes)
     std::cout << "  " << printable(attribute.name) << " = " << value_text(attribute) << "\n";
+}
+
+/// From when to when each coordinate of time runs, in its own calendar.
+void print_times(FieldFile const& file) {
+  bool is_first = true;
+  for (auto const& variable : file.contents().variables) {
+    auto const units = variable.text("units");
+    bool const is_coordinate = variable.ndim() == 1 && variable.dimensions.front() == variable.name;
+    if (!is_coordinate || !variable.refusal.empty() || variable.extents[0] == 0 || !counts_from_date(units)) continue;
+    auto const values = file.coordinate(variable.name);
+    if (std::exchange(is_first, false)) std::cout << "times\n";
+    std::cout << "  " << printable(variable.name) << "  ";
+    try {
+      auto const calendar = calendar_of(variable.text("calendar"));
+      auto const times = times_of(values, units, calendar);
+      std::cout << time_text(times.front(), calendar) << " to " << time_text(times.back(), calendar);
+      bool is_regular = times.size() > 1;
+      for (std::size_t i = 2; i < times.size(); ++i)
+        is_regular = is_regular && times[i] - times[i - 1] == times[1] - times[0];
+      if (is_regular) std::cout << ", every " << duration_text(times[1] - times[0]);
+      std::cout << ", calendar " << to_string(calendar) << "\n";
+    } catch (Error const& error) {
+      std::cout << printable(error.text()) << "\n";
+    }
+  }
 }
 
 /// The first variable with a latitude and a longitude axis.
@@ -161,6 +189,7 @@ void list_file(app::Context& context, Options const& options) {
   static_cast<void>(total_ranks(parse_partition(options.partition), options.num_ranks, options.partition));
   FieldFile const file(context.comm, options.file);
   print_contents(file.contents());
+  print_times(file);
   print_cuts(context.comm, file, options, context.report);
 }
 

@@ -98,6 +98,7 @@ struct Emulator::Parts {
         variables(variables_of(network.description(), facts.file)),
         box(network.owned()) {
     network.set_filter(filter_order);
+    network.set_calendar(models::Calendar::standard);  // of start_time
   }
 
   [[nodiscard]] Index history() const { return network.description().history; }

@@ -9,6 +9,8 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <string>
 
 namespace graticule::train {
 namespace {
@@ -35,15 +37,24 @@ struct Parts {
   Period test{1, 0};
 };
 
-Parts parts_of(std::vector<Seconds> const& times, RunSettings const& settings) {
+/// A part's dates in the calendar of the input; none where there are none.
+std::optional<Period> period_of(char const* option, std::string const& dates, models::Calendar calendar) {
+  return dates.empty() ? std::nullopt : std::optional(models::parse_period(option, dates, calendar));
+}
+
+Parts parts_of(forecasting::TimeSteps const& steps, RunSettings const& settings) {
   auto const& forecast = *settings.forecast;
+  auto const& times = steps.times();
+  auto const train = period_of("--train-dates", forecast.train_dates, steps.calendar());
+  auto const validate = period_of("--validate-dates", forecast.validate_dates, steps.calendar());
+  auto const test = period_of("--test-dates", forecast.test_dates, steps.calendar());
   Parts parts;
-  bool const has_dates = forecast.train_dates || forecast.validate_dates || forecast.test_dates;
-  if (forecast.train_dates) {
-    parts.training = *forecast.train_dates;
+  bool const has_dates = train || validate || test;
+  if (train) {
+    parts.training = *train;
   } else if (has_dates) {
     Seconds end = times.back() + 1;
-    for (auto const* period : {&forecast.validate_dates, &forecast.test_dates})
+    for (auto const* period : {&validate, &test})
       if (*period) end = std::min(end, (*period)->first);
     parts.training = {times.front(), end - 1};
   } else {
@@ -52,15 +63,14 @@ Parts parts_of(std::vector<Seconds> const& times, RunSettings const& settings) {
     parts.training = {times.front(), times[std::size_t(first - 1)]};
     if (first < num) parts.validation = {times[std::size_t(first)], times.back()};
   }
-  if (forecast.validate_dates) parts.validation = *forecast.validate_dates;
-  if (forecast.test_dates) parts.test = *forecast.test_dates;
+  if (validate) parts.validation = *validate;
+  if (test) parts.test = *test;
   for (auto const& [name, period] :
        {std::pair("--validate-dates", &parts.validation), std::pair("--test-dates", &parts.test)})
     if (period->first <= period->last && period->first <= parts.training.last && parts.training.first <= period->last)
       throw Error(Fault::usage, "BadOption",
-                  std::string(name) + " from " + models::time_text(period->first) + " to " +
-                      models::time_text(period->last) + " overlaps the training dates, to " +
-                      models::time_text(parts.training.last));
+                  std::string(name) + " from " + steps.text(period->first) + " to " + steps.text(period->last) +
+                      " overlaps the training dates, to " + steps.text(parts.training.last));
   return parts;
 }
 
@@ -91,11 +101,10 @@ InitialTimes initial_times(forecasting::TimeSteps const& steps, Index history, P
   return found;
 }
 
-std::string describe_gaps(std::vector<Seconds> const& left_out, char const* part) {
+std::string describe_gaps(forecasting::TimeSteps const& steps, std::vector<Seconds> const& left_out, char const* part) {
   std::string text = std::to_string(left_out.size()) + " initial times of the " + part +
                      " part are left out because the time axis has gaps: ";
-  for (std::size_t i = 0; i < left_out.size() && i < 5; ++i)
-    text += (i == 0 ? "" : ", ") + models::time_text(left_out[i]);
+  for (std::size_t i = 0; i < left_out.size() && i < 5; ++i) text += (i == 0 ? "" : ", ") + steps.text(left_out[i]);
   return text + (left_out.size() > 5 ? ", ..." : "");
 }
 
@@ -160,8 +169,9 @@ class ForecastInput {
   void open() {
     Comm const& domain = result_.teams.domain();
     table_.emplace(domain, settings_.input.string(), forecast_.prognostic, forecast_.diagnostic);
-    naming_input(settings_.input.string(),
-                 [&] { steps_.emplace(table_->times(), forecasting::parse_lead("--lead", forecast_.lead)); });
+    naming_input(settings_.input.string(), [&] {
+      steps_.emplace(table_->times(), forecasting::parse_lead("--lead", forecast_.lead), table_->calendar());
+    });
     result_.grid = table_->grid();
     result_.latitude_name = table_->latitude_name();
     result_.longitude_name = table_->longitude_name();
@@ -183,7 +193,7 @@ class ForecastInput {
   }
 
   void choose_samples() {
-    parts_ = parts_of(steps_->times(), settings_);
+    parts_ = parts_of(*steps_, settings_);
     data_.num_members = table_->num_members();
     data_.num_states = table_->num_states();
     data_.training = samples_of(parts_.training, "training");
@@ -195,13 +205,13 @@ class ForecastInput {
     if (data_.training.empty())
       throw Error(Fault::usage, "BadOption",
                   "no training sample: none of the " + std::to_string(steps_->num_times()) + " times from " +
-                      models::time_text(steps_->times().front()) + " to " + models::time_text(steps_->times().back()) +
+                      steps_->text(steps_->times().front()) + " to " + steps_->text(steps_->times().back()) +
                       " has a target " + models::duration_text(steps_->lead_seconds()) +
-                      " later in the training part, from " + models::time_text(parts_.training.first) + " to " +
-                      models::time_text(parts_.training.last) +
+                      " later in the training part, from " + steps_->text(parts_.training.first) + " to " +
+                      steps_->text(parts_.training.last) +
                       (forecast_.history > 1 ? ", and the states before that --history needs" : ""));
-    require_samples("--validate-dates", forecast_.validate_dates, data_.validation);
-    require_samples("--test-dates", forecast_.test_dates, data_.test);
+    require_samples("--validate-dates", forecast_.validate_dates, parts_.validation, data_.validation);
+    require_samples("--test-dates", forecast_.test_dates, parts_.test, data_.test);
     if (settings_.network.validate_every > 0 && data_.validation.empty())
       throw Error(Fault::usage, "BadOption",
                   "--validate-every and --early-stopping need validation samples; give --validate-dates or lower "
@@ -233,7 +243,7 @@ class ForecastInput {
                   "rollouts of " + std::to_string(longest) +
                       " steps (--rollout, --rollout-schedule) exceed the training "
                       "part, from " +
-                      models::time_text(parts_.training.first) + " to " + models::time_text(parts_.training.last) +
+                      steps_->text(parts_.training.first) + " to " + steps_->text(parts_.training.last) +
                       ": no sample has more than " + std::to_string(most) + (most == 1 ? " step" : " steps") +
                       " within it");
     if (complete < num_samples)
@@ -251,18 +261,18 @@ class ForecastInput {
     std::vector<Index> samples;
     if (targets.first > targets.last) return samples;
     auto const found = initial_times(*steps_, forecast_.history, targets);
-    if (!found.left_out.empty()) notes_.push_back(describe_gaps(found.left_out, part));
+    if (!found.left_out.empty()) notes_.push_back(describe_gaps(*steps_, found.left_out, part));
     for (Index const position : found.positions)
       for (Index m = 0; m < data_.num_members; ++m) samples.push_back(position * data_.num_members + m);
     return samples;
   }
 
-  static void require_samples(char const* option, std::optional<Period> const& period,
-                              std::vector<Index> const& samples) {
-    if (period && samples.empty())
+  void require_samples(char const* option, std::string const& dates, Period const& period,
+                       std::vector<Index> const& samples) const {
+    if (!dates.empty() && samples.empty())
       throw Error(Fault::usage, "BadOption",
-                  std::string(option) + " from " + models::time_text(period->first) + " to " +
-                      models::time_text(period->last) + " holds no target of the input");
+                  std::string(option) + " from " + steps_->text(period.first) + " to " + steps_->text(period.last) +
+                      " holds no target of the input");
   }
 
   void describe() {
@@ -276,6 +286,7 @@ class ForecastInput {
     d.lead = steps_->counts_positions() ? forecasting::parse_lead("--lead", forecast_.lead)
                                         : models::Lead{.duration = steps_->lead_seconds()};
     d.lead_seconds = steps_->lead_seconds();
+    d.calendar = steps_->calendar();
     d.predict = forecast_.predict;
     d.polar_filter = forecast_.polar_filter;
     data_.input_noise = forecast_.input_noise;
@@ -342,12 +353,11 @@ class ForecastInput {
     store_->set_budget(result_.input.memory_bytes - own);
     std::vector<std::string> variables;
     for (auto const& channel : table_->channels()) variables.push_back(channel.variable);
-    MissingCells missing(table_->file(), std::move(variables), *cells_,
-                         {.count = data_.num_states,
-                          .per_entry = table_->file().dimension() == table_->time_name() ? data_.num_members : 0,
-                          .name = [&](Index state) {
-                            return models::time_text(steps_->times()[std::size_t(state / data_.num_members)]);
-                          }});
+    MissingCells missing(
+        table_->file(), std::move(variables), *cells_,
+        {.count = data_.num_states,
+         .per_entry = table_->file().dimension() == table_->time_name() ? data_.num_members : 0,
+         .name = [&](Index state) { return steps_->text(steps_->times()[std::size_t(state / data_.num_members)]); }});
     naming_input(settings_.input.string(), [&] {
       data_.statistics = forecasting::survey_states(result_.teams, *cells_, *store_, *steps_, data_.num_members,
                                                     table_->channels(), use(), missing);

@@ -669,7 +669,8 @@ void check_forecast(Options& options) {
   forecast.rollouts = rollouts_of(options);
   forecast.channel_weights = channel_weights_of(options.channel_weights);
   auto const period = [](char const* option, std::string const& text) {
-    return text.empty() ? std::nullopt : std::optional(models::parse_period(option, text));
+    if (!text.empty()) models::require_period(option, text);
+    return text;
   };
   forecast.train_dates = period("--train-dates", options.train_dates);
   forecast.validate_dates = period("--validate-dates", options.validate_dates);

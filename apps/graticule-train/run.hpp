@@ -42,9 +42,9 @@ struct ForecastSettings {
   std::vector<std::pair<Index, Index>> rollouts{{0, 1}};  ///< {epoch, steps}
   Index rollout_checkpoint = 0;
   /// Of targets; none: the first `RunSettings::train_fraction` of times.
-  std::optional<models::Period> train_dates = {};
-  std::optional<models::Period> validate_dates = {};
-  std::optional<models::Period> test_dates = {};
+  std::string train_dates = {};  ///< `A..B` in the calendar of the input
+  std::string validate_dates = {};
+  std::string test_dates = {};
   Index validate_steps = 4;
   std::map<std::string, double> channel_weights = {};  ///< by label or variable
 };

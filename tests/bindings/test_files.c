@@ -73,7 +73,12 @@ static void writes_and_appends(char const* path) {
   options.deflate = 1;
   options.has_fill = 1;
   options.fill = -1e30;
-  OK(gr_writer_add_variable(writer, "time", "time", GR_F64, NULL, NULL));
+  gr_attributes* of_time = NULL;
+  OK(gr_attributes_create(&of_time));
+  OK(gr_attributes_add_text(of_time, "units", "hours since 2000-02-28 18:00"));
+  OK(gr_attributes_add_text(of_time, "calendar", "365_day"));
+  OK(gr_writer_add_variable(writer, "time", "time", GR_F64, NULL, of_time));
+  OK(gr_attributes_destroy(&of_time));
   OK(gr_writer_add_variable(writer, "u", "time latitude longitude", GR_F64, &options, NULL));
   REFUSES(gr_writer_add_variable(writer, "v", "time latitude longitude", GR_C128, NULL, NULL), "type is 10");
   FAILS(gr_writer_add_variable(writer, "v", "height", GR_F64, NULL, NULL), GR_ERROR_PROGRAM, "MissingVariable");
@@ -99,6 +104,29 @@ static void writes_and_appends(char const* path) {
   FAILS(gr_writer_append(comm, "no-such-file.nc", 0, &writer), GR_ERROR_INPUT, "no-such-file.nc");
   REFUSES(gr_writer_extend(NULL, "time", 1), "writer is NULL");
   CHECK(writer == NULL);
+}
+
+/// 0 and 6 hours since 2000-02-28 18:00 of a year without a leap day.
+static void expect_times(gr_file const* file) {
+  char const* calendar = NULL;
+  OK(gr_file_calendar(file, "time", &calendar));
+  CHECK(strcmp(calendar, "noleap") == 0);
+  FAILS(gr_file_calendar(file, "longitude", &calendar), GR_ERROR_INPUT, "has no coordinate");
+  REFUSES(gr_file_calendar(file, "time", NULL), "calendar is NULL");
+  int64_t times[2] = {0, 0};
+  OK(gr_file_times(file, "time", 2, times));
+  int64_t march = 0;
+  OK(gr_time_of_date("noleap", 2000, 3, 1, 0, &march));
+  CHECK(march == (30 * 365 + 59) * (int64_t)86400);
+  CHECK(times[0] == march - 6 * 3600 && times[1] == march);
+  int date[4] = {0, 0, 0, 0};
+  OK(gr_date_of_time("360_day", 59 * 86400 + 7, &date[0], &date[1], &date[2], &date[3]));
+  CHECK(date[0] == 1970 && date[1] == 2 && date[2] == 30 && date[3] == 7);
+  REFUSES(gr_file_times(file, "time", 3, times), "num_times is 3, the dimension has 2 cells");
+  int64_t no_times[ROWS];
+  FAILS(gr_file_times(file, "latitude", ROWS, no_times), GR_ERROR_INPUT, "'degrees_north' are no units of time");
+  REFUSES(gr_time_of_date("noleap", 2000, 2, 29, 0, &march), "is no time of the calendar noleap");
+  FAILS(gr_time_of_date("lunar", 2000, 2, 29, 0, &march), GR_ERROR_INPUT, "the calendar 'lunar' is none of");
 }
 
 static void reads(char const* path) {
@@ -130,6 +158,7 @@ static void reads(char const* path) {
   OK(gr_file_coordinate(file, "latitude", ROWS, values));
   CHECK(values[0] == 90 && values[ROWS - 1] == -90);
   REFUSES(gr_file_coordinate(file, "latitude", 2, values), "num_values is 2, the dimension has 7 cells");
+  expect_times(file);
   FAILS(gr_file_coordinate(file, "longitude", COLUMNS, values), GR_ERROR_INPUT, "has no coordinate");
   RULE("MissingVariable");
   OK(gr_file_attribute_text(file, "latitude", "units", &text));

@@ -112,6 +112,12 @@ static void describes(gr_comm const* comm, gr_layout const* layout, char const* 
   OK(gr_forecaster_text(network, &text));
   CHECK(strstr(text, "a step of 6 h from 2 states, 16 x 32 cells\nh (m)\n") != NULL);
   CHECK(strstr(text, "vorticity (s-1), diagnostic\n") != NULL);
+  OK(gr_forecaster_calendar(network, &text));
+  CHECK(strcmp(text, "standard") == 0);
+  OK(gr_forecaster_set_calendar(network, "365_day"));
+  OK(gr_forecaster_calendar(network, &text));
+  CHECK(strcmp(text, "noleap") == 0);
+  FAILS(gr_forecaster_set_calendar(network, "lunar"), GR_ERROR_INPUT, "the calendar 'lunar' is none of");
   OK(gr_forecaster_destroy(&network));
 }
 

@@ -142,7 +142,11 @@ contains
     call gr_writer_add_coordinate(writer, 'latitude', [(90d0 - 30 * (i - 1), i=1, nlat)], GR_F64, attributes)
     call gr_attributes_destroy(attributes)
     call gr_writer_add_dimension(writer, 'longitude', nlon)
-    call gr_writer_add_variable(writer, 'time', 'time', GR_F64)
+    call gr_attributes_create(attributes)
+    call gr_attributes_add_text(attributes, 'units', 'days since 2001-02-28')
+    call gr_attributes_add_text(attributes, 'calendar', '360_day')
+    call gr_writer_add_variable(writer, 'time', 'time', GR_F64, attributes=attributes)
+    call gr_attributes_destroy(attributes)
     options%ndim = 3
     options%chunk(:3) = [nlon, nlat, 1]
     options%deflate = 1
@@ -166,7 +170,9 @@ contains
     type(gr_file) :: file
     character(:), allocatable :: text
     integer :: num_variables, ndim, extents(3), num_numbers, i, j, found
-    real(c_double) :: latitudes(nlat), numbers(2)
+    integer :: year, month, day, second
+    integer(c_int64_t) :: times(2), first
+    real(c_double) :: latitudes(nlat), numbers(2), days(2)
     real(c_float) :: turned(0:nlat + 1, nlon)
     call gr_file_open(comm, 'no-such-file.nc', file, stat)
     call fails(stat, GR_ERROR_INPUT, 'no-such-file.nc')
@@ -187,6 +193,16 @@ contains
     call that(text == 'latitude', 'a dimension')
     call gr_file_coordinate(file, 'latitude', latitudes)
     call that(latitudes(1) == 90 .and. latitudes(nlat) == -90, 'a coordinate')
+    call gr_file_calendar(file, 'time', text)
+    call that(text == '360_day', 'a calendar')
+    call gr_file_coordinate(file, 'time', days)
+    call gr_file_times(file, 'time', times)
+    call gr_time_of_date('360_day', 2001, 2, 28, 0, first)
+    call that(all(times == first + nint(days) * 86400_c_int64_t), 'times')
+    call gr_date_of_time('360_day', first + 2 * 86400 + 5, year, month, day, second)
+    call that(all([year, month, day, second] == [2001, 2, 30, 5]), 'a date')
+    call gr_time_of_date('noleap', 2001, 2, 30, 0, first, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'is no time of the calendar noleap')
     call gr_file_attribute_text(file, 'latitude', 'units', text)
     call that(text == 'degrees_north', 'an attribute')
     call gr_file_attribute_text(file, attribute='nothing', text=text)

@@ -45,6 +45,10 @@ program test_fortran_forecaster
   call that(index(text, 'vorticity (s-1), diagnostic') > 0, 'the report')
   call gr_forecaster_step(network, history, lead)
   call that(history == 2 .and. lead == 21600, 'history and lead')
+  call gr_forecaster_set_calendar(network, '360_day')
+  call gr_forecaster_calendar(network, text)
+  call that(text == '360_day', 'the calendar')
+  call gr_forecaster_set_calendar(network, 'standard')
 
   call gr_file_open(comm, trim(arguments(2)), series)
   call gr_file_open(comm, trim(arguments(4)), forecast)

@@ -142,21 +142,24 @@ TEST(FieldSeries, refuses_files_that_do_not_continue_one_another) {
     char const* rule;
     char const* word;
   };
-  for (auto const& one :
-       std::vector<Case>{{{.times = {3}}, "", ""},
-                         {{.times = {2, 3}}, "BadInput", "part_9.nc follows"},
-                         {{.times = {-1}}, "BadInput", "from 2.0"},
-                         {{.times = {4, 3}}, "BadInput", "within"},
-                         {{.times = {3}, .units = "degC"}, "BadInput", "'degC' instead of 'K'"},
-                         {{.times = {3}, .time_units = "months since 2000-01-01"}, "BadInput", "units of time"},
-                         {{.times = {3}, .latitudes = "10, 0, -20"}, "BadInput", "values of lat"},
-                         {{.times = {3}, .dimensions = "lat = 3; lon = 4; x = 2;", .more = "int q(time, x);"}, "", ""},
-                         {{.times = {3}, .time_units = "Hours since 2000-1-1T00:00:00Z"}, "", ""},
-                         {{.times = {3}, .time_units = "hours since 2000-01-01 00:00 UTC"}, "", ""},
-                         {{.times = {-3}, .time_units = "hours since 2000-01-01 06:00"}, "", ""},
-                         {{.times = {-4}, .time_units = "hours since 2000-01-01 06:00"}, "BadInput", "from 2.0"},
-                         {{.times = {3}, .time_units = "hours since 2000-01-01 00:00 +01:00"}, "BadInput", "+01:00'"},
-                         {{.times = {3}, .dimensions = "lat = 3; lon = 4; k = 2;", .more = "int k(k);"}, "", ""}}) {
+  for (auto const& one : std::vector<Case>{
+           {{.times = {3}}, "", ""},
+           {{.times = {2, 3}}, "BadInput", "part_9.nc follows"},
+           {{.times = {-1}}, "BadInput", "from 2.0"},
+           {{.times = {4, 3}}, "BadInput", "within"},
+           {{.times = {3}, .units = "degC"}, "BadInput", "'degC' instead of 'K'"},
+           {{.times = {3}, .time_units = "months since 2000-01-01"}, "BadInput", "units of time"},
+           {{.times = {3}, .latitudes = "10, 0, -20"}, "BadInput", "lat are others, first -20 instead of -10 at 2"},
+           {{.times = {3}, .dimensions = "lat = 3; lon = 4; x = 2;", .more = "int q(time, x);"}, "", ""},
+           {{.times = {3}, .time_units = "Hours since 2000-1-1T00:00:00Z"}, "", ""},
+           {{.times = {3}, .time_units = "hours since 2000-01-01 00:00 UTC"}, "", ""},
+           {{.times = {-3}, .time_units = "hours since 2000-01-01 06:00"}, "", ""},
+           {{.times = {-4}, .time_units = "hours since 2000-01-01 06:00"}, "BadInput", "from 2.0"},
+           {{.times = {4}, .time_units = "hours since 2000-01-01 00:00 +01:00"}, "", ""},
+           {{.times = {4}, .time_units = "hours since 2000-01-01 00:00 XYZ"}, "BadInput", "XYZ'"},
+           {{.times = {3}, .units = "kelvin"}, "", ""},
+           {{.times = {3}, .latitudes = "10.0000001, 0, -10"}, "", ""},
+           {{.times = {3}, .dimensions = "lat = 3; lon = 4; k = 2;", .more = "int k(k);"}, "", ""}}) {
     Folder const folder(comm);
     auto const files = make_files(folder, {{.times = {0, 1, 2}}, one.second});
 
@@ -218,7 +221,7 @@ TEST(FieldSeries, reads_times_in_units_of_the_first_file) {
     }
     EXPECT_EQ(series.variable("time").text("units"), one.units.front());
   }
-  // Integers do not hold what moves by a part of the unit, and other calendars do not compare.
+  // Other calendars do not compare, and months have no length in days.
   Folder const folder(comm);
   auto const make = [&](char const* name, char const* text) {
     return folder.make(name, [&](auto const& p) {
@@ -230,9 +233,9 @@ TEST(FieldSeries, reads_times_in_units_of_the_first_file) {
   auto const first = make("a.nc", "\"days since 2000-01-01\"");
   EXPECT_EQ(rule_of_naming(
                 [&] {
-                  FieldSeries const series(comm, {first, make("b.nc", "\"hours since 2000-01-01\"")});
+                  FieldSeries const series(comm, {first, make("b.nc", "\"months since 2000-01-01\"")});
                 },
-                "units of time are 'hours since 2000-01-01' instead of 'days since 2000-01-01'"),
+                "units of time are 'months since 2000-01-01' instead of 'days since 2000-01-01'"),
             "BadInput");
   EXPECT_EQ(rule_of_naming(
                 [&] {
@@ -240,6 +243,76 @@ TEST(FieldSeries, reads_times_in_units_of_the_first_file) {
                       comm, {first, make("c.nc", "\"days since 2000-01-09\"; time:calendar = \"noleap\"")});
                 },
                 "of time are"),
+            "BadInput");
+}
+
+/// xarray chooses the unit of each file so that its times are whole numbers.
+TEST(FieldSeries, times_become_f64_where_integers_cannot_hold_them) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  std::vector<std::filesystem::path> files;
+  for (auto const* text :
+       {"int time(time); time:units = \"days since 2000-01-01\"; time:bounds = \"b\"; int b(time, n); float v(time); "
+        "data: time = 0, 1; b = 0, 1, 1, 2; v = 1, 2;",
+        "int time(time); time:units = \"hours since 2000-01-01 06:00\"; time:bounds = \"b\"; int b(time, n); "
+        "float v(time); data: time = 45; b = 42, 54; v = 3;",
+        "double time(time); time:units = \"days since 2000-01-01\"; time:bounds = \"b\"; double b(time, n); "
+        "float v(time); data: time = 3; b = 2.5, 3.5; v = 4;"})
+    files.push_back(folder.make("t" + std::to_string(files.size()) + ".nc", [&](auto const& p) {
+      test::write_cdl(p, std::string("netcdf t { dimensions: time = UNLIMITED; n = 2; variables: ") + text + " }");
+    }));
+
+  FieldSeries const series(comm, files);
+
+  EXPECT_EQ(series.coordinate("time"), (std::vector<double>{0, 1, 2.125, 3}));
+  EXPECT_EQ(series.variable("time").type, ValueType::f64);
+  EXPECT_EQ(series.variable("b").type, ValueType::f64);
+  std::vector<double> bounds(8);
+  series.read("b", Box({0, 0}, {4, 2}), std::span(bounds));
+  EXPECT_EQ(bounds, (std::vector<double>{0, 1, 1, 2, 2, 2.5, 2.5, 3.5}));
+}
+
+TEST(FieldSeries, counts_months_from_dates_of_their_own) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const make = [&](char const* name, std::string const& units) {
+    return folder.make(name, [&](auto const& p) {
+      test::write_cdl(p, "netcdf t { dimensions: time = UNLIMITED; variables: int time(time); time:units = \"" + units +
+                             "\"; float v(time); data: time = 0, 1; v = 1, 2; }");
+    });
+  };
+  auto const first = make("a.nc", "months since 1979-01-01");
+
+  FieldSeries const series(comm, {first, make("b.nc", "Month since 1980-02-01")});
+
+  EXPECT_EQ(series.coordinate("time"), (std::vector<double>{0, 1, 13, 14}));
+  EXPECT_EQ(rule_of_naming(
+                [&] {
+                  FieldSeries const other(comm, {first, make("c.nc", "months since 1980-02-15")});
+                },
+                "'months since 1980-02-15' instead of 'months since 1979-01-01'"),
+            "BadInput");
+}
+
+TEST(FieldSeries, a_variable_that_a_later_file_lacks_hinders_nobody) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const files = make_files(folder, {{.times = {0, 1, 2}, .more = "int q(time, lat);"}, {.times = {3}}});
+
+  FieldSeries const series(comm, files);
+
+  std::vector<double> values(12);
+  series.read("t", Box({3, 0, 0}, {4, 3, 4}), std::span(values));
+  EXPECT_EQ(values[5], 3005);
+  values.resize(3);
+  EXPECT_EQ(rule_of_naming(
+                [&] {
+                  series.read("q", Box({0, 0}, {1, 3}), std::span(values));
+                },
+                "part_9.nc, which continues it, has no variable q"),
             "BadInput");
 }
 

@@ -411,7 +411,10 @@ def test_files():
     writer.add_dimension("time", 1, unlimited=True)
     writer.add_coordinate("latitude", np.linspace(80, -80, ROWS), e.Type.F64)
     writer.add_dimension("longitude", COLUMNS)
-    writer.add_variable("time", "time", e.Type.F64)
+    of_time = e.Attributes.create()
+    of_time.add_text("units", "hours since 2000-02-28 18:00")
+    of_time.add_text("calendar", "noleap")
+    writer.add_variable("time", "time", e.Type.F64, attributes=of_time)
     options = e.VariableOptions(ndim=3, chunk=[1, ROWS, COLUMNS], has_fill=1, fill=-1e30)
     writer.add_variable("u", "time latitude longitude", e.Type.F64, options)
     write(writer, layout, 0)
@@ -426,6 +429,11 @@ def test_files():
     assert {"u", "time", "latitude"} <= names and file.ndim("u") == 3 and list(file.extents("u")) == [2, ROWS, COLUMNS]
     assert file.dimension("u", 1) == "latitude" and file.coordinate("latitude", ROWS)[0] == 80
     assert file.attribute_text("title") == "a test" and list(file.attribute_numbers("height")) == [10.5]
+    march = e.time_of_date("365_day", 2000, 3, 1, 0)
+    assert file.calendar("time") == "noleap" and list(file.times("time", 2)) == [march - 6 * 3600, march]
+    assert e.date_of_time("360_day", 59 * 86400 + 7) == (1970, 2, 30, 7)
+    raises("BadArgument", lambda: e.time_of_date("noleap", 2000, 2, 29, 0), "no time of the calendar noleap")
+    raises("BadInput", lambda: file.times("latitude", ROWS), "are no units of time")
     field = np.zeros((ROWS, COLUMNS), np.float32)
     file.read("u", [1, 0, 0], [2, ROWS, COLUMNS], field)
     assert np.array_equal(field, GLOBE + 100)

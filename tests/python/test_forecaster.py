@@ -54,6 +54,38 @@ def test_says_what_it_is():
     assert network.next(states, 0).dtype == torch.float32
 
 
+class Date:
+    """As dates of cftime are."""
+
+    def __init__(self, calendar, year, month, day):
+        self.calendar, self.year, self.month, self.day = calendar, year, month, day
+        self.hour, self.minute, self.second, self.microsecond = 6, 0, 1, 0
+
+
+def test_counts_in_its_calendar():
+    network = graticule.Forecaster(f"{FOLDER}/net")
+    assert network.calendar == "standard"
+    seconds = network._seconds
+    assert seconds(datetime.datetime(2000, 3, 1)) == 951868800 and seconds(951868800) == 951868800
+    assert seconds(datetime.datetime(2000, 3, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))) == 951868800
+    assert seconds(datetime.datetime(1999, 12, 31, 23, 59, 59, 999999)) == 946684800
+    network.calendar = "365_day"
+    assert network.calendar == "noleap" and seconds(datetime.datetime(1970, 3, 1)) == 59 * 86400
+    assert seconds(Date("noleap", 1971, 1, 1)) == seconds(Date("365_day", 1971, 1, 1)) == 365 * 86400 + 6 * 3600 + 1
+    raises("BadArgument", lambda: seconds(datetime.datetime(2000, 2, 29)), "no time of the calendar noleap")
+    states = torch.zeros(6, network.rows.stop - network.rows.start, 32)
+    for wrong in (Date("360_day", 1971, 1, 1), Date("julian", 1971, 1, 1)):
+        try:
+            network.next(states, wrong)
+        except ValueError as error:
+            assert wrong.calendar in str(error) and "noleap" in str(error)
+        else:
+            raise AssertionError("a date of another calendar was taken")
+    network.calendar = "360_day"
+    assert seconds(Date("360_day", 1970, 2, 30)) == 59 * 86400 + 6 * 3600 + 1
+    raises("BadInput", lambda: setattr(network, "calendar", "lunar"), "the calendar 'lunar' is none of")
+
+
 def test_refuses():
     raises("NoSuchFile", lambda: graticule.Forecaster("nowhere"), "nowhere does not exist")
     raises("LayoutMismatch", lambda: graticule.Forecaster(f"{FOLDER}/net", rows=balanced(18)), "18 x 32 cells")

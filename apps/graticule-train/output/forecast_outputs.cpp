@@ -25,7 +25,7 @@ app::MapPicture forecast_picture(RunResult const& result, RunSettings const& set
   auto const& description = outcome.description;
   constexpr std::size_t most_rows = 4;
   app::MapPicture picture{"Forecast of " + models::duration_text(description.lead_seconds) + " from " +
-                              models::time_text(outcome.scored.front()),
+                              models::time_text(outcome.scored.front(), description.calendar),
                           std::string(outcome.has_test ? "test" : "validation") + " part; " +
                               std::to_string(result.network.num_parameters) + " parameters, " +
                               std::to_string(result.network.losses.size()) + " steps; " +

@@ -3130,6 +3130,47 @@ module graticule_calls
       integer(c_int) :: status
     end function
 
+    function c_gr_file_calendar(file, dimension, calendar) bind(c, name='gr_file_calendar') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: dimension
+      type(c_ptr), value :: calendar
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_times(file, dimension, num_times, times) bind(c, name='gr_file_times') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: dimension
+      integer(c_int), value :: num_times
+      type(c_ptr), value :: times
+      integer(c_int) :: status
+    end function
+
+    function c_gr_time_of_date(calendar, year, month, day, second, time) bind(c, name='gr_time_of_date') &
+        result(status)
+      import
+      type(c_ptr), value :: calendar
+      integer(c_int), value :: year
+      integer(c_int), value :: month
+      integer(c_int), value :: day
+      integer(c_int), value :: second
+      type(c_ptr), value :: time
+      integer(c_int) :: status
+    end function
+
+    function c_gr_date_of_time(calendar, time, year, month, day, second) bind(c, name='gr_date_of_time') &
+        result(status)
+      import
+      type(c_ptr), value :: calendar
+      integer(c_int64_t), value :: time
+      type(c_ptr), value :: year
+      type(c_ptr), value :: month
+      type(c_ptr), value :: day
+      type(c_ptr), value :: second
+      integer(c_int) :: status
+    end function
+
     function c_gr_file_attribute_text(file, variable, attribute, text) bind(c, name='gr_file_attribute_text') &
         result(status)
       import
@@ -8756,6 +8797,106 @@ contains
     values_c = 0
     status = c_gr_file_coordinate(file_c, c_loc(dimension_c), num_values, c_loc(values_c))
     if (status == 0) values = values_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Calendar of a coordinate of time as files name it: `standard` (where there is no attribute, too),
+  !> `proleptic_gregorian`, `julian`, `noleap`, `all_leap` or `360_day`.
+  subroutine gr_file_calendar(file, dimension, calendar, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: dimension
+    character(:), allocatable, intent(out) :: calendar
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    character(:, c_char), allocatable, target :: dimension_c
+    type(c_ptr), target :: calendar_c
+    integer(c_int) :: status
+    file_c = file%handle
+    dimension_c = trim(dimension) // c_null_char
+    calendar_c = c_null_ptr
+    status = c_gr_file_calendar(file_c, c_loc(dimension_c), c_loc(calendar_c))
+    if (status == 0) calendar = text_at(calendar_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Times of a coordinate in units such as `hours since 2000-01-01`, as whole seconds since 1970-01-01 00:00 of its
+  !> calendar, which has 365 days a year if it is `noleap`. Collective.
+  subroutine gr_file_times(file, dimension, times, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: dimension
+    integer(c_int64_t), intent(out) :: times(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    character(:, c_char), allocatable, target :: dimension_c
+    integer(c_int) :: num_times
+    integer(c_int64_t), allocatable, target :: times_c(:)
+    integer(c_int) :: status
+    file_c = file%handle
+    dimension_c = trim(dimension) // c_null_char
+    num_times = int(size(times), c_int)
+    allocate(times_c(size(times)))
+    times_c = 0
+    status = c_gr_file_times(file_c, c_loc(dimension_c), num_times, c_loc(times_c))
+    if (status == 0) times = times_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Seconds from 1970-01-01 00:00 to a date of a calendar. Not collective.
+  !> Example: 2001-03-01 in `noleap` is 31 * 365 + 59 days later.
+  subroutine gr_time_of_date(calendar, year, month, day, second, time, stat)
+    character(*), intent(in) :: calendar
+    integer(c_int), intent(in) :: year
+    integer(c_int), intent(in) :: month
+    integer(c_int), intent(in) :: day
+    integer(c_int), intent(in) :: second
+    integer(c_int64_t), intent(out) :: time
+    integer(c_int), intent(out), optional :: stat
+    character(:, c_char), allocatable, target :: calendar_c
+    integer(c_int) :: year_c
+    integer(c_int) :: month_c
+    integer(c_int) :: day_c
+    integer(c_int) :: second_c
+    integer(c_int64_t), target :: time_c
+    integer(c_int) :: status
+    calendar_c = trim(calendar) // c_null_char
+    year_c = year
+    month_c = month
+    day_c = day
+    second_c = second
+    time_c = 0
+    status = c_gr_time_of_date(c_loc(calendar_c), year_c, month_c, day_c, second_c, c_loc(time_c))
+    if (status == 0) time = time_c
+    call ended(status, stat)
+  end subroutine
+
+  !> The inverse. Not collective.
+  subroutine gr_date_of_time(calendar, time, year, month, day, second, stat)
+    character(*), intent(in) :: calendar
+    integer(c_int64_t), intent(in) :: time
+    integer(c_int), intent(out) :: year
+    integer(c_int), intent(out) :: month
+    integer(c_int), intent(out) :: day
+    integer(c_int), intent(out) :: second
+    integer(c_int), intent(out), optional :: stat
+    character(:, c_char), allocatable, target :: calendar_c
+    integer(c_int64_t) :: time_c
+    integer(c_int), target :: year_c
+    integer(c_int), target :: month_c
+    integer(c_int), target :: day_c
+    integer(c_int), target :: second_c
+    integer(c_int) :: status
+    calendar_c = trim(calendar) // c_null_char
+    time_c = time
+    year_c = 0
+    month_c = 0
+    day_c = 0
+    second_c = 0
+    status = c_gr_date_of_time(c_loc(calendar_c), time_c, c_loc(year_c), c_loc(month_c), c_loc(day_c), &
+        c_loc(second_c))
+    if (status == 0) year = year_c
+    if (status == 0) month = month_c
+    if (status == 0) day = day_c
+    if (status == 0) second = second_c
     call ended(status, stat)
   end subroutine
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // netCDF-4 and HDF5 files.
+#include <graticule/field_io/calendar.hpp>
+
 #include "handles.hpp"
 #include "structures.hpp"
 
@@ -55,6 +57,14 @@ Attribute const* attribute_of(gr_file const* file, char const* variable, char co
   auto const& all = contents_of(file).attributes;
   auto const found = std::find_if(all.begin(), all.end(), [&](Attribute const& one) { return one.name == name; });
   return found != all.end() ? &*found : nullptr;
+}
+
+Variable const& time_coordinate(FileContents const& contents, char const* dimension) {
+  auto const* const found = contents.coordinate(dimension);
+  if (found == nullptr)
+    throw Error(Fault::input, "MissingVariable",
+                "dimension '" + std::string(dimension) + "' of " + contents.path.string() + " has no coordinate");
+  return *found;
 }
 
 /// Box, steps and axes of a read or a write, and the field.
@@ -241,6 +251,48 @@ gr_status gr_file_coordinate(gr_file const* file, char const* dimension, int num
       throw bad_argument("num_values is " + std::to_string(num_values) + ", the dimension has " +
                          std::to_string(all.size()) + " cells");
     std::copy(all.begin(), all.end(), values);
+  });
+}
+
+gr_status gr_file_calendar(gr_file const* file, char const* dimension, char const** calendar) {
+  return GR_BODY({
+    auto const& found = time_coordinate(contents_of(file), &required(dimension, "dimension"));
+    required(calendar, "calendar") = kept_text(std::string(to_string(calendar_of(found.text("calendar")))));
+  });
+}
+
+gr_status gr_file_times(gr_file const* file, char const* dimension, int num_times, int64_t* times) {
+  return GR_BODY({
+    auto const& of = required(file, "file");
+    run_agreed(of.comm, [&] {
+      required(dimension, "dimension");
+      required(times, "times");
+    });
+    auto const values = with_file(of, [&](auto const& one) { return one.coordinate(dimension); });
+    auto const& found = time_coordinate(contents_of(file), dimension);
+    if (num_times != int(values.size()))
+      throw bad_argument("num_times is " + std::to_string(num_times) + ", the dimension has " +
+                         std::to_string(values.size()) + " cells");
+    auto const all = times_of(values, found.text("units"), calendar_of(found.text("calendar")));
+    std::copy(all.begin(), all.end(), times);
+  });
+}
+
+gr_status gr_time_of_date(char const* calendar, int year, int month, int day, int second, int64_t* time) {
+  return GR_BODY({
+    auto const of = calendar_of(&required(calendar, "calendar"));
+    required(time, "time") = seconds_of({year, month, day, second}, of);
+  });
+}
+
+gr_status gr_date_of_time(char const* calendar, int64_t time, int* year, int* month, int* day, int* second) {
+  return GR_BODY({
+    auto const of = calendar_of(&required(calendar, "calendar"));
+    auto const date = date_time_of(time, of);
+    required(year, "year") = date.year;
+    required(month, "month") = date.month;
+    required(day, "day") = date.day;
+    required(second, "second") = int(date.second);
   });
 }
 

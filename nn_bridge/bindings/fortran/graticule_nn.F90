@@ -285,6 +285,21 @@ module graticule_nn
       integer(c_int) :: status
     end function
 
+    function c_gr_forecaster_calendar(forecaster, calendar) bind(c, name='gr_forecaster_calendar') result(status)
+      import
+      type(c_ptr), value :: forecaster
+      type(c_ptr), value :: calendar
+      integer(c_int) :: status
+    end function
+
+    function c_gr_forecaster_set_calendar(forecaster, calendar) bind(c, name='gr_forecaster_set_calendar') &
+        result(status)
+      import
+      type(c_ptr), value :: forecaster
+      type(c_ptr), value :: calendar
+      integer(c_int) :: status
+    end function
+
     function c_gr_forecaster_next(forecaster, time, num_states, states, num_later, later) bind(c, &
         name='gr_forecaster_next') result(status)
       import
@@ -810,6 +825,35 @@ contains
     status = c_gr_forecaster_step(forecaster_c, c_loc(history_c), c_loc(lead_seconds_c))
     if (status == 0) history = history_c
     if (status == 0) lead_seconds = lead_seconds_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Calendar in which times count, as files name it: that of the training until it is set. Not collective.
+  subroutine gr_forecaster_calendar(forecaster, calendar, stat)
+    type(gr_forecaster), intent(in) :: forecaster
+    character(:), allocatable, intent(out) :: calendar
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: forecaster_c
+    type(c_ptr), target :: calendar_c
+    integer(c_int) :: status
+    forecaster_c = forecaster%handle
+    calendar_c = c_null_ptr
+    status = c_gr_forecaster_calendar(forecaster_c, c_loc(calendar_c))
+    if (status == 0) calendar = text_at(calendar_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Sets it, for states of a model with another calendar than the training's; the same on all ranks. Not collective.
+  subroutine gr_forecaster_set_calendar(forecaster, calendar, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    character(*), intent(in) :: calendar
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: forecaster_c
+    character(:, c_char), allocatable, target :: calendar_c
+    integer(c_int) :: status
+    forecaster_c = forecaster%handle
+    calendar_c = trim(calendar) // c_null_char
+    status = c_gr_forecaster_set_calendar(forecaster_c, c_loc(calendar_c))
     call ended(status, stat)
   end subroutine
 

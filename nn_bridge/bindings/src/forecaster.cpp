@@ -39,6 +39,8 @@ class TrainedNetwork {
 
   [[nodiscard]] models::Description const& description() const { return network_.description(); }
   [[nodiscard]] std::string text() const;
+  [[nodiscard]] models::Calendar calendar() const { return network_.calendar(); }
+  void set_calendar(models::Calendar calendar) { network_.set_calendar(calendar); }
 
   /// The caller's arrays of a call.
   struct Arrays {
@@ -192,6 +194,20 @@ gr_status gr_forecaster_step(gr_forecaster const* forecaster, int* history, int6
     auto const& of = required(forecaster, "forecaster").network.description();
     required(history, "history") = int(of.history);
     required(lead_seconds, "lead_seconds") = of.lead_seconds;
+  });
+}
+
+gr_status gr_forecaster_calendar(gr_forecaster const* forecaster, char const** calendar) {
+  return GR_BODY({
+    auto const of = required(forecaster, "forecaster").network.calendar();
+    required(calendar, "calendar") = kept_text(std::string(to_string(of)));
+  });
+}
+
+gr_status gr_forecaster_set_calendar(gr_forecaster* forecaster, char const* calendar) {
+  return GR_BODY({
+    auto& of = required(forecaster, "forecaster").network;
+    of.set_calendar(calendar_of(&required(calendar, "calendar")));
   });
 }
 

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Networks that graticule-train has trained."""
 import datetime
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence
 
 import torch
 
 from . import _core
 from ._errors import tensor_of
 from ._library import handle_of, start
-
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 class Forecaster:
@@ -48,6 +46,15 @@ class Forecaster:
         return datetime.timedelta(seconds=self._object.lead_seconds)
 
     @property
+    def calendar(self) -> str:
+        """In which times count, as files name it (`noleap`, `360_day`): that of the training until it is set. The same on all ranks."""
+        return self._object.calendar
+
+    @calendar.setter
+    def calendar(self, name: str) -> None:
+        self._object.calendar = name
+
+    @property
     def latitudes(self) -> List[float]:
         """Of all rows of the grid, in degrees."""
         return self._object.latitudes
@@ -62,15 +69,28 @@ class Forecaster:
         """The rows of this rank."""
         return slice(*self._object.rows)
 
-    def next(self, states: torch.Tensor, time: Union[datetime.datetime, int]) -> torch.Tensor:
+    def next(self, states: torch.Tensor, time: Any) -> torch.Tensor:
         """The state one lead after `time`: [channel][row][column], of the type and device of `states`. Collective.
 
         states: [time][channel][row][column] of this rank's rows, prognostic channels of the present, then of the states before
         it as far as `history` goes, in the units of the training's file; without the first axis where there is one state.
-        Missing values are NaN, and stay so. time: of the present, UTC, or in seconds since 1970; counts for forcings alone.
-        Gradients do not pass. Errors: ShapeMismatch.
+        Missing values are NaN, and stay so. time: of the present, a `datetime` (UTC), a date of cftime in `calendar`, or in seconds
+        since 1970-01-01 of that calendar; counts for forcings alone.
+        Gradients do not pass. Errors: ShapeMismatch; BadArgument for dates that the calendar has not.
         """
+        return self._object.next(tensor_of(states, "states"), self._seconds(time))
+
+    def _seconds(self, time: Any) -> int:
+        """Since 1970 of the network's calendar."""
+        if isinstance(time, int):
+            return time
         if isinstance(time, datetime.datetime):
-            utc = time if time.tzinfo else time.replace(tzinfo=datetime.timezone.utc)
-            time = round((utc - _EPOCH).total_seconds())
-        return self._object.next(tensor_of(states, "states"), time)
+            if time.tzinfo is not None:
+                time = time.astimezone(datetime.timezone.utc)
+        else:
+            own = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap", "": "standard"}.get(time.calendar, time.calendar)
+            if own != self.calendar:
+                raise ValueError(f"time is a date of the calendar {own}, the network counts in {self.calendar}; set its calendar")
+        second = time.hour * 3600 + time.minute * 60 + time.second + (1 if time.microsecond >= 500000 else 0)
+        # A second that rounds up to midnight belongs to the next day.
+        return self._object.time_of_date(time.year, time.month, time.day, min(second, 86399)) + max(0, second - 86399)

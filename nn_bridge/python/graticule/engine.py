@@ -1370,6 +1370,25 @@ class File(_engine.Handle):
         """
         return _FILE_COORDINATE({'self': self, 'dimension': dimension, 'num_values': num_values})
 
+    def calendar(self, dimension: str) -> str:
+        """Calendar of a coordinate of time as files name it: `standard` (where there is no attribute, too),
+        `proleptic_gregorian`, `julian`, `noleap`, `all_leap` or `360_day`.
+
+        dimension: name of the dimension.
+        Returns calendar: name of the calendar.
+        """
+        return _FILE_CALENDAR({'self': self, 'dimension': dimension})
+
+    def times(self, dimension: str, num_times: int) -> np.ndarray:
+        """Times of a coordinate in units such as `hours since 2000-01-01`, as whole seconds since 1970-01-01 00:00 of its
+        calendar, which has 365 days a year if it is `noleap`. Collective.
+
+        dimension: name of the dimension.
+        num_times: cells of the dimension.
+        Returns times: times.
+        """
+        return _FILE_TIMES({'self': self, 'dimension': dimension, 'num_times': num_times})
+
     def attribute_text(self, attribute: str, variable: Optional[str] = None) -> str:
         """Text of an attribute; empty where there is none, or a number.
 
@@ -1741,6 +1760,33 @@ def halo_kind_tripolar(south: 'Edge', seam: 'Edge', width: int) -> 'HaloKind':
     Returns kind: kind.
     """
     return _HALO_KIND_TRIPOLAR({'south': south, 'seam': seam, 'width': width})
+
+
+def time_of_date(calendar: str, year: int, month: int, day: int, second: int) -> int:
+    """Seconds from 1970-01-01 00:00 to a date of a calendar. Not collective.
+    Example: 2001-03-01 in `noleap` is 31 * 365 + 59 days later.
+
+    calendar: name as in files, such as noleap or 365_day.
+    year: year.
+    month: month, 1 to 12.
+    day: day, from 1 on.
+    second: seconds since midnight.
+    Returns time: seconds.
+    """
+    return _TIME_OF_DATE({'calendar': calendar, 'year': year, 'month': month, 'day': day, 'second': second})
+
+
+def date_of_time(calendar: str, time: int) -> Tuple[int, int, int, int]:
+    """The inverse. Not collective.
+
+    calendar: name as in files.
+    time: seconds since 1970-01-01 00:00.
+    Returns year: year.
+    Returns month: month, 1 to 12.
+    Returns day: day, from 1 on.
+    Returns second: seconds since midnight.
+    """
+    return _DATE_OF_TIME({'calendar': calendar, 'time': time})
 
 
 _VERSION = _engine.function(
@@ -2351,6 +2397,33 @@ _FILE_COORDINATE = _engine.function(
     ('dimension', 'char const*', 'in'),
     ('num_values', 'int', 'in, count values'),
     ('values', 'double*', 'out, values num_values'))
+_FILE_CALENDAR = _engine.function(
+    'gr_file_calendar',
+    ('file', 'gr_file const*', 'in'),
+    ('dimension', 'char const*', 'in'),
+    ('calendar', 'char const**', 'out'))
+_FILE_TIMES = _engine.function(
+    'gr_file_times',
+    ('file', 'gr_file const*', 'in'),
+    ('dimension', 'char const*', 'in'),
+    ('num_times', 'int', 'in, count times'),
+    ('times', 'int64_t*', 'out, values num_times'))
+_TIME_OF_DATE = _engine.function(
+    'gr_time_of_date',
+    ('calendar', 'char const*', 'in'),
+    ('year', 'int', 'in'),
+    ('month', 'int', 'in'),
+    ('day', 'int', 'in'),
+    ('second', 'int', 'in'),
+    ('time', 'int64_t*', 'out'))
+_DATE_OF_TIME = _engine.function(
+    'gr_date_of_time',
+    ('calendar', 'char const*', 'in'),
+    ('time', 'int64_t', 'in'),
+    ('year', 'int*', 'out'),
+    ('month', 'int*', 'out'),
+    ('day', 'int*', 'out'),
+    ('second', 'int*', 'out'))
 _FILE_ATTRIBUTE_TEXT = _engine.function(
     'gr_file_attribute_text',
     ('file', 'gr_file const*', 'in'),
@@ -2534,5 +2607,6 @@ __all__ = ['AreaSum', 'AtMirrors', 'Attributes', 'Checkpoint', 'CheckpointWriter
            'Cotangents', 'Counts', 'Cuts', 'Edge', 'Field', 'File', 'Halo', 'HaloDepth', 'HaloKind', 'Layout',
            'MirrorLine', 'NodeMemory', 'OddLongitudes', 'Parity', 'Pending', 'RelabelOptions', 'Relabelling',
            'Repartition', 'RepartitionOptions', 'Scale', 'Space', 'Stagger', 'Stats', 'Summation', 'Teams',
-           'Transport', 'Type', 'Update', 'VariableOptions', 'Writer', 'Zonal', 'area_weights', 'halo_kind_sphere',
-           'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized', 'set_patience', 'version']
+           'Transport', 'Type', 'Update', 'VariableOptions', 'Writer', 'Zonal', 'area_weights', 'date_of_time',
+           'halo_kind_sphere', 'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized', 'set_patience',
+           'time_of_date', 'version']

@@ -74,6 +74,13 @@ void define_forecaster(py::module_& m) {
       .def_property_readonly("num_prognostic", [](Loaded const& self) { return self.description().num_prognostic(); })
       .def_property_readonly("history", [](Loaded const& self) { return self.description().history; })
       .def_property_readonly("lead_seconds", [](Loaded const& self) { return self.description().lead_seconds; })
+      .def_property(
+          "calendar", [](Loaded const& self) { return std::string(to_string(self.calendar())); },
+          [](Loaded& self, std::string const& name) { self.set_calendar(calendar_of(name)); })
+      .def("time_of_date",
+           [](Loaded const& self, int year, int month, int day, std::int64_t second) {
+             return seconds_of({year, month, day, second}, self.calendar());
+           })
       .def_property_readonly("latitudes", [](Loaded const& self) { return self.description().latitudes; })
       .def_property_readonly("longitudes", [](Loaded const& self) { return self.description().longitudes; })
       .def_property_readonly("rows",

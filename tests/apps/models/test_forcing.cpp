@@ -148,5 +148,35 @@ TEST(Forcing, counts_the_days_of_leap_years) {
   }
 }
 
+/// The same part of the year has the same sun, however many days the year has.
+TEST(Forcing, the_year_is_that_of_the_calendar) {
+  struct Row {
+    Calendar calendar;
+    char const* quarter;  ///< of the year that has passed
+  };
+  for (auto const& [calendar, quarter] :
+       {Row{Calendar::day_360, "2000-04-01"}, Row{Calendar::noleap, "2000-04-02T06"},
+        Row{Calendar::all_leap, "2001-04-01T12"}, Row{Calendar::julian, "1900-04-01T12"},
+        Row{Calendar::proleptic_gregorian, "1900-04-02T06"}}) {
+    auto const time = parse_date("", quarter, calendar).first;
+    std::vector<double> year(2);
+
+    fill_forcing({Forcing::time_of_year}, {{0}, {0}}, time, 3600, year.data(), calendar);
+
+    EXPECT_NEAR(year[0], 1, 1e-14) << quarter;
+    EXPECT_NEAR(year[1], 0, 1e-14) << quarter;
+    // At the same time of day; at the pole the hour does not matter.
+    EXPECT_NEAR(cosine_of_zenith(time, 90, 0, calendar), cosine_of_zenith(time_at("2001-04-02T06"), 90, 0), 1e-14);
+  }
+  auto const solstice = parse_date("", "2000-06-20T12", Calendar::day_360).first;
+  EXPECT_NEAR(cosine_of_zenith(solstice, 23.44, 0, Calendar::day_360), 1, 2e-3);
+  double mean = 0;
+  double at_noon = 0;
+  fill_forcing({Forcing::insolation}, {{23.44}, {0}}, solstice, 1, &at_noon, Calendar::day_360);
+  fill_forcing({Forcing::insolation}, {{90}, {0}}, solstice, 86400, &mean, Calendar::day_360);
+  EXPECT_NEAR(at_noon, 1, 2e-3);
+  EXPECT_NEAR(mean, std::sin(23.44 / 180 * std::numbers::pi), 1e-3);
+}
+
 }  // namespace
 }  // namespace graticule::models

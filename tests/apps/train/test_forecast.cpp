@@ -256,11 +256,11 @@ TEST_F(ForecastRun, refuses_what_does_not_fit_the_time_axis) {
   EXPECT_EQ(error_of([](auto& f) { f.lead = "6h"; }), (ErrorWith{"BadOption", "a lead of 6 h does not fit"}));
   EXPECT_EQ(error_of([](auto& f) { f.lead = "7"; }), (ErrorWith{"BadOption", "no training sample"}));
   EXPECT_EQ(error_of([](auto& f) { f.prognostic = {"q"}; }), "MissingVariable");
-  EXPECT_EQ(error_of([](auto& f) { f.test_dates = models::parse_period("--test-dates", "2001..2002"); }),
+  EXPECT_EQ(error_of([](auto& f) { f.test_dates = "2001..2002"; }),
             (ErrorWith{"BadOption", "--test-dates from 2001-01-01 00:00"}));
   EXPECT_EQ(error_of([](auto& f) {
-              f.train_dates = models::parse_period("--train-dates", "2000-01-01..2000-01-06");
-              f.validate_dates = models::parse_period("--validate-dates", "2000-01-05..2000-01-08");
+              f.train_dates = "2000-01-01..2000-01-06";
+              f.validate_dates = "2000-01-05..2000-01-08";
             }),
             (ErrorWith{"BadOption", "overlaps the training dates"}));
   EXPECT_EQ(error_of([](auto& f) { f.channel_weights = {{"q", 1.0}}; }), (ErrorWith{"BadOption", "names q"}));

@@ -1102,6 +1102,36 @@ GR_API gr_status gr_file_coordinate(gr_file const* file,    // [in] file
                                     int num_values,         // [in] [count values] cells of the dimension
                                     double* values);        // [out] [values num_values] coordinate
 
+/// Calendar of a coordinate of time as files name it: `standard` (where there is no attribute, too),
+/// `proleptic_gregorian`, `julian`, `noleap`, `all_leap` or `360_day`.
+GR_API gr_status gr_file_calendar(gr_file const* file,     // [in] file
+                                  char const* dimension,   // [in] name of the dimension
+                                  char const** calendar);  // [out] name of the calendar
+
+/// Times of a coordinate in units such as `hours since 2000-01-01`, as whole seconds since 1970-01-01 00:00 of its
+/// calendar, which has 365 days a year if it is `noleap`. Collective.
+GR_API gr_status gr_file_times(gr_file const* file,    // [in] file
+                               char const* dimension,  // [in] name of the dimension
+                               int num_times,          // [in] [count times] cells of the dimension
+                               int64_t* times);        // [out] [wide] [values num_times] times
+
+/// Seconds from 1970-01-01 00:00 to a date of a calendar. Not collective.
+/// Example: 2001-03-01 in `noleap` is 31 * 365 + 59 days later.
+GR_API gr_status gr_time_of_date(char const* calendar,  // [in] name as in files, such as noleap or 365_day
+                                 int year,              // [in] year
+                                 int month,             // [in] month, 1 to 12
+                                 int day,               // [in] day, from 1 on
+                                 int second,            // [in] seconds since midnight
+                                 int64_t* time);        // [out] seconds
+
+/// The inverse. Not collective.
+GR_API gr_status gr_date_of_time(char const* calendar,  // [in] name as in files
+                                 int64_t time,          // [in] [wide] seconds since 1970-01-01 00:00
+                                 int* year,             // [out] year
+                                 int* month,            // [out] month, 1 to 12
+                                 int* day,              // [out] day, from 1 on
+                                 int* second);          // [out] seconds since midnight
+
 /// Text of an attribute; empty where there is none, or a number.
 GR_API gr_status gr_file_attribute_text(gr_file const* file,    // [in] file
                                         char const* variable,   // [in] [optional] name; NULL: of the file

@@ -214,17 +214,26 @@ GR_API gr_status gr_forecaster_step(gr_forecaster const* forecaster,  // [in] ne
                                     int* history,                     // [out] number of states, one lead apart
                                     int64_t* lead_seconds);           // [out] seconds of a step, the lead
 
+/// Calendar in which times count, as files name it: that of the training until it is set. Not collective.
+GR_API gr_status gr_forecaster_calendar(gr_forecaster const* forecaster,  // [in] network
+                                        char const** calendar);           // [out] name, such as noleap
+
+/// Sets it, for states of a model with another calendar than the training's; the same on all ranks. Not collective.
+GR_API gr_status gr_forecaster_set_calendar(gr_forecaster* forecaster,  // [inout] network
+                                            char const* calendar);      // [in] name, such as noleap or 360_day
+
 /// The state one lead later. Collective.
 ///
 /// Arrays in GR_F32 or GR_F64, in the units of the training's file, are stacked: `states` are the prognostic channels
 /// of the present, then those one lead before, and so on; `later` all channels. An array with levels is as many
 /// channels. Missing values are NaN, and stay so. `later` may be the same arrays as `states`.
-GR_API gr_status gr_forecaster_next(gr_forecaster* forecaster,  // [inout] network
-                                    int64_t time,  // [in] [wide] of the present, seconds since 1970, for forcings alone
-                                    int num_states,          // [in] [count states] number of arrays
-                                    gr_field const* states,  // [in] [values num_states] present state, and earlier ones
-                                    int num_later,           // [in] [count later] number of arrays
-                                    gr_field const* later);  // [in] [values num_later] state one lead later, written
+GR_API gr_status
+gr_forecaster_next(gr_forecaster* forecaster,  // [inout] network
+                   int64_t time,               // [in] [wide] of the present, by `gr_time_of_date`, for forcings alone
+                   int num_states,             // [in] [count states] number of arrays
+                   gr_field const* states,     // [in] [values num_states] present state, and earlier ones
+                   int num_later,              // [in] [count later] number of arrays
+                   gr_field const* later);     // [in] [values num_later] state one lead later, written
 
 #ifdef __cplusplus
 }

@@ -169,6 +169,7 @@ std::string to_text(Description const& d) {
   json["lead_steps"] = d.lead.steps;
   json["lead_duration"] = d.lead.duration;
   json["lead_seconds"] = d.lead_seconds;
+  json["calendar"] = graticule::to_string(d.calendar);
   json["predict"] = d.predict == Predict::state ? "state" : "tendency";
   if (d.polar_filter > 0) json["polar_filter"] = d.polar_filter;
   if (d.perturbation > 0) json["perturbation"] = d.perturbation;
@@ -206,6 +207,7 @@ Description description_of(std::string const& text, std::string const& file) try
   d.history = json.at("history");
   d.lead = {json.at("lead_steps"), json.at("lead_duration")};
   d.lead_seconds = json.at("lead_seconds");
+  d.calendar = calendar_of(json.value("calendar", std::string()));
   d.predict = json.at("predict") == "state" ? Predict::state : Predict::tendency;
   d.polar_filter = json.value("polar_filter", 0.0);
   d.perturbation = json.value("perturbation", 0.0);

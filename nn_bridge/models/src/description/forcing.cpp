@@ -24,8 +24,8 @@ struct Sun {
 };
 
 /// J. W. Spencer, "Fourier series representation of the position of the sun", Search 2 (1971).
-Sun sun_at(Seconds time) {
-  double const g = turn * part_of_year(time);
+Sun sun_at(Seconds time, Calendar calendar) {
+  double const g = turn * part_of_year(time, calendar);
   double const declination = 0.006918 - 0.399912 * std::cos(g) + 0.070257 * std::sin(g) - 0.006758 * std::cos(2 * g) +
                              0.000907 * std::sin(2 * g) - 0.002697 * std::cos(3 * g) + 0.00148 * std::sin(3 * g);
   double const equation_of_time = 0.000075 + 0.001868 * std::cos(g) - 0.032077 * std::sin(g) -
@@ -51,9 +51,10 @@ Value* fill_cells(Places const& places, Value* out, Function&& value) {
 }
 
 template <class Value>
-Value* fill_insolation(Places const& places, Seconds time, Seconds step, Value* out) {
+Value* fill_insolation(Places const& places, Seconds time, Seconds step, Calendar calendar, Value* out) {
   std::array<Sun, num_points> suns{};
-  for (std::size_t i = 0; i < num_points; ++i) suns[i] = sun_at(time + step * Seconds(i) / Seconds(num_points - 1));
+  for (std::size_t i = 0; i < num_points; ++i)
+    suns[i] = sun_at(time + step * Seconds(i) / Seconds(num_points - 1), calendar);
   return fill_cells(places, out, [&](double latitude, double longitude) {
     double sum = 0;
     for (std::size_t i = 0; i < num_points; ++i)
@@ -72,8 +73,8 @@ Value* fill_time_of_day(Places const& places, Seconds time, Value* out) {
 }
 
 template <class Value>
-Value* fill_time_of_year(Places const& places, Seconds time, Value* out) {
-  double const year = turn * part_of_year(time);
+Value* fill_time_of_year(Places const& places, Seconds time, Calendar calendar, Value* out) {
+  double const year = turn * part_of_year(time, calendar);
   out = fill_cells(places, out, [&](double, double) { return std::sin(year); });
   return fill_cells(places, out, [&](double, double) { return std::cos(year); });
 }
@@ -108,20 +109,21 @@ std::vector<std::string> forcing_channels(std::vector<Forcing> const& forcings) 
   return names;
 }
 
-double detail::cosine_of_zenith(Seconds time, double latitude, double longitude) {
-  return zenith(sun_at(time), latitude, longitude);
+double detail::cosine_of_zenith(Seconds time, double latitude, double longitude, Calendar calendar) {
+  return zenith(sun_at(time, calendar), latitude, longitude);
 }
 
 template <class Value>
-void fill_forcing(std::vector<Forcing> const& forcings, Places const& places, Seconds time, Seconds step, Value* out) {
+void fill_forcing(std::vector<Forcing> const& forcings, Places const& places, Seconds time, Seconds step, Value* out,
+                  Calendar calendar) {
   for (Forcing const forcing : forcings) switch (forcing) {
-      case Forcing::insolation: out = fill_insolation(places, time, step, out); break;
+      case Forcing::insolation: out = fill_insolation(places, time, step, calendar, out); break;
       case Forcing::time_of_day: out = fill_time_of_day(places, time, out); break;
-      case Forcing::time_of_year: out = fill_time_of_year(places, time, out); break;
+      case Forcing::time_of_year: out = fill_time_of_year(places, time, calendar, out); break;
     }
 }
 
-template void fill_forcing<float>(std::vector<Forcing> const&, Places const&, Seconds, Seconds, float*);
-template void fill_forcing<double>(std::vector<Forcing> const&, Places const&, Seconds, Seconds, double*);
+template void fill_forcing<float>(std::vector<Forcing> const&, Places const&, Seconds, Seconds, float*, Calendar);
+template void fill_forcing<double>(std::vector<Forcing> const&, Places const&, Seconds, Seconds, double*, Calendar);
 
 }  // namespace graticule::models

@@ -8,6 +8,6 @@ namespace graticule::models {
 /// Seconds since midnight, 0 to 86399.
 [[nodiscard]] Seconds second_of_day(Seconds time);
 /// Part of the year that has passed, 0 to 1.
-[[nodiscard]] double part_of_year(Seconds time);
+[[nodiscard]] double part_of_year(Seconds time, Calendar calendar);
 
 }  // namespace graticule::models

@@ -168,9 +168,9 @@ void Forecaster::State::step(Members& members, Seconds time) {
   auto const channels = std::int64_t(forcing_channels(forcings).size());
   torch::Tensor forcing = torch::empty({1, channels, cells.box.extent(0), cells.box.extent(1)}, states.options());
   if (states.scalar_type() == torch::kFloat64)
-    fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<double>());
+    fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<double>(), description.calendar);
   else
-    fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<float>());
+    fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<float>(), description.calendar);
   forcing = forcing.to(device);
   auto const forward = [&](torch::Tensor const& inputs, torch::Tensor const& rows) {
     return network->forward(inputs, rows);
@@ -270,6 +270,9 @@ void Forecaster::start(std::span<double const> states, Index num_members) {
 void Forecaster::step(Seconds time) { state_->step(state_->current, time); }
 
 std::vector<double> Forecaster::present(Index member) const { return state_->present(state_->current, member); }
+
+Calendar Forecaster::calendar() const noexcept { return state_->description.calendar; }
+void Forecaster::set_calendar(Calendar calendar) noexcept { state_->description.calendar = calendar; }
 
 void Forecaster::set_filter(Index order) { state_->set_filter(order); }
 

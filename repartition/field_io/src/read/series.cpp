@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/calendar.hpp>
+#include <graticule/field_io/conventions.hpp>
 #include <graticule/field_io/series.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "agreed_variable.hpp"
 #include "file_of_series.hpp"
-#include "time_units.hpp"
 
 #include <glob.h>
 
@@ -12,9 +13,11 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <list>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace graticule {
@@ -70,15 +73,48 @@ bool has_axis(Variable const& variable, std::string const& dimension) {
   return !dimension.empty() && variable.axis(dimension) >= 0;
 }
 
-bool same_values(std::vector<double> const& a, std::vector<double> const& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+bool same_calendar(Variable const& a, Variable const& b) {
+  if (a.text("calendar") == b.text("calendar")) return true;
+  try {
+    return calendar_of(a.text("calendar")) == calendar_of(b.text("calendar"));
+  } catch (Error const&) {
+    return false;
+  }
+}
+
+/// Where two coordinates first differ by more than a 10000th of their spacing: files of one grid may have rounded it
+/// in other types. Nothing where they do not.
+std::optional<std::size_t> first_difference(std::vector<double> const& a, std::vector<double> const& b) {
+  double spacing = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 1; i < b.size(); ++i) spacing = std::min(spacing, std::abs(b[i] - b[i - 1]));
+  double const tolerance = std::isfinite(spacing) ? 1e-4 * spacing : 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    bool const is_same = (std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i] || std::abs(a[i] - b[i]) <= tolerance;
+    if (!is_same) return i;
+  }
+  return a.size() == b.size() ? std::nullopt : std::optional(std::min(a.size(), b.size()));
+}
+
+std::string number_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.12g", value);
+  return text.data();
+}
+
+/// A list's entry for values that are no longer in the file's type.
+void become_f64(Variable& variable) {
+  variable.type = ValueType::f64;
+  variable.value_bytes = size_in_bytes(ValueType::f64);
+  variable.is_big_endian = false;
+  std::erase_if(variable.attributes, [](Attribute const& one) {
+    return one.name == "scale_factor" || one.name == "add_offset" || one.name == "_Unsigned";
+  });
 }
 
 bool counts_time(FileContents const& contents, std::string const& dimension) {
   auto const* const coordinate = contents.coordinate(dimension);
-  return coordinate != nullptr && (coordinate->text("standard_name") == "time" ||
-                                   coordinate->text("units").find(" since ") != std::string::npos);
+  return coordinate != nullptr &&
+         (coordinate->text("standard_name") == "time" || counts_from_date(coordinate->text("units")));
 }
 
 /// The dimension to join along when the user names none.
@@ -134,24 +170,23 @@ void require_joinable(FileContents const& contents, std::string const& dimension
 }
 
 /// A variable of a file must be the first file's, but for its length.
-void require_like(FileContents const& contents, Variable const& expected, std::string const& dimension,
-                  std::filesystem::path const& first) {
-  auto const* found = contents.find(expected.name);
-  if (found == nullptr) refuse(contents.path, first, "it has no variable " + expected.name);
-  if (found->dimensions != expected.dimensions)
-    refuse(contents.path, first, "it has " + to_string(*found) + " instead of " + to_string(expected));
+void require_like(FileContents const& contents, Variable const& found, Variable const& expected,
+                  std::string const& dimension, std::filesystem::path const& first) {
+  if (found.dimensions != expected.dimensions)
+    refuse(contents.path, first, "it has " + to_string(found) + " instead of " + to_string(expected));
   for (int axis = 0; axis < expected.ndim(); ++axis)
-    if (found->extents[axis] != expected.extents[axis] && expected.dimensions[std::size_t(axis)] != dimension)
-      refuse(contents.path, first, "it has " + to_string(*found) + " instead of " + to_string(expected));
+    if (found.extents[axis] != expected.extents[axis] && expected.dimensions[std::size_t(axis)] != dimension)
+      refuse(contents.path, first, "it has " + to_string(found) + " instead of " + to_string(expected));
   auto const require = [&](char const* name, bool is_same) {
     if (!is_same)
       refuse(contents.path, first,
-             std::string(name) + " of " + expected.name + " are '" + found->text(name) + "' instead of '" +
+             std::string(name) + " of " + expected.name + " are '" + found.text(name) + "' instead of '" +
                  expected.text(name) + "'");
   };
-  require("units", found->text("units") == expected.text("units"));
-  require("calendar",
-          detail::plain_calendar(found->text("calendar")) == detail::plain_calendar(expected.text("calendar")));
+  bool const counts = counts_from_date(expected.text("units"));
+  require("units", counts ? found.text("units") == expected.text("units")
+                          : same_units(found.text("units"), expected.text("units")));
+  require("calendar", !counts || same_calendar(found, expected));
 }
 
 /// Whether a variable of the first file's type can hold times that have moved: outputs repeat them in that type.
@@ -162,26 +197,51 @@ bool holds_moved_times(ValueType type, double factor, double shift) {
   return factor == std::trunc(factor) && shift == std::trunc(shift);
 }
 
-/// Reads times that a file counts from another date, or in other units, in those of the first file.
-void adopt_times(FieldFile& file, FileContents const& first, std::string const& dimension) {
+/// Times of one unit in another: `value * factor + shift`.
+struct TimeChange {
+  double factor = 1;
+  double shift = 0;
+};
+
+/// Nothing where units are not understood, or months meet units of a fixed length.
+std::optional<TimeChange> time_change(std::string const& from_units, std::string const& to_units, Calendar calendar) {
+  TimeUnits from;
+  TimeUnits to;
+  try {
+    from = time_units_of(from_units, calendar);
+    to = time_units_of(to_units, calendar);
+  } catch (Error const&) {
+    return {};
+  }
+  if (from.months == 0 && to.months == 0)
+    return TimeChange{from.seconds / to.seconds, double(from.reference - to.reference) / to.seconds};
+  if (from.months == 0 || to.months == 0) return {};
+  auto const begin = date_time_of(from.reference, calendar);
+  auto const origin = date_time_of(to.reference, calendar);
+  if (begin.day != origin.day || begin.second != origin.second) return {};
+  int const months = (begin.year - origin.year) * 12 + begin.month - origin.month;
+  return TimeChange{double(from.months) / to.months, double(months) / to.months};
+}
+
+/// Reads times that a file counts from another date, or in other units, in those of the first file, whose times, and
+/// their bounds, become f64 where their own type cannot hold them.
+void adopt_times(FieldFile& file, FileContents& first, std::string const& dimension) {
   auto const* const expected = first.coordinate(dimension);
   auto const* const found = expected != nullptr ? file.contents().find(expected->name) : nullptr;
   if (found == nullptr || !found->refusal.empty() || found->text("units") == expected->text("units")) return;
-  auto const calendar = detail::plain_calendar(expected->text("calendar"));
-  if (detail::plain_calendar(found->text("calendar")) != calendar) return;
-  auto const from = detail::time_units(found->text("units"), calendar);
-  auto const to = detail::time_units(expected->text("units"), calendar);
-  if (!from || !to) return;
-  double const factor = double(from->seconds) / to->seconds;
-  double const shift = double(from->reference - to->reference) / to->seconds;
-  if (!holds_moved_times(expected->type, factor, shift)) return;
+  if (!same_calendar(*found, *expected)) return;
   auto const units = found->text("units");
   auto const to_units = expected->text("units");
+  auto const change = time_change(units, to_units, calendar_of(expected->text("calendar")));
+  if (!change) return;
   for (std::string const& name : {expected->name, expected->text("bounds"), expected->text("climatology")}) {
     auto const* const one = name.empty() ? nullptr : file.contents().find(name);
     bool const follows =
         one != nullptr && one->refusal.empty() && (one->text("units").empty() || one->text("units") == units);
-    if (follows) detail::FileOfSeries::rescale(file, name, factor, shift, to_units);
+    if (!follows) continue;
+    for (auto& listed : first.variables)
+      if (listed.name == name && !holds_moved_times(listed.type, change->factor, change->shift)) become_f64(listed);
+    detail::FileOfSeries::rescale(file, name, change->factor, change->shift, to_units);
   }
 }
 
@@ -261,12 +321,25 @@ struct FieldSeries::State {
       refuse(paths[place], paths[0], "it has no dimension '" + dimension + "'");
     ends.push_back(ends.back() + (found != own.dimensions.end() ? found->extent : 0));
     if (place > 0) {
-      for (auto const& variable : contents.variables)
-        if (has_axis(variable, dimension)) require_like(own, variable, dimension, paths[0]);
+      for (auto& variable : contents.variables) {
+        if (!has_axis(variable, dimension)) continue;
+        if (auto const* const same = own.find(variable.name))
+          require_like(own, *same, variable, dimension, paths[0]);
+        else
+          leave_out(variable, paths[place]);
+      }
     }
     for (auto const& one : contents.dimensions)
       if (auto const* coordinate = contents.coordinate(one.name); coordinate != nullptr && coordinate->refusal.empty())
         add_coordinate(place, next, one.name);
+  }
+
+  /// Files may lack a variable that nobody needs; the joined coordinate is no such variable.
+  void leave_out(Variable& variable, std::filesystem::path const& path) const {
+    if (variable.name == dimension) refuse(path, paths[0], "it has no variable " + variable.name);
+    if (!variable.refusal.empty()) return;
+    variable.refusal = path.string() + ", which continues it, has no variable " + variable.name;
+    variable.refusal_rule = "BadInput";
   }
 
   void add_coordinate(std::size_t place, FieldFile const& next, std::string const& name) {
@@ -276,14 +349,29 @@ struct FieldSeries::State {
       if (name == dimension) require_sorted(0, all, 0);
       return;
     }
-    if (next.contents().coordinate(name) == nullptr) refuse(paths[place], paths[0], "it has no coordinate " + name);
+    auto const* const coordinate = next.contents().coordinate(name);
+    if (coordinate == nullptr) refuse(paths[place], paths[0], "it has no coordinate " + name);
     auto const values = next.coordinate(name);
     if (name == dimension) {
       auto const first = all.size();
       all.insert(all.end(), values.begin(), values.end());
       require_sorted(place, all, first);
-    } else if (!same_values(values, all)) {
-      refuse(paths[place], paths[0], "its values of " + name + " are others");
+      return;
+    }
+    auto const& expected = *contents.coordinate(name);
+    auto const units = coordinate->text("units");
+    // Latitudes and longitudes are in degrees already.
+    bool const is_known = degrees_per_unit(contents, name) != 1 || degrees_per_unit(next.contents(), name) != 1;
+    if (!is_known && !same_units(units, expected.text("units")))
+      refuse(paths[place], paths[0],
+             "units of " + name + " are '" + units + "' instead of '" + expected.text("units") + "'");
+    if (auto const differs = first_difference(values, all)) {
+      auto const value = [&](std::vector<double> const& of) {
+        return *differs < of.size() ? number_text(of[*differs]) : std::string("nothing");
+      };
+      refuse(paths[place], paths[0],
+             "its values of " + name + " are others, first " + value(values) + " instead of " + value(all) + " at " +
+                 std::to_string(*differs));
     }
   }
 
@@ -345,6 +433,10 @@ struct FieldSeries::State {
 
   void read(std::string_view name, FileSelection const& selection, FieldView const& field) {
     auto const& variable = detail::agreed_variable(comm, contents, name);
+    if (!variable.refusal.empty())
+      throw Error(
+          Fault::input, variable.refusal_rule,
+          "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal);
     if (!has_axis(variable, dimension)) return file(0).read(name, selection, field);
     auto const axis = variable.axis(dimension);
     run_agreed(comm, [&] { check(variable, selection, field); });

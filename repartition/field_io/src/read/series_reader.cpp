@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/conventions.hpp>
 #include <graticule/field_io/series_reader.hpp>
 
 #include "catalogue.hpp"
@@ -113,9 +114,10 @@ struct SeriesReader::State {
     if (found == known.end() || found->second.variable.extents != extents_in(place, expected))
       throw Error("BrokenFile", "the file has changed since it was opened");
     auto& [variable, address, array, unpacking] = found->second;
-    if (variable.text("units") != expected.text("units"))
+    if (!same_units(variable.text("units"), expected.text("units")))
       throw Error(Fault::input, "UnreadableVariable",
-                  expected.name + " of " + paths[place].string() + " has other units than in the first file");
+                  "units of " + expected.name + " of " + paths[place].string() + " are '" + variable.text("units") +
+                      "' instead of '" + expected.text("units") + "'");
     if (!unpacking) {
       FileContents named;
       named.path = paths[place];

@@ -42,6 +42,7 @@ struct Description {
   Index history = 1;
   Lead lead;
   Seconds lead_seconds = 0;
+  Calendar calendar = Calendar::standard;  ///< of the files that the network was trained on
   Predict predict = Predict::tendency;
   double polar_filter = 0;  ///< degrees of latitude beyond which short waves of predictions are removed; 0: none
   double perturbation = 0;  ///< of the members of a training ensemble, by the scale of tendencies; 0: there were none

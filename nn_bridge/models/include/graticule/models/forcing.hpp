@@ -17,6 +17,8 @@ namespace graticule::models {
 ///   Simpson's rule): 1 where the sun stays at the zenith. Declination and equation of time as in Spencer (1971).
 /// - `time_of_day`: sine and cosine of the local solar time, and sine and cosine of universal time.
 /// - `time_of_year`: sine and cosine of the part of the year that has passed.
+///
+/// The year is that of the calendar: 360 days of `day_360`, in which the sun passes the equinoxes as in 365.
 enum class Forcing : std::uint8_t { insolation, time_of_day, time_of_year };
 
 /// By their names. @throws `BadOption` (usage)
@@ -33,6 +35,7 @@ struct Places {
 /// Fills [channel][row][column] for the step that begins at `time` and takes `step` seconds.
 /// @pre `out` has `forcing_channels(...).size()` times the number of places
 template <class Value>
-void fill_forcing(std::vector<Forcing> const& forcings, Places const& places, Seconds time, Seconds step, Value* out);
+void fill_forcing(std::vector<Forcing> const& forcings, Places const& places, Seconds time, Seconds step, Value* out,
+                  Calendar calendar = Calendar::standard);
 
 }  // namespace graticule::models

@@ -65,11 +65,16 @@ class Forecaster {
   /// The state one lead after `time`. Collective over the domain. The members of `start` stay as they are.
   /// @param states [time: present, one lead before, ...][prognostic channel][row][column] of the owned box: as many
   /// times as `description().history`. In units, NaN where missing
-  /// @param time in seconds since 1970-01-01 00:00; counts for the forcings (the sun) alone
+  /// @param time in seconds since 1970-01-01 00:00 of `calendar()`; counts for the forcings (the sun) alone
   /// @return [channel][row][column]: prognostic channels first, then diagnostic ones
   /// @throws `ShapeMismatch` for another number of values, on all ranks
   /// Cost: the messages of the network's layers, and of one halo of width 1 for the derivatives.
   [[nodiscard]] std::vector<double> next(std::span<double const> states, Seconds time);
+
+  /// In which times count: that of the description until it is set.
+  [[nodiscard]] Calendar calendar() const noexcept;
+  /// For states of files in another calendar than that of the training. The same on all ranks.
+  void set_calendar(Calendar calendar) noexcept;
 
   /// Begins with these members. Collective. States are [member][time][prognostic channel][row][column] as in `next`;
   /// predictions of cells that are missing at the present stay missing @throws `ShapeMismatch`

@@ -28,4 +28,11 @@ void require_packing(FileContents const& contents, Variable const& variable);
 /// @throws `BadCoordinates` (input) for a latitude or longitude in units other than degrees and radians
 [[nodiscard]] double degrees_per_unit(FileContents const& contents, std::string_view dimension);
 
+/// Whether two texts are one unit: `m s-1`, `m/s` and `m s**-1`; `K` and `kelvin`; `hPa`, `mbar` and `millibars`. Units
+/// of one kind but another size, as `hPa` and `Pa`, differ.
+[[nodiscard]] bool same_units(std::string_view a, std::string_view b);
+
+/// Pascals in one unit of pressure: 100 for `hPa` and `millibars`. Nothing for other units.
+[[nodiscard]] std::optional<double> pascals_per_unit(std::string_view units);
+
 }  // namespace graticule

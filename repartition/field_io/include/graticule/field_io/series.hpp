@@ -27,10 +27,11 @@ struct FieldSeriesOptions {
 /// Several files of the same variables that follow each other in time, read as if they were one file.
 ///
 /// Variables along the joined dimension have the total extent of all files; the others are those of the first file.
-/// Variables that only later files have are left out.
+/// Variables that only later files have are left out; one that a later file lacks cannot be read (`refusal`).
 /// Each file is unpacked by its own scale, offset and fill value; `contents` lists those of the first one. Where the
 /// joined coordinate counts time from another date or in another unit, it and its bounds are read in the units of the
-/// first file.
+/// first file, as f64 where the type of the first file cannot hold them. Units may be spelled in several ways
+/// (`same_units`), and other coordinates may differ by rounding: by a 10000th of their spacing.
 /// Example: `era5_2000.nc` and `era5_2001.nc` hold `t(time=8784, ...)` and `t(time=8760, ...)`: the series holds
 /// `t(time=17544, ...)`, and the box [8780, 8790) along time has 4 cells of the first file and 6 of the second.
 class FieldSeries {

@@ -6,6 +6,7 @@
 namespace graticule::models::detail {
 
 /// Cosine of the sun's zenith angle, negative at night. Latitude and longitude in degrees.
-[[nodiscard]] double cosine_of_zenith(Seconds time, double latitude, double longitude);
+[[nodiscard]] double cosine_of_zenith(Seconds time, double latitude, double longitude,
+                                      Calendar calendar = Calendar::standard);
 
 }  // namespace graticule::models::detail
