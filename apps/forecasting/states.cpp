@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "states.hpp"
 
+#include <graticule/field_io/conventions.hpp>
+
 #include "samples.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <optional>
 
 namespace graticule::forecasting {
 namespace {
@@ -38,16 +42,72 @@ std::vector<std::string> names_of(Variable const& variable, std::vector<int> con
 }  // namespace
 
 StateTable::StateTable(Comm const& comm, std::string const& files, std::vector<std::string> const& prognostic,
-                       std::vector<std::string> const& diagnostic)
+                       std::vector<std::string> const& diagnostic, samples::RepeatedColumn repeated)
     : file_(std::make_shared<FieldSeries const>(comm, find_files(comm, files))) {
   samples::naming_input(files, [&] {
     for (auto const* names : {&prognostic, &diagnostic})
       for (std::string const& name : *names) samples::require_trainable(file_->contents(), file_->variable(name));
-    for (std::string const& name : prognostic) add(name, Role::prognostic);
-    for (std::string const& name : diagnostic) add(name, Role::diagnostic);
+    for (std::string const& name : prognostic) add(name, Role::prognostic, repeated);
+    for (std::string const& name : diagnostic) add(name, Role::diagnostic, repeated);
   });
   if (times_.empty() || num_members_ == 0 || channels_.empty() || grid_.num_rows() == 0 || grid_.num_columns() == 0)
     throw Error(Fault::input, "BadInput", files + " holds no states");
+}
+
+namespace {
+
+/// The level in a label `t 850 hPa` of one axis of levels.
+struct Level {
+  double value = 0;
+  std::string units;
+};
+
+std::optional<Level> level_of(StateChannel const& channel) {
+  if (!channel.label.starts_with(channel.variable + " ")) return {};
+  auto const text = channel.label.substr(channel.variable.size() + 1);
+  char* end = nullptr;
+  double const value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || (*end != '\0' && *end != ' ')) return {};
+  while (*end == ' ') ++end;
+  return Level{value, end};
+}
+
+bool same_level(Level const& a, Level const& b) {
+  auto const from = pascals_per_unit(a.units);
+  auto const to = pascals_per_unit(b.units);
+  if ((!from || !to) && !same_units(a.units, b.units)) return false;
+  double const x = from && to ? a.value * *from : a.value;
+  double const y = from && to ? b.value * *to : b.value;
+  return std::abs(x - y) <= 1e-5 * std::max(std::abs(x), std::abs(y));
+}
+
+bool same_state(StateChannel const& a, StateChannel const& b) {
+  if (a.variable != b.variable || a.role != b.role) return false;
+  if (a.label == b.label) return true;
+  auto const one = level_of(a);
+  auto const other = level_of(b);
+  return one && other && same_level(*one, *other);
+}
+
+}  // namespace
+
+void StateTable::arrange_levels(std::vector<StateChannel> const& trained) {
+  if (trained.size() < channels_.size()) return;
+  std::vector<std::size_t> order;
+  for (std::size_t c = 0; c < channels_.size(); ++c) {
+    auto const found = std::find_if(channels_.begin(), channels_.end(),
+                                    [&](auto const& channel) { return same_state(channel, trained[c]); });
+    auto const place = std::size_t(found - channels_.begin());
+    if (found == channels_.end() || std::find(order.begin(), order.end(), place) != order.end()) return;
+    order.push_back(place);
+  }
+  auto const channels = channels_;
+  auto const sources = sources_;
+  for (std::size_t c = 0; c < order.size(); ++c) {
+    channels_[c] = channels[order[c]];
+    channels_[c].label = trained[c].label;
+    sources_[c] = sources[order[c]];
+  }
 }
 
 StateTable::VariableAxes StateTable::axes_of(std::string const& name) const {
@@ -88,7 +148,7 @@ void StateTable::compare(VariableAxes const& axes) const {
                   " differ in times, members, latitudes or longitudes; only their levels may differ");
 }
 
-void StateTable::add(std::string const& name, Role role) {
+void StateTable::add(std::string const& name, Role role, samples::RepeatedColumn repeated) {
   Variable const& variable = file_->variable(name);
   VariableAxes const axes = axes_of(name);
   if (variables_.empty()) {
@@ -98,7 +158,7 @@ void StateTable::add(std::string const& name, Role role) {
     member_names_ = names_of(variable, axes.members);
     member_extents_ = extents_of(variable, axes.members);
     for (Index const extent : member_extents_) num_members_ *= extent;
-    grid_ = samples::grid_of(*file_, latitude_name_, longitude_name_);
+    grid_ = samples::grid_of(*file_, latitude_name_, longitude_name_, repeated);
     Variable const& time = *file_->contents().coordinate(time_name_);
     calendar_ = calendar_of(time.text("calendar"));
     times_ = times_of(file_->coordinate(time_name_), time.text("units"), calendar_);
@@ -165,8 +225,10 @@ std::vector<double> read_static(FieldFile const& file, std::string const& path, 
       throw Error(
           Fault::input, "BadInput",
           "--static: " + to_string(variable) + " of " + path + " varies along more than latitude and longitude");
+  auto longitudes = file.coordinate(variable.dimensions[std::size_t(axes.longitude)]);
+  if (Index(longitudes.size()) == grid.num_columns() + 1) samples::drop_repeated(longitudes);
   if (!same_places(file.coordinate(variable.dimensions[std::size_t(axes.latitude)]), grid.latitudes) ||
-      !same_places(file.coordinate(variable.dimensions[std::size_t(axes.longitude)]), grid.longitudes))
+      !same_places(longitudes, grid.longitudes))
     throw Error(Fault::input, "BadInput",
                 "--static: " + to_string(variable) + " of " + path +
                     " is on another grid than the input, or its rows "

@@ -26,14 +26,20 @@ class StateTable {
   /// Collective. @throws what `FieldSeries` and `make_grid` throw; `MissingVariable`, `BadInput` (input) for variables
   ///         without a time axis or of different grids, times and members
   StateTable(Comm const& comm, std::string const& files, std::vector<std::string> const& prognostic,
-             std::vector<std::string> const& diagnostic);
+             std::vector<std::string> const& diagnostic,
+             samples::RepeatedColumn repeated = samples::RepeatedColumn::refuse);
+
+  /// Orders the levels of each variable as those of channels that a network was trained on, which may be in another
+  /// order and in other units of pressure. Example: 500, 850 hPa of a network are found in levels 85000, 50000 Pa. What
+  /// has no such level stays as it is.
+  void arrange_levels(std::vector<StateChannel> const& trained);
 
   [[nodiscard]] models::Grid const& grid() const noexcept { return grid_; }
   [[nodiscard]] std::vector<Seconds> const& times() const noexcept { return times_; }
   /// Of the times.
   [[nodiscard]] Calendar calendar() const noexcept { return calendar_; }
   [[nodiscard]] Index num_members() const noexcept { return num_members_; }
-  /// Prognostic ones first.
+  /// Prognostic ones first; `level` is the position in the file.
   [[nodiscard]] std::vector<StateChannel> const& channels() const noexcept { return channels_; }
   [[nodiscard]] std::string const& latitude_name() const noexcept { return latitude_name_; }
   [[nodiscard]] std::string const& longitude_name() const noexcept { return longitude_name_; }
@@ -60,7 +66,7 @@ class StateTable {
     std::vector<std::string> level_names;
   };
   VariableAxes axes_of(std::string const& name) const;
-  void add(std::string const& name, Role role);
+  void add(std::string const& name, Role role, samples::RepeatedColumn repeated);
   void compare(VariableAxes const& axes) const;
 
   std::shared_ptr<FieldSeries const> file_;

@@ -33,7 +33,7 @@ samples::CompanionSet companions_of(Comm const& domain, StateTable const& table,
   std::set<std::string> apart{"time", "lead_time", "forecast_reference_time", "member", "network", table.time_name()};
   apart.insert(table.member_names().begin(), table.member_names().end());
   return samples::read_companions(domain, table.file(), fields, dimensions, table.latitude_name(),
-                                  table.longitude_name(), apart);
+                                  table.longitude_name(), table.grid().num_columns(), apart);
 }
 
 }  // namespace
@@ -51,6 +51,11 @@ ForecastFile::ForecastFile(Comm const& world, Comm const& domain, StateTable con
     if (table.file().contents().find(source) == nullptr) continue;
     for (std::string const& axis : table.level_axes(source))
       variable.level_extents.push_back(level_extent(table, source, axis));
+    // Levels are written in the order of the input, whose coordinate comes along.
+    auto const& states = table.channels();
+    if (variable.channels.back() < states.size())
+      std::sort(variable.channels.begin(), variable.channels.end(),
+                [&](std::size_t a, std::size_t b) { return states[a].level < states[b].level; });
   }
   std::array<Index, 1> exists{world.rank() == 0 && resumes && std::filesystem::exists(options_.path) ? 1 : 0};
   world_.max(exists);

@@ -57,7 +57,7 @@ class ForecastFile {
 
   struct VariableShape {
     std::string name;                   ///< in the file
-    std::vector<std::size_t> channels;  ///< of its levels, in order
+    std::vector<std::size_t> channels;  ///< of its levels, in the order of the input
     std::vector<Index> level_extents;
   };
   Comm world_;

@@ -41,6 +41,15 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
       ->check(CLI::IsMember({"warn", "error"}).description(""))
       ->type_name("warn|error")
       ->default_str("warn");
+  app.add_option_function<std::string>(
+         "--repeated-longitude",
+         [&o](std::string const& rule) {
+           o.repeated = rule == "drop" ? samples::RepeatedColumn::drop : samples::RepeatedColumn::refuse;
+         },
+         "A last column of longitudes of the input that repeats the first, as for plots: error, or drop it")
+      ->check(CLI::IsMember({"error", "drop"}).description(""))
+      ->type_name("error|drop")
+      ->default_str("error");
   app.add_option("--start", o.start,
                  "Initial dates such as 2006-01-06T18, or periods A..B: all times of the input in them")
       ->required()

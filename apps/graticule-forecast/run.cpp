@@ -61,15 +61,17 @@ void require_same_states(StateTable const& table, Description const& description
 
 /// All channels where the input has them, else the prognostic ones: a forecast needs no more.
 /// @throws `BadInput` (input) unless they are those of the network, on its grid
-StateTable open_states(Comm const& domain, std::string const& files, Description const& description) {
-  StateTable prognostic(domain, files, description.variables(Role::prognostic), {});
+StateTable open_states(Comm const& domain, Options const& options, Description const& description) {
+  auto const& files = options.input;
+  StateTable prognostic(domain, files, description.variables(Role::prognostic), {}, options.repeated);
   auto const diagnostic = description.variables(Role::diagnostic);
   bool const has_all = std::all_of(diagnostic.begin(), diagnostic.end(), [&](std::string const& name) {
     return prognostic.file().contents().find(name) != nullptr;
   });
   auto table = diagnostic.empty() || !has_all
                    ? std::move(prognostic)
-                   : StateTable(domain, files, description.variables(Role::prognostic), diagnostic);
+                   : StateTable(domain, files, description.variables(Role::prognostic), diagnostic, options.repeated);
+  table.arrange_levels(description.channels);
   require_same_states(table, description, files);
   return table;
 }
@@ -111,7 +113,7 @@ Index num_members(Options const& options) {
 /// Of the first checkpoint, or of an exported network and the options that describe it.
 Description describe(Comm const& domain, Options const& options, std::vector<Checkpoint> const& checkpoints) {
   if (!checkpoints.empty()) return description_of(checkpoints.front());
-  StateTable const table(domain, options.input, options.prognostic, options.diagnostic);
+  StateTable const table(domain, options.input, options.prognostic, options.diagnostic, options.repeated);
   Lead const lead = parse_lead("--lead", options.lead);
   TimeSteps const steps = time_steps(table, lead, options.input);
   auto description = program_description(options.model, table.channels(), lead, steps.lead_seconds(),
@@ -144,7 +146,7 @@ class Run {
         trained_(trained(teams_, options)),
         description_(describe(teams_.domain(), options, trained_)),
         history_(longest_history(description_, trained_)),
-        table_(open_states(teams_.domain(), options.input, description_)),
+        table_(open_states(teams_.domain(), options, description_)),
         steps_(time_steps(table_, description_.lead, options.input)),
         row_weights_(area_weights(table_.grid().latitudes)),
         layout_(samples::choose_layout(options.partition, teams_.domain().num_ranks(), row_weights_,
@@ -292,7 +294,8 @@ class Run {
     for (std::size_t c = 0; c < table_.channels().size() && context_.comm.rank() == 0; ++c) {
       auto const& found = table_.channels()[c];
       auto const& trained = description_.channels[c].info.units;
-      if (found.level > 0 || found.info.units == trained || found.info.units.empty() || trained.empty()) continue;
+      bool const is_first = c == 0 || table_.channels()[c - 1].variable != found.variable;
+      if (!is_first || same_units(found.info.units, trained) || found.info.units.empty() || trained.empty()) continue;
       spdlog::warn("{}: '{}' has the units '{}', in the training it had '{}'; values are taken as they are",
                    options_.input, found.variable, found.info.units, trained);
     }

@@ -29,6 +29,7 @@ struct Options {
   std::string predict = "state";
   std::string input;
   samples::MissingRule missing = samples::MissingRule::warn;
+  samples::RepeatedColumn repeated = samples::RepeatedColumn::refuse;
   std::vector<std::string> start;
   Index steps = 40;
   Index every = 1;

@@ -168,7 +168,7 @@ class ForecastInput {
   /// What needs no other team; the ranks of a domain fail together.
   void open() {
     Comm const& domain = result_.teams.domain();
-    table_.emplace(domain, settings_.input.string(), forecast_.prognostic, forecast_.diagnostic);
+    table_.emplace(domain, settings_.input.string(), forecast_.prognostic, forecast_.diagnostic, settings_.repeated);
     naming_input(settings_.input.string(), [&] {
       steps_.emplace(table_->times(), forecasting::parse_lead("--lead", forecast_.lead), table_->calendar());
     });

@@ -352,6 +352,10 @@ void declare_data(CLI::App& app, Options& options) {
              "Cells that only some samples lack, and NaN and default fill values that neither _FillValue nor "
              "missing_value declares: warn, and treat them as missing data, or error")
       ->group("Data");
+  add_choice(app, "--repeated-longitude", run.repeated,
+             {{"error", samples::RepeatedColumn::refuse}, {"drop", samples::RepeatedColumn::drop}},
+             "A last column of longitudes that repeats the first, as for plots: error, or drop it")
+      ->group("Data");
   app.add_option(
          "--memory", options.memory,
          "Memory per rank for samples and batches, such as 2GiB or 500MB. Samples that do not fit are read again "

@@ -253,7 +253,7 @@ std::unique_ptr<Input> open_input(RunSettings const& settings, RunResult& result
   std::unique_ptr<Input> input;
   require_same_input(result.teams, settings.input.string());
   run_agreed(result.teams.world(), [&] {
-    FieldTable const table(result.teams.domain(), settings.input.string(), all_names(settings));
+    FieldTable const table(result.teams.domain(), settings.input.string(), all_names(settings), settings.repeated);
     describe(table, settings, result);
     input = std::make_unique<Input>(result.teams, table, result, settings, observer.on_read);
   });

@@ -59,6 +59,7 @@ struct RunSettings {
   Mirror mirror = Mirror::automatic;
   double train_fraction = 0.5;
   MissingRule missing = MissingRule::warn;
+  samples::RepeatedColumn repeated = samples::RepeatedColumn::refuse;
   PartitionChoice partition;
   int data_teams = 1;
   NetworkSettings network;

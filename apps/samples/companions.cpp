@@ -85,11 +85,12 @@ bool is_coordinate(Variable const& variable) {
 class Collector {
  public:
   Collector(Comm const& comm, FieldSeries const& file, std::string latitude, std::string longitude,
-            std::set<std::string> apart)
+            Index num_longitudes, std::set<std::string> apart)
       : comm_(comm),
         file_(file),
         latitude_(std::move(latitude)),
         longitude_(std::move(longitude)),
+        num_longitudes_(num_longitudes),
         apart_(std::move(apart)) {}
 
   CompanionSet operator()(std::vector<std::string> const& fields, std::vector<std::string> const& dimensions) {
@@ -148,7 +149,20 @@ class Collector {
       read_numbers(source, companion);
     }
     if (is_coordinate(source)) complete(companion.spec);
+    leave_out_repetition(companion);
     return companion;
+  }
+
+  /// Of longitudes and their bounds, whose first axis it is.
+  void leave_out_repetition(Companion& companion) const {
+    auto const& dimensions = companion.spec.dimensions;
+    if (dimensions.empty() || dimensions.front() != longitude_ || companion.extents[0] <= num_longitudes_) return;
+    std::visit(
+        [&](auto& values) {
+          values.resize(values.size() / std::size_t(companion.extents[0]) * std::size_t(num_longitudes_));
+        },
+        companion.values);
+    companion.extents[0] = num_longitudes_;
   }
 
   static Index num_cells(Variable const& variable) { return Box::from_extents(variable.extents).num_cells(); }
@@ -223,6 +237,7 @@ class Collector {
   FieldSeries const& file_;
   std::string latitude_;
   std::string longitude_;
+  Index num_longitudes_;
   std::set<std::string> apart_;
   std::set<std::string> wanted_;
   std::vector<Variable const*> found_;
@@ -233,8 +248,8 @@ class Collector {
 
 CompanionSet read_companions(Comm const& comm, FieldSeries const& file, std::vector<std::string> const& fields,
                              std::vector<std::string> const& dimensions, std::string const& latitude,
-                             std::string const& longitude, std::set<std::string> const& apart) {
-  return Collector(comm, file, latitude, longitude, apart)(fields, dimensions);
+                             std::string const& longitude, Index num_longitudes, std::set<std::string> const& apart) {
+  return Collector(comm, file, latitude, longitude, num_longitudes, apart)(fields, dimensions);
 }
 
 std::vector<Attribute> kept_attributes(Variable const& field, CompanionSet const& companions) {

@@ -35,11 +35,13 @@ struct CompanionSet {
 /// `formula_terms`, `coordinates` and `grid_mapping`. With all attributes, but for `_FillValue` and `missing_value` of
 /// coordinates, which CF does not allow; what a coordinate needs by CF and lacks is added. Packed values are unpacked.
 /// Variables along both `latitude` and `longitude` are left out, as is what cannot be read. Collective.
+/// @param num_longitudes of the fields; of coordinates that have more, the first ones are read
 /// @param apart variables, and dimensions whose variables, are left out too
 [[nodiscard]] CompanionSet read_companions(Comm const& comm, FieldSeries const& file,
                                            std::vector<std::string> const& fields,
                                            std::vector<std::string> const& dimensions, std::string const& latitude,
-                                           std::string const& longitude, std::set<std::string> const& apart = {});
+                                           std::string const& longitude, Index num_longitudes,
+                                           std::set<std::string> const& apart = {});
 
 /// Attributes of a field that hold for what is predicted of it: `units`, `standard_name`, `cell_methods`,
 /// `coordinates` that come along, and `grid_mapping` where all that it names does.

@@ -34,17 +34,22 @@ void count_on(std::vector<double>& longitudes) {
   for (std::size_t i = jumps[0]; i < longitudes.size(); ++i) longitudes[i] += turn;
 }
 
+bool is_repeated(std::vector<double> const& longitudes) {
+  auto const n = longitudes.size();
+  if (n < 3) return false;
+  double const span = std::abs(longitudes.back() - longitudes.front());
+  return std::abs(span - 360) <= 1e-3 * span / double(n - 1);
+}
+
 void require_no_repetition(FieldSeries const& file, std::string const& dimension,
                            std::vector<double> const& longitudes) {
-  auto const n = longitudes.size();
-  if (n < 3) return;
-  double const span = std::abs(longitudes.back() - longitudes.front());
-  if (std::abs(span - 360) > 1e-3 * span / double(n - 1)) return;
-  throw Error(Fault::input, "BadCoordinates",
-              dimension + " of " + file.contents().path.string() + " runs from " + short_number(longitudes.front()) +
-                  " to " + short_number(longitudes.back()) +
-                  ": the last column repeats the first; remove it (`ncks -d " + dimension + ",0," +
-                  std::to_string(n - 2) + " IN OUT`)");
+  if (!is_repeated(longitudes)) return;
+  throw Error(
+      Fault::input, "BadCoordinates",
+      dimension + " of " + file.contents().path.string() + " runs from " + short_number(longitudes.front()) + " to " +
+          short_number(longitudes.back()) +
+          ": the last column repeats the first; leave it out (--repeated-longitude drop), or remove it (`ncks -d " +
+          dimension + ",0," + std::to_string(longitudes.size() - 2) + " IN OUT`)");
 }
 
 /// A whole circle in radians, without units that say so, would be a region of 6 degrees.
@@ -96,20 +101,31 @@ void require_trainable(FileContents const& contents, Variable const& variable) {
                     "`d.sel(expver=1).combine_first(d.sel(expver=5))`");
 }
 
-Grid grid_of(FieldSeries const& file, std::string const& latitude, std::string const& longitude) {
+bool drop_repeated(std::vector<double>& longitudes) {
+  auto counted = longitudes;
+  count_on(counted);
+  if (!is_repeated(counted)) return false;
+  longitudes.pop_back();
+  return true;
+}
+
+Grid grid_of(FieldSeries const& file, std::string const& latitude, std::string const& longitude,
+             RepeatedColumn repeated) {
   auto longitudes = file.coordinate(longitude);
+  if (repeated == RepeatedColumn::drop) drop_repeated(longitudes);
   count_on(longitudes);
   require_no_repetition(file, longitude, longitudes);
   require_degrees(file, longitude, longitudes);
   return make_grid(file.coordinate(latitude), std::move(longitudes));
 }
 
-FieldTable::FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names)
+FieldTable::FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names,
+                       RepeatedColumn repeated)
     : file_(comm, find_files(comm, files)) {
-  naming_input(files, [&] { look_at(names); });
+  naming_input(files, [&] { look_at(names, repeated); });
 }
 
-void FieldTable::look_at(std::vector<std::string> const& names) {
+void FieldTable::look_at(std::vector<std::string> const& names, RepeatedColumn repeated) {
   // Every variable is looked up before anything is read, so that a wrong name is reported at once.
   for (std::string const& name : names) require_trainable(file_.contents(), file_.variable(name));
   for (std::string const& name : names) {
@@ -128,7 +144,7 @@ void FieldTable::look_at(std::vector<std::string> const& names) {
       latitude_name_ = latitude;
       longitude_name_ = longitude;
       samples_ = std::move(samples);
-      grid_ = grid_of(file_, latitude, longitude);
+      grid_ = grid_of(file_, latitude, longitude, repeated);
     } else if (latitude != latitude_name_ || longitude != longitude_name_ ||
                samples.dimensions != samples_.dimensions || samples.extents != samples_.extents) {
       throw Error(Fault::input, "BadInput",
@@ -164,7 +180,7 @@ std::string FieldTable::history() const {
 CompanionSet FieldTable::companions(Comm const& comm, std::vector<std::string> const& names) const {
   std::vector<std::string> dimensions = samples_.dimensions;
   dimensions.insert(dimensions.end(), {latitude_name_, longitude_name_});
-  return read_companions(comm, file_, names, dimensions, latitude_name_, longitude_name_);
+  return read_companions(comm, file_, names, dimensions, latitude_name_, longitude_name_, grid_.num_columns());
 }
 
 SampleReader FieldTable::reader(std::vector<std::string> const& names, Box const& box, Index num_mirrored) const {

@@ -10,6 +10,7 @@
 #include "companions.hpp"
 #include "samples.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -65,10 +66,18 @@ void naming_input(std::string const& files, std::function<void()> const& action)
 /// (input) for the dimension `expver` of ERA5, along which each time has values in one place only
 void require_trainable(FileContents const& contents, Variable const& variable);
 
+/// A last column that is the first one once more: `refuse` is an error that says how to remove it, `drop` leaves it
+/// out.
+enum class RepeatedColumn : std::uint8_t { refuse, drop };
+
+/// Leaves a repeated last column out. @return whether there was one
+bool drop_repeated(std::vector<double>& longitudes);
+
 /// The grid of two dimensions of a series. Longitudes that pass 180 or 360 degrees on their way count on: 359, 0, 1
 /// become 359, 360, 361. Collective.
 /// @throws what `FieldSeries::coordinate` and `make_grid` throw; `BadCoordinates` (input) for a repeated column
-[[nodiscard]] Grid grid_of(FieldSeries const& file, std::string const& latitude, std::string const& longitude);
+[[nodiscard]] Grid grid_of(FieldSeries const& file, std::string const& latitude, std::string const& longitude,
+                           RepeatedColumn repeated = RepeatedColumn::refuse);
 
 /// What the attributes of a variable say of it.
 [[nodiscard]] FieldInfo describe_field(Variable const& variable);
@@ -79,7 +88,8 @@ class FieldTable {
   /// Collective. @throws what `FieldSeries` and `make_grid` throw; `BadInput` (input) when two variables differ
   ///         in grid or sample axes, `BadInput` when there are no samples
   /// @param files a name, or a shell pattern of files that are consecutive in time
-  FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names);
+  FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names,
+             RepeatedColumn repeated = RepeatedColumn::refuse);
 
   [[nodiscard]] Grid const& grid() const noexcept { return grid_; }
   [[nodiscard]] SampleAxes const& samples() const noexcept { return samples_; }
@@ -98,7 +108,7 @@ class FieldTable {
   [[nodiscard]] SampleReader reader(std::vector<std::string> const& names, Box const& box, Index num_mirrored) const;
 
  private:
-  void look_at(std::vector<std::string> const& names);
+  void look_at(std::vector<std::string> const& names, RepeatedColumn repeated);
 
   FieldSeries file_;
   Grid grid_;

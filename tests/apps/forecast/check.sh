@@ -618,19 +618,132 @@ END
     [ $code -eq 2 ] && grep -qF 'give one of --checkpoint and --model' err || fail "exit $code without a network"
 }
 
-# write_levels FILE NUM_LEVELS: z at 500 hPa, and at 850 hPa, 8 times of 6 h on 8 x 16 cells
+# write_levels FILE NUM_LEVELS [pascals]: z at 500 hPa, and at 850 hPa, 8 times of 6 h on 8 x 16 cells; with pascals the same
+# values, the levels in Pa and in the opposite order
 write_levels() {
-    awk -v levels="$2" 'BEGIN {
+    awk -v levels="$2" -v pascals="${3:-}" 'BEGIN {
         print "netcdf levels {\ndimensions: time = 8; level = " levels "; latitude = 8; longitude = 16;\nvariables: double time(time);"
-        print "time:units = \"hours since 2000-01-01\"; double level(level); level:units = \"hPa\"; double latitude(latitude);"
+        print "time:units = \"hours since 2000-01-01\"; double level(level); level:units = \"" (pascals ? "Pa" : "hPa") "\"; double latitude(latitude);"
         print "latitude:units = \"degrees_north\"; latitude:standard_name = \"latitude\"; double longitude(longitude);"
         print "longitude:units = \"degrees_east\"; longitude:standard_name = \"longitude\"; float z(time, level, latitude, longitude);\ndata:"
         for (t = 0; t < 8; ++t) times = times (t ? ", " : "") 6 * t
         for (j = 0; j < 8; ++j) latitudes = latitudes (j ? ", " : "") (78.75 - 22.5 * j)
         for (i = 0; i < 16; ++i) longitudes = longitudes (i ? ", " : "") (i * 22.5)
-        for (n = 0; n < 1024 * levels; ++n) values = values (n ? ", " : "") ((7 * n) % 23)
-        print "time = " times "; level = " (levels == 1 ? "500" : "500, 850") "; latitude = " latitudes ";\nlongitude = " longitudes ";\nz = " values ";\n}"
+        for (n = 0; n < 1024 * levels; ++n) {
+            cell = n % 128
+            l = (n - cell) / 128 % levels
+            stored = pascals ? n + (levels - 1 - 2 * l) * 128 : n
+            values = values (n ? ", " : "") ((7 * stored) % 23)
+        }
+        print "time = " times "; level = " (levels == 1 ? "500" : pascals ? "85000, 50000" : "500, 850") "; latitude = " latitudes ";\nlongitude = " longitudes ";\nz = " values ";\n}"
     }' | ncgen -4 -o "$1" || fail "ncgen"
+}
+# Levels are matched by value: in Pa and in another order they give the same forecast.
+case_levels() {
+    need ncgen netcdf-bin
+    need ncdump netcdf-bin
+    write_levels hectopascals.nc 2
+    write_levels pascals.nc 2 pascals
+    launch 2 "$BIN/graticule-train" --input hectopascals.nc --prognostic z --lead 6h --channels 2 --blocks 1 --epochs 1 --threads 1 \
+        --progress none --log-level warn --output levels
+    succeeds
+    local name
+    for name in hectopascals pascals; do
+        launch 2 "$BIN/graticule-forecast" --checkpoint levels --input $name.nc --start 2000-01-01T12 --steps 2 --threads 1 \
+            --progress none --log-level warn --output $name
+        succeeds
+        # A line per record and level, those of pascals in the order of hectopascals.
+        ncdump -v z $name/forecast.nc | sed -n '/^ z =/,/;/p' | tr -d ' zn;=' | tr ',' '\n' | grep . |
+            awk -v turn=$name '{ block = int((NR - 1) / 128); if (turn == "pascals") block += block % 2 ? -1 : 1; line[block] = line[block] " " $1 }
+                END { for (b = 0; b < 4; ++b) print line[b] }' >$name.txt
+        [ "$(wc -w <$name.txt)" -eq 512 ] || fail "$name.txt has $(wc -w <$name.txt) values"
+    done
+    cmp hectopascals.txt pascals.txt || fail "other levels gave another forecast"
+    ncdump -v level pascals/forecast.nc | grep -qF 'level = 85000, 50000 ;' || fail "the levels of the input are not those of its forecast"
+    ncdump hectopascals.nc | sed 's/level = 500, 850/level = 500, 700/' | ncgen -4 -o others.nc || fail "ncgen"
+    launch 2 "$BIN/graticule-forecast" --checkpoint levels --input others.nc --start 2000-01-01T12 --steps 1 --threads 1 --progress none \
+        --log-level warn --output errors
+    [ $code -eq 3 ] && grep -qF "others.nc has 'z 700 hPa' where the network was trained on 'z 850 hPa'" err ||
+        fail "exit $code with another level: $(cat err)"
+}
+
+# Times, dates of options and results are in the calendar of the file.
+case_calendars() {
+    need ncgen netcdf-bin
+    need ncdump netcdf-bin
+    prepare
+    local calendar train start
+    # The series has 13 times of 6 h from the 28th of February on.
+    while IFS='|' read -r calendar train start; do
+        ncdump swe/series.nc | sed "s/calendar = \"standard\"/calendar = \"$calendar\"/; s/hours since 2000-01-01/Hours since 1999-02-28/" |
+            ncgen -4 -o "$calendar.nc" || fail "ncgen"
+        launch 2 "$BIN/graticule-train" --input "$calendar.nc" --prognostic h,u,v --lead 6h --channels 2 --blocks 1 --epochs 1 --threads 1 \
+            --forcing insolation,time_of_year --train-dates "1999-02-28..$train" --validate-dates "$start..1999-03-03" \
+            --progress none --log-level warn --output "net_$calendar"
+        succeeds
+        launch 2 "$BIN/graticule-forecast" --checkpoint "net_$calendar" --input "$calendar.nc" --start "${start}T06" --steps 2 --threads 1 \
+            --progress none --log-level warn --output "out_$calendar"
+        succeeds
+        ncdump -h "out_$calendar/forecast.nc" >out || fail "ncdump"
+        grep -qF "time:units = \"hours since $start 06:00:00\"" out && grep -qF "time:calendar = \"$calendar\"" out ||
+            fail "$(grep 'time:' out)"
+        # As truth the forecast's own file has the states 6 h after: they were found, whatever the month's length.
+        grep -q '^0,0,forecast,h' "out_$calendar/scores.csv" || fail "no truth for $calendar: $(cat "out_$calendar/scores.csv")"
+        launch 1 "$BIN/graticule-info" "$calendar.nc"
+        grep -qF "1999-02-28 00:00 to $(case $calendar in 360_day) echo 1999-03-01 ;; all_leap) echo 1999-03-02 ;; *) echo 1999-03-03 ;; esac) 00:00, every 6 h, calendar $calendar" out ||
+            fail "graticule-info says $(grep calendar out)"
+    done <<'END'
+noleap|1999-02-28|1999-03-01
+all_leap|1999-02-28|1999-02-29
+360_day|1999-02-29|1999-02-30
+julian|1999-02-28|1999-03-01
+proleptic_gregorian|1999-02-28|1999-03-01
+END
+    # The forcings of two calendars differ, and a network of one goes on in another.
+    launch 2 "$BIN/graticule-forecast" --checkpoint net_noleap --input 360_day.nc --start 1999-02-30T06 --steps 2 --threads 1 \
+        --progress none --log-level warn --output mixed
+    succeeds
+    launch 1 "$BIN/graticule-train" --input noleap.nc --prognostic h --lead 6h --train-dates 1999-02-28..1999-02-29 --progress none \
+        --log-level warn --output errors
+    [ $code -eq 2 ] && grep -qF -- "--train-dates: '1999-02-29' is no date of the calendar noleap" err || fail "exit $code: $(cat err)"
+    launch 1 "$BIN/graticule-forecast" --checkpoint net --input 360_day.nc --start 1999-01-31 --steps 1 --progress none --log-level warn \
+        --output errors
+    [ $code -eq 2 ] && grep -qF -- "--start: '1999-01-31' is no date of the calendar 360_day" err || fail "exit $code: $(cat err)"
+}
+
+# A last column that repeats the first: refused, or dropped when asked.
+case_repeated() {
+    need ncgen netcdf-bin
+    need ncdump netcdf-bin
+    write_levels plain.nc 1
+    # Values follow rows of 16: each row gets its first value again.
+    ncdump plain.nc | awk '/^data:/ { data = 1 }
+        !data { sub(/longitude = 16/, "longitude = 17"); print; next }
+        / longitude =/ { text = ""; while (1) { text = text $0; if (/;/) break; getline } sub(/ ;/, ", 360 ;", text); print text; next }
+        / z =/ { text = ""; while (1) { text = text $0; if (/;/) break; getline } gsub(/ z =|[ ;]/, "", text); n = split(text, v, ",")
+            out = ""; for (i = 1; i <= n; ++i) { out = out (i > 1 ? ", " : "") v[i]; if (i % 16 == 0) out = out ", " v[i - 15] }
+            print " z = " out " ;"; next }
+        { print }' | ncgen -4 -o cyclic.nc || fail "ncgen"
+    train() { launch 2 "$BIN/graticule-train" --input "$@" --threads 1 --channels 2 --blocks 1 --epochs 1 --progress none --log-level warn; }
+    train cyclic.nc --prognostic z --lead 6h --output errors
+    [ $code -eq 3 ] && grep -qF '(--repeated-longitude drop), or remove it (`ncks -d longitude,0,15 IN OUT`)' err || fail "exit $code: $(cat err)"
+    train plain.nc --prognostic z --lead 6h --output plain
+    succeeds
+    train cyclic.nc --prognostic z --lead 6h --repeated-longitude drop --output cyclic
+    succeeds
+    cmp <(cut -d, -f1-3 plain/loss.csv) <(cut -d, -f1-3 cyclic/loss.csv) || fail "other losses"
+    train cyclic.nc --inputs z --targets z --repeated-longitude drop --output same
+    succeeds
+    ncdump -v longitude same/prediction.nc >out || fail "ncdump"
+    grep -qF 'longitude = 16 ;' out && grep -qF '315, 337.5 ;' out || fail "prediction.nc has other longitudes"
+    local name
+    for name in plain cyclic; do
+        launch 2 "$BIN/graticule-forecast" --checkpoint plain --input $name.nc --repeated-longitude drop --start 2000-01-01T12 --steps 2 \
+            --threads 1 --progress none --log-level warn --output out_$name
+        succeeds
+        ncdump -v z,longitude out_$name/forecast.nc | sed -n '/^data:/,$p' >$name.txt
+    done
+    cmp plain.txt cyclic.txt || fail "a repeated column changed the forecast"
 }
 case_errors() {
     prepare
@@ -666,15 +779,15 @@ END
         while IFS='|' read -r wrong text; do
             ncdump swe/series.nc | sed "$wrong" | ncgen -4 -o wrong.nc || fail "ncgen"
             launch 2 "$BIN/graticule-train" --input wrong.nc --prognostic h --lead 6h --threads 1 --progress none --log-level warn --output trained
-            [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "wrong.nc: $text" err || fail "exit $code after $wrong"
+            [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$text" err && grep -qF wrong.nc err || fail "exit $code after $wrong"
             launch 2 "$BIN/graticule-forecast" --checkpoint net --input wrong.nc --start 2000-01-01T12 --steps 1 --threads 1 \
                 --progress none --log-level warn --output errors
-            [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "wrong.nc: $text" err || fail "exit $code of a forecast after $wrong"
+            [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$text" err && grep -qF wrong.nc err || fail "exit $code of a forecast after $wrong"
         done <<'END'
-s/calendar = "standard"/calendar = "noleap"/|times of the calendar 'noleap'
+s/calendar = "standard"/calendar = "lunar"/|the calendar 'lunar' is none of
 s/hours since/fortnights since/|'fortnights since 2000-01-01 00:00:00' are no units of time
-s/ time = 0, 6, 12,/ time = 0, 6, 6,/|
-s/ latitude = -84.375, -73.125,/ latitude = -84.375, -84.375,/|
+s/ time = 0, 6, 12,/ time = 0, 6, 6,/|time goes from 6.000000 to 6.000000
+s/ latitude = -84.375, -73.125,/ latitude = -84.375, -84.375,/|latitudes
 END
         # Other units are said once, and are no error.
         ncdump swe/series.nc | sed 's/h:units = "m"/h:units = "km"/' | ncgen -4 -o units.nc || fail "ncgen"

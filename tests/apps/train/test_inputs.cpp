@@ -162,6 +162,18 @@ TEST_F(Inputs, with_a_repeated_column_are_refused_with_the_name_of_the_dimension
 
   EXPECT_EQ(rule_of_naming([&] { FieldTable const table(comm_, file, {"z"}); }, "`ncks -d lon,0,7 IN OUT`"),
             "BadCoordinates");
+
+  FieldTable const table(comm_, file, {"z"}, RepeatedColumn::drop);
+
+  EXPECT_EQ(table.grid().num_columns(), 8);
+  EXPECT_EQ(table.grid().longitudes.back(), 315);
+  auto const companions = table.companions(comm_, {"z"});
+  for (auto const& one : companions.variables) {
+    if (one.spec.name == "lon") {
+      EXPECT_EQ(one.extents, Indices{8});
+      EXPECT_EQ(std::get<2>(one.values).size(), 8u);
+    }
+  }
 }
 
 TEST_F(Inputs, beyond_a_pole_by_rounding_lie_on_it) {
