@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files in a hundred ways in which people have them, cell by cell against netCDF4, xarray and cftime (make_archives.py)."""
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# Plugins of netCDF4 for HDF5, whose folder HDF5 looks up when it starts.
+NETCDF4 = importlib.util.find_spec("netCDF4")
+PLUGINS = os.path.join(NETCDF4.submodule_search_locations[0], "plugins") if NETCDF4 else ""
+if os.path.isdir(PLUGINS):
+    os.environ["HDF5_PLUGIN_PATH"] = PLUGINS
+
+import numpy as np
+from support import COMM, RANK, RANKS, main, skip
+
+from graticule import engine as e
+
+SEED = int(os.environ.get("GRATICULE_ARCHIVE_SEED", "1"))
+COUNT = int(os.environ.get("GRATICULE_ARCHIVE_COUNT", "120"))
+
+
+def make(folder):
+    """A process of its own, whose HDF5 is another one. Returns its error text."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_archives.py")
+    made = subprocess.run([sys.executable, script, folder, str(SEED), str(COUNT)], capture_output=True, text=True)
+    return made.stderr if made.returncode else ""
+
+
+def check(comm, one):
+    expected = np.load(one["expected"])
+    whole = expected["z"]
+    files = one["files"]
+    with (e.File.open(comm, files[0]) if len(files) == 1 else e.File.open_series(comm, files)) as file:
+        assert list(file.extents("z")) == list(whole.shape), one["text"]
+        # Each rank reads its own part of the first axis, and all cells of the others; rank 0 reads all, too.
+        lower, upper = [0] * whole.ndim, list(whole.shape)
+        if RANK > 0:
+            lower[0] = min(RANK - 1, upper[0] - 1)
+        values = np.zeros([b - a for a, b in zip(lower, upper)])
+        file.read("z", lower, upper, values)
+        wanted = whole[lower[0]:upper[0]]
+        assert np.array_equal(np.isnan(values), np.isnan(wanted)), one["text"]
+        known = ~np.isnan(wanted)
+        assert np.allclose(values[known], wanted[known], rtol=1e-12, atol=0), one["text"]
+        dates = expected["dates"]
+        assert file.calendar(one["time"]) == one["calendar"], one["text"]
+        times = file.times(one["time"], len(dates))
+        assert [list(e.date_of_time(one["calendar"], int(t))) for t in times] == dates.tolist(), one["text"]
+        assert [e.time_of_date(one["calendar"], *map(int, d)) for d in dates] == list(times), one["text"]
+        for axis in ("lat", "lon"):
+            assert np.array_equal(file.coordinate(one[axis], len(expected[axis])), expected[axis]), one["text"]
+
+
+def test_variations():
+    missing = [name for name in ("netCDF4", "xarray", "cftime") if importlib.util.find_spec(name) is None]
+    if missing:
+        skip(f"{', '.join(missing)} of Python is not installed")
+    comm = e.Comm.create(COMM)
+    folder = COMM.bcast(tempfile.mkdtemp(prefix="graticule-archives-") if RANK == 0 else None)
+    problem = COMM.bcast(make(folder) if RANK == 0 else None)
+    assert not problem, problem
+    with open(os.path.join(folder, "variations.json")) as file:
+        variations = json.load(file)
+    assert len(variations) == COUNT and len({one["calendar"] for one in variations}) == 6
+    assert not os.path.isdir(PLUGINS) or any("zstd" in one["text"] for one in variations)
+    for one in variations:
+        check(comm, one)
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
+
+
+main(globals())
