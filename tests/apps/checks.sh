@@ -25,7 +25,7 @@ launch() {
     local ranks=$1
     shift
     # shellcheck disable=SC2086
-    timeout 120 $MPIEXEC "$ranks" "$@" >out 2>err
+    timeout 120 $MPIEXEC "$ranks" "$@" </dev/null >out 2>err  # launchers read ahead in the list of a loop
     code=$?
     [ $code -ne 124 ] || fail "hangs: $*"
     drop_notices err
