@@ -31,10 +31,24 @@ void add(Totals& totals, Totals const& more) {
 
 /// Values that need no rounds: a single one, or none at all.
 bool is_trivial(Rewrite const& rewrite) {
-  return rewrite.source.ndim() == 0 || Box::from_extents(rewrite.source.extents).empty();
+  return rewrite.source.ndim() == 0 || rewrite.source.is_strings || Box::from_extents(rewrite.source.extents).empty();
 }
 
-void copy_single(Rewrite const& rewrite, FieldFile const& input, FieldWriter& output) {
+/// At most 1 MiB of strings, which every rank has.
+void copy_strings(Comm const& comm, Rewrite const& rewrite, FieldFile const& input, FieldWriter& output) {
+  auto const& source = rewrite.source;
+  auto const all = Box::from_extents(source.extents);
+  std::vector<std::byte> bytes(std::size_t(all.num_cells() * source.value_bytes));
+  input.read_stored(source.name, all, bytes);
+  bool const writes = comm.rank() == 0;
+  auto extents = source.extents;
+  extents.push_back(writes ? source.value_bytes : 0);
+  output.write_stored(rewrite.target.name, Box::from_extents(extents),
+                      std::span(bytes).first(writes ? bytes.size() : 0));
+}
+
+void copy_single(Comm const& comm, Rewrite const& rewrite, FieldFile const& input, FieldWriter& output) {
+  if (rewrite.source.is_strings) return copy_strings(comm, rewrite, input, output);
   if (rewrite.source.ndim() > 0) return;
   std::vector<std::byte> value(std::size_t(rewrite.source.value_bytes));
   input.read_stored(rewrite.source.name, Box(), value);
@@ -155,7 +169,7 @@ class Run {
   }
 
   void copy(Rewrite& variable, std::optional<Passes> const& passes, FieldWriter& output) {
-    if (!passes) return copy_single(variable, input_, output);
+    if (!passes) return copy_single(setting_.comm, variable, input_, output);
     if (passes->store) {
       RoundBuffers buffers(variable, *passes->store, setting_);
       store_values(buffers, *passes, input_, *scratch_, step(variable));

@@ -288,6 +288,32 @@ Rewrite copy_of(Variable const& source, std::vector<std::string> const& fixed) {
   return rewrite;
 }
 
+/// Parallel HDF5 writes no strings of variable length: they become characters along one more dimension, which readers
+/// of netCDF take for strings again.
+Rewrite characters_of(Variable const& source, std::vector<Dimension>& dimensions) {
+  Rewrite rewrite{.source = source,
+                  .permutation = permutation_of(source, {}),
+                  .target = {.name = source.name, .dimensions = source.dimensions, .type = ValueType::text}};
+  auto& target = rewrite.target;
+  target.text_bytes = 1;
+  target.attributes = source.attributes;
+  if (source.attribute("_Encoding") == nullptr) target.attributes.push_back(Attribute::of_text("_Encoding", "utf-8"));
+  auto name = "string" + std::to_string(source.value_bytes);
+  auto const find = [&] {
+    return std::find_if(dimensions.begin(), dimensions.end(), [&](auto const& one) { return one.name == name; });
+  };
+  while (find() != dimensions.end() && find()->extent != source.value_bytes) name += "_";
+  if (find() == dimensions.end()) dimensions.push_back({name, source.value_bytes, false});
+  bool is_unlimited = false;
+  for (auto const& dimension : dimensions)
+    is_unlimited = is_unlimited || (dimension.is_unlimited && source.axis(dimension.name) >= 0);
+  target.dimensions.push_back(name);
+  auto extents = source.extents;
+  extents.push_back(source.value_bytes);
+  if (is_unlimited) target.chunk = usual_chunk(extents, 1);
+  return rewrite;
+}
+
 /// Fields in one piece cannot grow.
 void fix_dimensions(Plan& plan, std::vector<Variable> const& variables, std::vector<std::string> const& fields) {
   for (auto const& variable : variables) {
@@ -349,6 +375,10 @@ Plan plan_rewrite(FileContents const& contents, Options const& options) {
   for (auto const& variable : variables) {
     if (holds(options.exclude, variable.name)) continue;
     require_copyable(contents, variable);
+    if (variable.is_strings) {
+      plan.variables.push_back(characters_of(variable, plan.dimensions));
+      continue;
+    }
     bool const is_rewritten = holds(choice.names, variable.name);
     if (is_rewritten && !variable.dimensions.empty() && variable.dimensions.front() == variable.name)
       refuse("BadOption", "--variables: " + variable.name + " is a coordinate, which comes along as it is");

@@ -145,10 +145,17 @@ class Collector {
       FieldFile const first(comm_, file_.files().front(), {.plugins = file_.plugins()});
       first.read_stored(source.name, Box::from_extents(source.extents), text);
       companion.values = std::move(text);
+      if (source.is_strings) {
+        // As characters: parallel HDF5 writes no strings.
+        companion.spec.text_bytes = 1;
+        companion.spec.dimensions.push_back("string" + std::to_string(source.value_bytes));
+        companion.extents.push_back(source.value_bytes);
+        companion.spec.attributes.push_back(Attribute::of_text("_Encoding", "utf-8"));
+      }
     } else {
       read_numbers(source, companion);
     }
-    if (is_coordinate(source)) complete(companion.spec);
+    if (is_coordinate(source) && !source.is_strings) complete(companion.spec);
     leave_out_repetition(companion);
     return companion;
   }

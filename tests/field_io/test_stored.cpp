@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -176,7 +177,8 @@ TEST(StoredValues, are_refused_by_name_where_they_do_not_fit) {
     test::NewFile const file(p);
     hid_t const text = H5Tcopy(H5T_C_S1);
     H5Tset_size(text, H5T_VARIABLE);
-    char const* const words[]{"a", "bc"};
+    std::string const long_word(600'000, 'x');
+    char const* const words[]{"a", long_word.c_str()};
     test::write_dataset(file, {"words", text, {2}}, text, words);
     H5Tclose(text);
     double const value = 1;
@@ -238,6 +240,43 @@ TEST(StoredValues, and_numbers_agree_on_carried_attributes) {
   EXPECT_TRUE(std::isnan(read[1]));
   EXPECT_EQ(read[2], 103.5);
   EXPECT_EQ(file.variable("v").attributes, spec.attributes);
+}
+
+/// As `expver` of ERA5, and a name beside the fields.
+TEST(StoredValues, of_strings_are_padded_to_the_longest) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const path = folder.make("strings.nc", [](auto const& p) {
+    test::write_cdl(p,
+                    "netcdf strings { dimensions: time = UNLIMITED; x = 2; variables: double time(time); "
+                    "string expver(time); string name; string two(x, time); string late(time); "
+                    "data: time = 0, 1, 2; expver = \"0001\", \"\", \"experiment 5\"; name = \"a \u00e4\"; "
+                    "two = {\"a\", \"bb\", \"ccc\"}, {\"dddd\", \"e\", \"f\"}; late = \"x\"; }");
+  });
+  FieldFile const file(comm, path);
+  auto const read = [&](char const* name, Box const& box) {
+    std::vector<std::byte> bytes(std::size_t(box.num_cells() * file.variable(name).value_bytes));
+    file.read_stored(name, box, bytes);
+    std::string text(bytes.size(), ' ');
+    std::transform(bytes.begin(), bytes.end(), text.begin(),
+                   [](std::byte b) { return b == std::byte(0) ? '.' : char(b); });
+    return text;
+  };
+  bool const last = comm.rank() == comm.num_ranks() - 1;
+
+  EXPECT_EQ(file.variable("expver").value_bytes, 12);
+  EXPECT_EQ(read("expver", Box({0}, {3})), "0001....................experiment 5");
+  EXPECT_EQ(read("expver", last ? Box({2}, {3}) : Box({0}, {0})), last ? "experiment 5" : "");
+  EXPECT_EQ(read("name", Box()), "a \xc3\xa4");
+  EXPECT_EQ(read("two", Box({0, 1}, {2, 3})), "bb..ccc.e...f...");
+  EXPECT_EQ(read("late", Box({0}, {3})), "x..");
+  std::vector<std::byte> few(5);
+  EXPECT_EQ(rule_of([&] { file.read_stored("expver", Box({2}, {3}), few); }), "ShapeMismatch");
+  EXPECT_EQ(rule_of([&] { file.read_stored("expver", Box({2}, {4}), few); }), "OutOfRange");
+  std::vector<double> number(1);
+  EXPECT_EQ(rule_of([&] { file.read("expver", Box({2}, {3}), std::span(number)); }), "UnreadableVariable");
+  EXPECT_EQ(rule_of([&] { (void)VariableSpec::of(file.variable("expver")); }), "UnreadableVariable");
 }
 
 }  // namespace

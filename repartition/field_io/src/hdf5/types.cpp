@@ -166,6 +166,26 @@ bool tracks_attribute_order(hid_t object) {
 
 }  // namespace
 
+std::optional<std::vector<std::string>> read_strings(hid_t dataset, std::size_t most_bytes) {
+  Type const type(check(H5Dget_type(dataset), "H5Dget_type"));
+  Space const space(check(H5Dget_space(dataset), "H5Dget_space"));
+  auto const count = check(H5Sget_simple_extent_npoints(space.get()), "H5Sget_simple_extent_npoints");
+  if (count < 0 || std::size_t(count) > most_bytes) return {};
+  Type const memory(check(H5Tcopy(type.get()), "H5Tcopy"));
+  std::vector<char*> pointers(std::size_t(count), nullptr);
+  if (count > 0) check(H5Dread(dataset, memory.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()), "H5Dread");
+  Reclaim const reclaim{memory.get(), space.get(), pointers.data()};
+  std::vector<std::string> strings;
+  std::size_t longest = 1;
+  for (char const* text : pointers) {
+    auto const length = text != nullptr ? std::strlen(text) : 0;
+    longest = std::max(longest, length);
+    if (longest > most_bytes / std::max<std::size_t>(pointers.size(), 1)) return {};
+    strings.emplace_back(text != nullptr ? text : "");
+  }
+  return strings;
+}
+
 StoredType stored_type(hid_t type) {
   auto const kind = H5Tget_class(type);
   auto const size = H5Tget_size(type);
@@ -173,7 +193,8 @@ StoredType stored_type(hid_t type) {
   if (kind == H5T_STRING) {
     result.type = ValueType::text;
     result.described = "text";
-    if (H5Tis_variable_str(type) == 0 && size <= largest_text) result.bytes = Index(size);
+    result.is_strings = H5Tis_variable_str(type) > 0;
+    if (!result.is_strings && size <= largest_text) result.bytes = Index(size);
     return result;
   }
   if (kind == H5T_INTEGER) {

@@ -13,11 +13,16 @@ namespace graticule::detail::h5 {
 struct StoredType {
   ValueType type = ValueType::other;
   bool is_big_endian = false;
-  Index bytes = 0;        ///< of one value; 0 where a copy of the bytes would not be the value
-  std::string described;  ///< for messages, when `type` is `other`
+  bool is_strings = false;  ///< of variable length
+  Index bytes = 0;          ///< of one value; 0 where a copy of the bytes would not be the value
+  std::string described;    ///< for messages, when `type` is `other`
 };
 
 [[nodiscard]] StoredType stored_type(hid_t type);
+
+/// All values of a dataset of strings of variable length, cut at zeros; nothing for more than so many bytes with their
+/// padding to the longest. HDF5 may crash on a damaged file.
+[[nodiscard]] std::optional<std::vector<std::string>> read_strings(hid_t dataset, std::size_t most_bytes);
 
 /// HDF5's error for an attribute that it cannot read; empty if it can. Must be called before any call that lists
 /// attributes (H5Aiterate2, H5Aopen_by_idx, H5DSis_scale, H5DSiterate_scales): HDF5 1.10.8 then frees a table that it

@@ -285,11 +285,15 @@ class Listing {
     describe_extents(dataset.get(), variable);
     describe_storage(dataset.get(), variable);
     if (variable.refusal.empty()) variable.value_bytes = stored.bytes;
+    bool const is_in_file = variable.refusal.empty() && !variable.is_virtual;
     if (size_in_bytes(stored.type) == 0 && variable.refusal.empty())
       variable.refusal = "it holds " + stored.described + ", not numbers";
     variable.dimensions.assign(std::size_t(variable.ndim()), "");
     if (read_attributes(dataset.get(), variable)) name_axes(dataset.get(), met, variable);
     look_at_storage(dataset.get(), variable);
+    variable.is_strings = stored.is_strings;
+    if (stored.is_strings && is_in_file && variable.refusal_rule == "UnreadableVariable")
+      read_strings(dataset.get(), variable);
     return variable;
   }
 
@@ -304,6 +308,21 @@ class Listing {
       variable.value_bytes = 0;
       return false;
     }
+  }
+
+  /// Names and versions beside the fields, such as `expver` of ERA5: a list of them comes along with the structure, so
+  /// that HDF5 need not follow their pointers in the program itself.
+  static void read_strings(hid_t dataset, Variable& variable) {
+    constexpr std::size_t most_bytes = std::size_t(1) << 20;
+    auto strings = h5::read_strings(dataset, most_bytes);
+    if (!strings) {
+      variable.refusal = "it holds more than 1 MiB of strings of variable length";
+      return;
+    }
+    std::size_t longest = 1;
+    for (auto const& text : *strings) longest = std::max(longest, text.size());
+    variable.value_bytes = Index(longest);
+    variable.strings = std::move(*strings);
   }
 
   /// Where only its cells are damaged, the file's other variables can be read.

@@ -27,6 +27,8 @@ void visit_variable(auto& io, auto& variable) {
     io.number(filter.available);
   });
   visit_attributes(io, variable.attributes);
+  io.number(variable.is_strings);
+  io.list(variable.strings, [&](auto& text) { io.values(text); });
   io.number(variable.is_virtual);
   io.values(variable.refusal);
   io.values(variable.refusal_rule);

@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <map>
@@ -247,10 +248,36 @@ struct FieldFile::State {
         });
   }
 
+  /// Strings of variable length as ones of the same length; cells that are not in the file are empty.
+  static void copy_strings(Variable const& variable, Box const& box, std::span<std::byte> bytes) {
+    std::fill(bytes.begin(), bytes.end(), std::byte(0));
+    auto const& stored = variable.stored_extents.size() > 0 ? variable.stored_extents : variable.extents;
+    for (Index cell = 0; cell < box.num_cells(); ++cell) {
+      Index rest = cell;
+      Index place = 0;
+      Index stride = 1;
+      bool is_there = true;
+      for (int axis = box.ndim() - 1; axis >= 0; --axis) {
+        Index const at = box.lo(axis) + rest % box.extent(axis);
+        rest /= box.extent(axis);
+        is_there = is_there && at < stored[axis];
+        place += at * stride;
+        stride *= stored[axis];
+      }
+      if (!is_there) continue;
+      auto const& text = variable.strings.at(std::size_t(place));
+      std::memcpy(bytes.data() + cell * variable.value_bytes, text.data(), text.size());
+    }
+  }
+
   void read_stored(std::string_view name, Box const& box, std::span<std::byte> bytes) {
     auto const& variable = detail::agreed_variable(comm, contents, name);
     auto const size = std::size_t(variable.value_bytes);
     if (size == 0) throw unreadable(variable);
+    if (variable.is_strings) {
+      run_agreed(comm, [&] { check_box(variable, box, bytes.size(), variable.value_bytes); });
+      return copy_strings(variable, box, bytes);
+    }
     for_each_piece(
         variable,
         [&] {

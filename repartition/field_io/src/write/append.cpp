@@ -44,7 +44,8 @@ FieldWriter::State::State(Comm const& on, detail::Catalogue const& catalogue, st
 }
 
 void FieldWriter::State::take_over(Variable const& variable, std::uint64_t address) {
-  if (variable.value_bytes == 0 || variable.type == ValueType::f16) return unwritable.push_back(variable);
+  if (variable.value_bytes == 0 || variable.type == ValueType::f16 || variable.is_strings)
+    return unwritable.push_back(variable);
   auto const spec = VariableSpec::of(variable);
   Target target;
   target.dimensions = variable.dimensions;

@@ -188,7 +188,7 @@ void write_attributes(hid_t dataset, VariableSpec const& spec) {
 }  // namespace detail
 
 VariableSpec VariableSpec::of(Variable const& variable) {
-  if (variable.value_bytes == 0 || variable.type == ValueType::f16)
+  if (variable.value_bytes == 0 || variable.type == ValueType::f16 || variable.is_strings)
     throw Error(Fault::input, "UnreadableVariable",
                 "variable " + to_string(variable) + " cannot be copied: " +
                     (variable.refusal.empty() ? "netCDF has no type " + std::string(to_string(variable.type))

@@ -66,10 +66,14 @@ struct Variable {
   Indices stored_extents;
   ValueType type = ValueType::other;
   bool is_big_endian = false;
-  Index value_bytes = 0;  ///< of one stored value, also of fixed-length text; 0 where `read_stored` cannot read it
-  Indices chunk;          ///< no axes when contiguous
+  /// Of one stored value, also of text: of strings of variable length that of the longest, to which `read_stored` pads
+  /// the others with zeros. 0 where `read_stored` cannot read it, as more than 1 MiB of such strings.
+  Index value_bytes = 0;
+  Indices chunk;  ///< no axes when contiguous
   std::vector<Filter> filters;
   std::vector<Attribute> attributes;
+  bool is_strings = false;                          ///< text of variable length
+  std::vector<std::string> strings = {};            ///< its stored values, row-major, where `value_bytes` is not 0
   bool is_virtual = false;                          ///< composed of datasets in other files
   std::string refusal;                              ///< reason why it cannot be read as numbers; empty when it can
   std::string refusal_rule = "UnreadableVariable";  ///< rule of the error that reading throws

@@ -98,7 +98,7 @@ class FieldFile {
 
   /// Reads the cells of `box` in their stored type, bit for bit, in this machine's byte order: no value is unpacked or
   /// missing; cells beyond the variable's end are its `_FillValue`, or netCDF's default. For copies of a file.
-  /// Fixed-length text (netCDF's `char`) can be read as well.
+  /// Text can be read as well: characters (netCDF's `char`), and strings, padded with zeros to the longest.
   /// Collective and blocking as `read`.
   /// @pre `bytes` holds `variable(name).value_bytes` per cell of `box`
   /// Cost: as `read`, without a staging buffer
