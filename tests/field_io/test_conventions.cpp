@@ -249,6 +249,27 @@ TEST(HorizontalAxes, are_converted_from_radians_and_refused_in_other_units) {
   }
 }
 
+TEST(HorizontalAxes, beyond_a_pole_by_rounding_lie_on_it) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const path = folder.make("rounded.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf rounded { dimensions: lat = 4; y = 2; lev = 1; variables: float lat(lat);
+      lat:units = "degrees_north"; double north(y); north:standard_name = "latitude"; double lev(lev);
+      data: lat = 90.000008, 89.99999, -90.00001, -90.1; north = 90.00001, -90.000015; lev = 90.000008; })");
+  });
+
+  FieldFile const file(comm, path);
+
+  auto const latitudes = file.coordinate("lat");
+  EXPECT_EQ(latitudes[0], 90);
+  EXPECT_EQ(latitudes[1], double(89.99999F));
+  EXPECT_EQ(latitudes[2], -90);
+  EXPECT_EQ(latitudes[3], double(-90.1F));
+  EXPECT_EQ(file.coordinate("y"), (std::vector<double>{90, -90}));
+  EXPECT_EQ(file.coordinate("lev"), std::vector<double>{90.000008});
+}
+
 TEST(HorizontalAxes, are_found_by_coordinates_of_other_names_along_them) {
   auto const comm = Comm::world();
   if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";

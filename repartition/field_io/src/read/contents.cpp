@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/conventions.hpp>
 
+#include "poles.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <numbers>
 
 namespace graticule {
@@ -234,6 +237,18 @@ double degrees_per_unit(FileContents const& contents, std::string_view dimension
     return holds(radians, plain(found->text("units"))) ? 180 / std::numbers::pi : 1;
   }
   return 1;
+}
+
+void detail::put_on_poles(FileContents const& contents, std::string_view dimension, std::vector<double>& values) {
+  auto const* const found = contents.coordinate(dimension);
+  bool const is_latitude =
+      found != nullptr && (found->text("standard_name").empty()
+                               ? is_named(latitude_direction, dimension) || points(latitude_direction, *found)
+                               : points(latitude_direction, *found));
+  if (!is_latitude) return;
+  constexpr double two_steps_of_f32 = 2e-5;
+  for (double& value : values)
+    if (std::abs(value) > 90 && std::abs(value) <= 90 + two_steps_of_f32) value = std::copysign(90.0, value);
 }
 
 HorizontalAxes FileContents::horizontal_axes(Variable const& variable) const {

@@ -15,6 +15,7 @@
 #include "hdf5/parallel_file.hpp"
 #include "hdf5/values.hpp"
 #include "pieces.hpp"
+#include "poles.hpp"
 #include "raw_cells.hpp"
 #include "view_part.hpp"
 #include "zarr/catalogue.hpp"
@@ -349,6 +350,7 @@ std::vector<double> FieldFile::coordinate(std::string_view dimension) const {
   state_->comm.broadcast(values.data(), Index(values.size() * sizeof(double)), 0);
   if (factor != 1)
     for (double& value : values) value *= factor;
+  detail::put_on_poles(contents(), dimension, values);
   return values;
 }
 

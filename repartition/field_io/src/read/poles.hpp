@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+
+#include <string_view>
+#include <vector>
+
+namespace graticule::detail {
+
+/// Puts latitudes that lie beyond a pole by the rounding of f32 (90.000008) on it, in degrees; others stay.
+void put_on_poles(FileContents const& contents, std::string_view dimension, std::vector<double>& values);
+
+}  // namespace graticule::detail
