@@ -5,7 +5,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "agreed_variable.hpp"
-#include "file_of_series.hpp"
+#include "series_times.hpp"
 
 #include <glob.h>
 
@@ -73,15 +73,6 @@ bool has_axis(Variable const& variable, std::string const& dimension) {
   return !dimension.empty() && variable.axis(dimension) >= 0;
 }
 
-bool same_calendar(Variable const& a, Variable const& b) {
-  if (a.text("calendar") == b.text("calendar")) return true;
-  try {
-    return calendar_of(a.text("calendar")) == calendar_of(b.text("calendar"));
-  } catch (Error const&) {
-    return false;
-  }
-}
-
 /// Where two coordinates first differ by more than a 10000th of their spacing: files of one grid may have rounded it
 /// in other types. Nothing where they do not.
 std::optional<std::size_t> first_difference(std::vector<double> const& a, std::vector<double> const& b) {
@@ -99,16 +90,6 @@ std::string number_text(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.12g", value);
   return text.data();
-}
-
-/// A list's entry for values that are no longer in the file's type.
-void become_f64(Variable& variable) {
-  variable.type = ValueType::f64;
-  variable.value_bytes = size_in_bytes(ValueType::f64);
-  variable.is_big_endian = false;
-  std::erase_if(variable.attributes, [](Attribute const& one) {
-    return one.name == "scale_factor" || one.name == "add_offset" || one.name == "_Unsigned";
-  });
 }
 
 bool counts_time(FileContents const& contents, std::string const& dimension) {
@@ -186,63 +167,7 @@ void require_like(FileContents const& contents, Variable const& found, Variable 
   bool const counts = counts_from_date(expected.text("units"));
   require("units", counts ? found.text("units") == expected.text("units")
                           : same_units(found.text("units"), expected.text("units")));
-  require("calendar", !counts || same_calendar(found, expected));
-}
-
-/// Whether a variable of the first file's type can hold times that have moved: outputs repeat them in that type.
-bool holds_moved_times(ValueType type, double factor, double shift) {
-  constexpr double largest = 1 << 23;  // where f32 still has halves
-  if (type == ValueType::f64) return true;
-  if (type == ValueType::f32) return std::abs(shift) < largest && factor >= 1;
-  return factor == std::trunc(factor) && shift == std::trunc(shift);
-}
-
-/// Times of one unit in another: `value * factor + shift`.
-struct TimeChange {
-  double factor = 1;
-  double shift = 0;
-};
-
-/// Nothing where units are not understood, or months meet units of a fixed length.
-std::optional<TimeChange> time_change(std::string const& from_units, std::string const& to_units, Calendar calendar) {
-  TimeUnits from;
-  TimeUnits to;
-  try {
-    from = time_units_of(from_units, calendar);
-    to = time_units_of(to_units, calendar);
-  } catch (Error const&) {
-    return {};
-  }
-  if (from.months == 0 && to.months == 0)
-    return TimeChange{from.seconds / to.seconds, double(from.reference - to.reference) / to.seconds};
-  if (from.months == 0 || to.months == 0) return {};
-  auto const begin = date_time_of(from.reference, calendar);
-  auto const origin = date_time_of(to.reference, calendar);
-  if (begin.day != origin.day || begin.second != origin.second) return {};
-  int const months = (begin.year - origin.year) * 12 + begin.month - origin.month;
-  return TimeChange{double(from.months) / to.months, double(months) / to.months};
-}
-
-/// Reads times that a file counts from another date, or in other units, in those of the first file, whose times, and
-/// their bounds, become f64 where their own type cannot hold them.
-void adopt_times(FieldFile& file, FileContents& first, std::string const& dimension) {
-  auto const* const expected = first.coordinate(dimension);
-  auto const* const found = expected != nullptr ? file.contents().find(expected->name) : nullptr;
-  if (found == nullptr || !found->refusal.empty() || found->text("units") == expected->text("units")) return;
-  if (!same_calendar(*found, *expected)) return;
-  auto const units = found->text("units");
-  auto const to_units = expected->text("units");
-  auto const change = time_change(units, to_units, calendar_of(expected->text("calendar")));
-  if (!change) return;
-  for (std::string const& name : {expected->name, expected->text("bounds"), expected->text("climatology")}) {
-    auto const* const one = name.empty() ? nullptr : file.contents().find(name);
-    bool const follows =
-        one != nullptr && one->refusal.empty() && (one->text("units").empty() || one->text("units") == units);
-    if (!follows) continue;
-    for (auto& listed : first.variables)
-      if (listed.name == name && !holds_moved_times(listed.type, change->factor, change->shift)) become_f64(listed);
-    detail::FileOfSeries::rescale(file, name, change->factor, change->shift, to_units);
-  }
+  require("calendar", !counts || detail::same_calendar(found, expected));
 }
 
 }  // namespace
@@ -304,7 +229,7 @@ struct FieldSeries::State {
     }
     if (open.size() >= std::size_t(std::max(options.most_open, 1))) open.pop_back();
     open.push_front({place, FieldFile(comm, paths[place], options.file)});
-    if (place > 0) adopt_times(open.front().file, contents, dimension);
+    if (place > 0) detail::adopt_times(open.front().file, contents, dimension);
     return open.front().file;
   }
 

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "series_times.hpp"
+
+#include <graticule/field_io/calendar.hpp>
+
+#include "file_of_series.hpp"
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+namespace graticule::detail {
+
+namespace {
+
+/// A list's entry for values that are no longer in the file's type.
+void become_f64(Variable& variable) {
+  variable.type = ValueType::f64;
+  variable.value_bytes = size_in_bytes(ValueType::f64);
+  variable.is_big_endian = false;
+  std::erase_if(variable.attributes, [](Attribute const& one) {
+    return one.name == "scale_factor" || one.name == "add_offset" || one.name == "_Unsigned";
+  });
+}
+
+/// Whether a variable of the first file's type can hold times that have moved: outputs repeat them in that type.
+bool holds_moved_times(ValueType type, double factor, double shift) {
+  constexpr double largest = 1 << 23;  // where f32 still has halves
+  if (type == ValueType::f64) return true;
+  if (type == ValueType::f32) return std::abs(shift) < largest && factor >= 1;
+  bool const is_whole = factor == std::trunc(factor) && shift == std::trunc(shift);
+  if (size_in_bytes(type) == 8) return is_whole;
+  // Half of what 32 bits count is left for the values themselves.
+  return size_in_bytes(type) == 4 && is_whole && factor == 1 && std::abs(shift) < double(1 << 30);
+}
+
+/// Times of one unit in another: `value * factor + shift`.
+struct TimeChange {
+  double factor = 1;
+  double shift = 0;
+};
+
+/// Nothing where units are not understood, or months meet units of a fixed length.
+std::optional<TimeChange> time_change(std::string const& from_units, std::string const& to_units, Calendar calendar) {
+  TimeUnits from;
+  TimeUnits to;
+  try {
+    from = time_units_of(from_units, calendar);
+    to = time_units_of(to_units, calendar);
+  } catch (Error const&) {
+    return {};
+  }
+  if (from.months == 0 && to.months == 0)
+    return TimeChange{from.seconds / to.seconds, double(from.reference - to.reference) / to.seconds};
+  if (from.months == 0 || to.months == 0) return {};
+  auto const begin = date_time_of(from.reference, calendar);
+  auto const origin = date_time_of(to.reference, calendar);
+  if (begin.day != origin.day || begin.second != origin.second) return {};
+  int const months = (begin.year - origin.year) * 12 + begin.month - origin.month;
+  return TimeChange{double(from.months) / to.months, double(months) / to.months};
+}
+
+}  // namespace
+
+bool same_calendar(Variable const& a, Variable const& b) {
+  if (a.text("calendar") == b.text("calendar")) return true;
+  try {
+    return calendar_of(a.text("calendar")) == calendar_of(b.text("calendar"));
+  } catch (Error const&) {
+    return false;
+  }
+}
+
+void adopt_times(FieldFile& file, FileContents& first, std::string const& dimension) {
+  auto const* const expected = first.coordinate(dimension);
+  auto const* const found = expected != nullptr ? file.contents().find(expected->name) : nullptr;
+  if (found == nullptr || !found->refusal.empty() || found->text("units") == expected->text("units")) return;
+  if (!same_calendar(*found, *expected)) return;
+  auto const units = found->text("units");
+  auto const to_units = expected->text("units");
+  auto const change = time_change(units, to_units, calendar_of(expected->text("calendar")));
+  if (!change) return;
+  for (std::string const& name : {expected->name, expected->text("bounds"), expected->text("climatology")}) {
+    auto const* const one = name.empty() ? nullptr : file.contents().find(name);
+    bool const follows =
+        one != nullptr && one->refusal.empty() && (one->text("units").empty() || one->text("units") == units);
+    if (!follows) continue;
+    for (auto& listed : first.variables)
+      if (listed.name == name && !holds_moved_times(listed.type, change->factor, change->shift)) become_f64(listed);
+    FileOfSeries::rescale(file, name, change->factor, change->shift, to_units);
+  }
+}
+
+}  // namespace graticule::detail
