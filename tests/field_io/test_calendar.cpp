@@ -67,7 +67,9 @@ TEST(Calendar, dates_and_seconds_are_inverses) {
             DateTime const date{year, month, day, 4711};
             if (!is_date(date, calendar)) continue;
             auto const time = seconds_of(date, calendar);
-            if (has_begun) ASSERT_EQ(time, expected) << year << "-" << month << "-" << day;
+            if (has_begun) {
+              ASSERT_EQ(time, expected) << year << "-" << month << "-" << day;
+            }
             ASSERT_EQ(date_time_of(time, calendar), date) << year << "-" << month << "-" << day;
             has_begun = true;
             expected = time + 86400;

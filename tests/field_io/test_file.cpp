@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <random>
 
@@ -493,6 +494,39 @@ TEST(FieldFile, refuses_by_name_what_it_cannot_read) {
       EXPECT_NE(error.text().find(name), std::string::npos) << error.text();
     }
   }
+}
+
+TEST(FieldFile, names_the_filter_and_what_helps) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("zstd.h5", [](auto const& p) {
+    NewFile const file(p);
+    hsize_t const extent = 8;
+    hid_t const space = H5Screate_simple(1, &extent, nullptr);
+    hid_t const filtered = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(filtered, 1, &extent);
+    H5Pset_filter(filtered, 32015, H5Z_FLAG_OPTIONAL, 0, nullptr);
+    H5Dclose(H5Dcreate2(file, "z", H5T_IEEE_F64LE, space, H5P_DEFAULT, filtered, H5P_DEFAULT));
+    H5Pclose(filtered);
+    H5Sclose(space);
+  });
+  std::vector<double> values(8);
+  auto const text_of = [&] {
+    try {
+      FieldFile(comm, path).read("z", Box({0}, {8}), std::span(values));
+    } catch (Error const& error) {
+      EXPECT_EQ(error.rule(), "UnreadableVariable");
+      return error.text();
+    }
+    return std::string();
+  };
+
+  ::unsetenv("HDF5_PLUGIN_PATH");
+  auto const text = text_of();
+
+  EXPECT_NE(text.find("the filter 'zstd' (number 32015), which this program lacks; run with HDF5_PLUGIN_PATH="),
+            std::string::npos)
+      << text;
 }
 
 TEST(FieldFile, reads_coordinates_on_all_ranks_in_the_order_of_the_file) {

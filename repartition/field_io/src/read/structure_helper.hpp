@@ -17,7 +17,7 @@
 namespace graticule::detail {
 
 /// What `graticule-read-structure` must know as well: changed with each change of what is sent.
-inline constexpr auto structure_protocol = "3";
+inline constexpr auto structure_protocol = "4";
 /// What it sends when it is ready.
 inline constexpr auto structure_greeting = "graticule-read-structure is ready";
 
