@@ -149,6 +149,10 @@ macro(graticule_find_hdf5)
     add_library(graticule_dep::hdf5 INTERFACE IMPORTED)
     target_link_libraries(graticule_dep::hdf5 INTERFACE ${_graticule_hdf5_libraries} graticule_dep::mpi ZLIB::ZLIB)
     target_include_directories(graticule_dep::hdf5 INTERFACE ${_graticule_hdf5_includes})
+    # Calls and structures as 1.10 has them, of which later releases have others under the same names.
+    if(_graticule_hdf5_version VERSION_GREATER_EQUAL 1.12)
+      target_compile_definitions(graticule_dep::hdf5 INTERFACE H5_USE_110_API)
+    endif()
     # libdeflate is twice as fast as zlib; chunks of Zarr stores are mostly packed by blosc or zstd. Each is optional,
     # but an installed static library needs what it was built with.
     set(_graticule_packers "zlib")
