@@ -2,6 +2,7 @@
 #include <graticule/halo/axis_sum.hpp>
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
@@ -99,7 +100,7 @@ struct Geometry {
 
 Geometry make_geometry(Comm const& comm, Layout const& layout, int sum_axis, AxisSumOptions const& options) {
   if (sum_axis < 0 || sum_axis >= layout.ndim())
-    throw Error("BadAxis", "axis " + std::to_string(sum_axis) + " of " + std::to_string(layout.ndim()));
+    throw Error("BadAxis", detail::axis_text(sum_axis, layout.ndim()) + " of " + std::to_string(layout.ndim()));
   Box const region = options.region.value_or(layout.global());
   if (region.ndim() != layout.ndim() || !layout.global().contains(region))
     throw Error("OutOfRange", "region " + to_string(region) + " in the global box " + to_string(layout.global()));
@@ -523,14 +524,15 @@ AreaSum::AreaSum(Comm const& comm, Layout const& layout, int sum_axis, int row_a
     : rings_(comm, layout, sum_axis), row_axis_(row_axis), weights_(weights.begin(), weights.end()) {
   run_agreed(comm, [&] {
     if (row_axis < 0 || row_axis >= layout.ndim() || row_axis == sum_axis)
-      throw Error("BadAxis", "rows along axis " + std::to_string(row_axis) + ", rings along axis " +
-                                 std::to_string(sum_axis) + " of " + std::to_string(layout.ndim()));
+      throw Error("BadAxis", "rows along " + detail::axis_text(row_axis, layout.ndim()) + ", rings along " +
+                                 detail::axis_text(sum_axis, layout.ndim()) + " of " + std::to_string(layout.ndim()));
     if (Index(weights_.size()) != layout.extent(row_axis))
       throw Error("ShapeMismatch", std::to_string(weights_.size()) + " weights for " +
                                        std::to_string(layout.extent(row_axis)) + " rows");
     for (std::size_t r = 0; r < weights_.size(); ++r)
       if (!std::isfinite(weights_[r]))
-        throw Error("NotFinite", "the weight of row " + std::to_string(r) + " is " + std::to_string(weights_[r]));
+        throw Error("NotFinite", "the weight of row " + std::to_string(detail::place_number(Index(r))) + " is " +
+                                     std::to_string(weights_[r]));
     if (scale == AxisSumScale::mean && exact_sum(weights_) == 0)
       throw Error("TooFewValues", "a mean with weights of rows that sum to 0");
   });
@@ -538,8 +540,9 @@ AreaSum::AreaSum(Comm const& comm, Layout const& layout, int sum_axis, int row_a
   hash.add(row_axis).add(int(scale)).add(weights_);
   std::string text = scale == AxisSumScale::mean ? "a mean with weights" : "a sum with weights";
   for (std::size_t r = 0; r < std::min(weights_.size(), std::size_t(8)); ++r) text += " " + std::to_string(weights_[r]);
-  require_same(comm, "ArgumentDisagreement", hash.value(),
-               text + (weights_.size() > 8 ? " ..." : "") + " of rows along axis " + std::to_string(row_axis));
+  require_same(
+      comm, "ArgumentDisagreement", hash.value(),
+      text + (weights_.size() > 8 ? " ..." : "") + " of rows along " + detail::axis_text(row_axis, layout.ndim()));
   if (scale == AxisSumScale::sum) return;
   double cells = 1;
   for (int a = 0; a < layout.ndim(); ++a)

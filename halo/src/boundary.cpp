@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/detail/boundary_map.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "geometry.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 namespace graticule {
 
@@ -13,7 +15,11 @@ std::string to_string(Edge edge) {
   constexpr std::array<char const*, 12> names{"untouched",   "constant",      "periodic",      "reflect",
                                               "symmetric",   "replicate",     "pole_face",     "pole_row",
                                               "antireflect", "antisymmetric", "tripolar_face", "tripolar_row"};
-  return std::size_t(edge) < names.size() ? names[std::size_t(edge)] : "edge " + std::to_string(int(edge));
+  if (std::size_t(edge) >= names.size()) return "edge " + std::to_string(int(edge));
+  std::string text = names[std::size_t(edge)];
+  if (detail::speech() != detail::Speech::fortran) return text;
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::toupper(c)); });
+  return "GR_EDGE_" + text;
 }
 
 Boundary Boundary::uniform(int ndim, Edge edge) {
@@ -67,8 +73,9 @@ void check_longitudes(Indices const& extents, Boundary const& boundary, int axis
   int const longitude = boundary.longitude_axis;
   if (longitude < 0 || longitude >= extents.size() || longitude == axis ||
       boundary.axes[std::size_t(longitude)].lower != Edge::periodic)
-    throw Error("BadBoundary", "axis " + std::to_string(axis) + " ends at a pole or a seam, the longitude axis is " +
-                                   std::to_string(longitude));
+    throw Error("BadBoundary", detail::axis_text(axis, extents.size()) +
+                                   " ends at a pole or a seam, the longitude axis is " +
+                                   std::to_string(detail::axis_number(longitude, extents.size())));
   bool const copies = boundary.mirror_line == MirrorLine::copy;
   bool const refused = boundary.odd_longitudes == OddLongitudes::refuse || copies;
   if ((is_pole(rules.lower) || is_pole(rules.upper)) && extents[longitude] % 2 != 0 && refused)
@@ -76,7 +83,8 @@ void check_longitudes(Indices const& extents, Boundary const& boundary, int axis
                                    " longitudes: the point across the pole falls between two columns; an even "
                                    "number is needed, or OddLongitudes::shift_floor without copies on the pole");
   if (copies && extents[axis] == 1)
-    throw Error("BadHaloWidth", "copies of values on a mirror along axis " + std::to_string(axis) + " of 1 cell");
+    throw Error("BadHaloWidth",
+                "copies of values on a mirror along " + detail::axis_text(axis, extents.size()) + " of 1 cell");
 }
 
 void check(Indices const& extents, Boundary const& boundary) {
@@ -88,17 +96,17 @@ void check(Indices const& extents, Boundary const& boundary) {
     auto const& axis = boundary.axes[std::size_t(a)];
     for (Edge const edge : {axis.lower, axis.upper})
       if (edge > Edge::tripolar_row)
-        throw Error("BadBoundary", "axis " + std::to_string(a) + " has " + to_string(edge));
+        throw Error("BadBoundary", detail::axis_text(a, extents.size()) + " has " + to_string(edge));
     if (axis.stagger < Stagger::low_face || axis.stagger > Stagger::high_face)
-      throw Error("BadBoundary", "axis " + std::to_string(a) + " has values at offset " +
+      throw Error("BadBoundary", detail::axis_text(a, extents.size()) + " has values at offset " +
                                      std::to_string(int(axis.stagger)) + ", not -1, 0 or 1");
     if ((axis.lower == Edge::periodic) != (axis.upper == Edge::periodic))
-      throw Error("BadBoundary", "axis " + std::to_string(a) + " is periodic on one side: " + to_string(axis.lower) +
-                                     " and " + to_string(axis.upper));
+      throw Error("BadBoundary", detail::axis_text(a, extents.size()) + " is periodic on one side: " +
+                                     to_string(axis.lower) + " and " + to_string(axis.upper));
     if (!is_fold(axis.lower) && !is_fold(axis.upper)) continue;
     if (fold_axis >= 0)
-      throw Error("BadBoundary",
-                  "axes " + std::to_string(fold_axis) + " and " + std::to_string(a) + " both end at a pole or a seam");
+      throw Error("BadBoundary", detail::axis_text(fold_axis, extents.size()) + " and " +
+                                     detail::axis_text(a, extents.size()) + " both end at a pole or a seam");
     fold_axis = a;
     check_longitudes(extents, boundary, a);
   }

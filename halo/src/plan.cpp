@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/halo/plan.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "geometry.hpp"
@@ -77,7 +78,7 @@ std::string text_of(Width const& width) { return std::to_string(width.lower) + "
 void check(HaloKind const& kind, int ndim) {
   for (std::size_t a = 0; a < kind.widths.size(); ++a) {
     auto const& width = kind.widths[a];
-    auto const axis = "axis " + std::to_string(a) + " has widths " + text_of(width);
+    auto const axis = detail::axis_text(Index(a), ndim) + " has widths " + text_of(width);
     if (width.lower < 0 || width.upper < 0) throw Error("BadHaloWidth", axis);
     if (a < kind.memory.size() && (kind.memory[a].lower < width.lower || kind.memory[a].upper < width.upper))
       throw Error("BadHaloWidth", axis + " and memory for " + text_of(kind.memory[a]));
@@ -144,7 +145,8 @@ std::string text_of(HaloKind const& kind) {
   if (!kind.memory.empty() && !own) text += ", memory" + text_of(kind.memory);
   for (std::size_t a = 0; a < boundary.axes.size(); ++a)
     text += (a == 0 ? ", edges " : ", ") + text_of(boundary.axes[a]);
-  if (boundary.longitude_axis != -1) text += ", longitude axis " + std::to_string(boundary.longitude_axis);
+  if (boundary.longitude_axis != -1)
+    text += ", longitude " + detail::axis_text(boundary.longitude_axis, Index(boundary.axes.size()));
   if (boundary.odd_longitudes == OddLongitudes::shift_floor) text += ", odd longitudes shifted";
   if (boundary.mirror_line == MirrorLine::copy) text += ", mirror line copied";
   if (boundary.pivot) text += ", pivot " + std::to_string(*boundary.pivot);

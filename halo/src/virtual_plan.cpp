@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/halo/virtual_plan.hpp>
+#include <graticule/partition/detail/speech.hpp>
 
 #include "geometry.hpp"
 
@@ -54,9 +55,9 @@ void check_any_rank(HaloKind const& kind, int ndim) {
     auto const& width = kind.widths[a];
     auto const& memory = kind.memory.empty() ? width : kind.memory[a];
     if (width.lower < 0 || width.upper < 0 || memory.lower < width.lower || memory.upper < width.upper)
-      throw Error("BadHaloWidth", "axis " + std::to_string(a) + " has widths " + std::to_string(width.lower) + " and " +
-                                      std::to_string(width.upper) + " and memory for " + std::to_string(memory.lower) +
-                                      " and " + std::to_string(memory.upper));
+      throw Error("BadHaloWidth", detail::axis_text(Index(a), ndim) + " has widths " + std::to_string(width.lower) +
+                                      " and " + std::to_string(width.upper) + " and memory for " +
+                                      std::to_string(memory.lower) + " and " + std::to_string(memory.upper));
   }
   for (auto const& direction : kind.directions)
     if (direction.size() != ndim || std::any_of(direction.begin(), direction.end(), [](Index d) { return d * d > 1; }))

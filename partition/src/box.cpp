@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/box.hpp>
+#include <graticule/partition/detail/speech.hpp>
 
 namespace graticule {
 
 std::string to_string(Indices const& values) {
   std::string text = "(";
-  for (int a = 0; a < values.size(); ++a) text += (a ? ", " : "") + std::to_string(values[a]);
+  bool const reversed = detail::speech() == detail::Speech::fortran;
+  for (int a = 0; a < values.size(); ++a)
+    text += (a ? ", " : "") + std::to_string(values[reversed ? values.size() - 1 - a : a]);
   return text + ")";
 }
 
@@ -75,6 +78,11 @@ Box grown(Box const& box, std::span<Width const> widths) {
 
 std::string to_string(Box const& box) {
   std::string text;
+  if (detail::speech() == detail::Speech::fortran) {
+    for (int a = box.ndim() - 1; a >= 0; --a)
+      text += (text.empty() ? "(" : ", ") + std::to_string(box.lo(a) + 1) + ":" + std::to_string(box.hi(a));
+    return text.empty() ? "()" : text + ")";
+  }
   for (int a = 0; a < box.ndim(); ++a)
     text += (a ? " x [" : "[") + std::to_string(box.lo(a)) + ", " + std::to_string(box.hi(a)) + ")";
   return text;

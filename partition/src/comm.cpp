@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/identity.hpp>
+#include <graticule/partition/detail/mpi_thread.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
 #include "comm_state.hpp"
@@ -153,6 +154,22 @@ MPI_Comm duplicate_of(MPI_Comm parent) {
 
 }  // namespace
 
+void detail::require_mpi_thread() {
+  static int const level = [] {
+    int result = MPI_THREAD_SINGLE;
+    check_mpi(MPI_Query_thread(&result), "MPI_Query_thread");
+    return result;
+  }();
+  if (level >= MPI_THREAD_SERIALIZED) return;
+  int is_main = 0;
+  check_mpi(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
+  if (is_main == 0)
+    throw Error("ThreadLevel", "a call on another thread than the one that started MPI, at thread level " +
+                                   std::to_string(level) +
+                                   ": call from that thread (of OpenMP: within !$omp master or outside of parallel "
+                                   "regions), or start MPI by MPI_Init_thread with MPI_THREAD_SERIALIZED");
+}
+
 Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   int started = 0;
   int finalized = 0;
@@ -160,13 +177,7 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   MPI_Finalized(&finalized);
   if (!started || finalized) throw Error("WrongState", "a communicator outside MPI_Init and MPI_Finalize");
   if (parent == MPI_COMM_NULL) throw Error("WrongState", "MPI_COMM_NULL: this rank is in no communicator");
-  int level = MPI_THREAD_SERIALIZED;
-  int is_main = 1;
-  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
-  check_mpi(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
-  if (level < MPI_THREAD_SERIALIZED && is_main == 0)
-    throw Error("ThreadLevel", "a communicator on another thread than the one that started MPI, at thread level " +
-                                   std::to_string(level) + ": start MPI by MPI_Init_thread with MPI_THREAD_SERIALIZED");
+  detail::require_mpi_thread();
   auto& s = *state_;
   s.meet_ranks(parent);
   s.agree_on_environment(*this, parent);

@@ -2,6 +2,7 @@
 // Collective calls of a communicator. All ranks first meet by messages, whose waits have a time limit and which
 // identify a rank in another call. MPI's collectives, which offer neither, are entered once all ranks have arrived.
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/mpi_thread.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -142,6 +143,7 @@ void meet(Comm const& comm, MeetingPlace const& place, std::span<Index> words,
 
 void enter(Comm const& comm, CommCall call, Index count, std::span<Index> values) {
   auto& s = CommState::of(comm);
+  if (!mpi_is_over()) require_mpi_thread();
   auto const named = note_call(s, call, count);
   if (s.num_ranks == 1) return;
   if (mpi_is_over()) throw Error("WrongState", "a " + named.text() + " after MPI_Finalize");

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/layout.hpp>
 
+#include <iterator>
 #include <optional>
+#include <set>
 
 namespace graticule {
 
@@ -37,6 +40,31 @@ void require_disjoint(std::span<Box const> boxes) {
                                      " both own " + to_string(intersection(boxes[order[i]], boxes[order[j]])));
 }
 
+/// Cells of `within` that none of these boxes has, which agree on all axes before `axis`: the first ones in order.
+std::optional<Box> first_hole(Box const& within, int axis, std::vector<Box const*> const& boxes) {
+  if (boxes.empty()) return within;
+  if (axis == within.ndim()) return std::nullopt;
+  std::set<Index> ends{within.lo(axis), within.hi(axis)};
+  for (auto const* box : boxes) ends.insert({box->lo(axis), box->hi(axis)});
+  for (auto end = ends.begin(); std::next(end) != ends.end(); ++end) {
+    Box slab = within;
+    slab.set(axis, *end, *std::next(end));
+    std::vector<Box const*> across;
+    for (auto const* box : boxes)
+      if (box->lo(axis) <= *end && *end < box->hi(axis)) across.push_back(box);
+    if (auto const hole = first_hole(slab, axis + 1, across)) return hole;
+  }
+  return std::nullopt;
+}
+
+/// The first cells that no box has, in words. There are some.
+std::string first_hole(Box const& global, std::span<Box const> boxes) {
+  std::vector<Box const*> all;
+  for (auto const& box : boxes)
+    if (!box.empty()) all.push_back(&box);
+  return to_string(first_hole(global, 0, all).value());
+}
+
 }  // namespace
 
 Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
@@ -47,7 +75,7 @@ Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
   for (int a = 0; a < grid.ndim(); ++a) {
     auto const& axis_cuts = cuts[std::size_t(a)];
     if (axis_cuts.num_parts() != grid.extent(a))
-      throw Error("BadCuts", "axis " + std::to_string(a) + " has " + std::to_string(axis_cuts.num_parts()) +
+      throw Error("BadCuts", detail::axis_text(a, grid.ndim()) + " has " + std::to_string(axis_cuts.num_parts()) +
                                  " parts for " + std::to_string(grid.extent(a)) + " ranks");
     extents[a] = axis_cuts.extent();
   }
@@ -73,7 +101,8 @@ Layout Layout::from_boxes(Indices const& extents, std::span<Box const> boxes) {
   require_disjoint(boxes);
   if (covered != result.global.num_cells())
     throw Error("BadLayout", "the boxes cover " + std::to_string(covered) + " cells, the global box " +
-                                 to_string(result.global) + " has " + std::to_string(result.global.num_cells()));
+                                 to_string(result.global) + " has " + std::to_string(result.global.num_cells()) +
+                                 ": no rank owns " + first_hole(result.global, boxes));
   return Layout(std::make_shared<Description const>(std::move(result)));
 }
 

@@ -1,16 +1,17 @@
 ! SPDX-License-Identifier: BSD-3-Clause
 !> Assertions for test programs in Fortran: failures are counted on each rank and fail the run.
 module check
-  use, intrinsic :: iso_fortran_env, only: error_unit
+  use, intrinsic :: iso_fortran_env, only: error_unit, int32
   use mpi_f08
   use graticule, only: gr_error_text, gr_error_status, gr_error_rule
   implicit none
-  integer :: num_failures = 0, world_rank = 0, world_size = 1
+  ! Of the kind that MPI was compiled with, whatever that of default integers is.
+  integer(int32) :: num_failures = 0, world_rank = 0, world_size = 1
 
 contains
 
   subroutine begin()
-    integer :: level
+    integer(int32) :: level
     call MPI_Init_thread(MPI_THREAD_SERIALIZED, level)
     call MPI_Comm_rank(MPI_COMM_WORLD, world_rank)
     call MPI_Comm_size(MPI_COMM_WORLD, world_size)
@@ -34,8 +35,8 @@ contains
   end subroutine
 
   subroutine finish()
-    integer :: all
-    call MPI_Allreduce(num_failures, all, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+    integer(int32) :: all
+    call MPI_Allreduce(num_failures, all, 1_int32, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
     call MPI_Finalize()
     if (all /= 0) error stop 1
   end subroutine

@@ -168,7 +168,7 @@ contains
     call gr_halo_exchange(sphere, a, b, parity=[GR_EVEN, GR_ODD, GR_ODD], stat=stat)
     call fails(stat, GR_ERROR_ARGUMENT, 'parity= or kind= has neither one value nor one for each array')
     call gr_halo_exchange(sphere, a, kind=3, stat=stat)
-    call fails(stat, GR_ERROR_ARGUMENT, 'kind is 2 of a plan with 2 kinds')
+    call fails(stat, GR_ERROR_ARGUMENT, 'kind= is 3 of a plan with 2 kinds')
     call gr_halo_destroy(sphere)
   end subroutine
 

@@ -125,7 +125,7 @@ contains
     call gr_file_open_series(comm, ['no-such-*.nc'], file=file, stat=stat)
     call fails(stat, GR_ERROR_INPUT, 'no-such-*.nc')
     call gr_file_open_series(comm, names(:0), file=file, stat=stat)
-    call fails(stat, GR_ERROR_ARGUMENT, 'num_patterns is 0')
+    call fails(stat, GR_ERROR_ARGUMENT, 'size(patterns) is 0')
   end subroutine
 
   subroutine writes(path)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/box.hpp>
+#include <graticule/partition/detail/speech.hpp>
 
 #include "expect_error.hpp"
 
@@ -121,5 +122,19 @@ TEST(Box, an_empty_box_does_not_grow) {
 }
 
 TEST(Box, prints_half_open_ranges) { EXPECT_EQ(to_string(Box({0, -3}, {61, 480})), "[0, 61) x [-3, 480)"); }
+
+TEST(Box, prints_inclusive_ranges_from_1_where_fortran_calls) {
+  {
+    detail::SpeechScope const scope(detail::Speech::fortran);
+    EXPECT_EQ(to_string(Box({0, -3}, {61, 480})), "(-2:480, 1:61)");
+    EXPECT_EQ(to_string(Indices{61, 480}), "(480, 61)");
+    EXPECT_EQ(detail::axis_text(0, 2), "dimension 2");
+    EXPECT_EQ(detail::place_number(4), 5);
+  }
+
+  EXPECT_EQ(to_string(Box({0, -3}, {61, 480})), "[0, 61) x [-3, 480)");
+  EXPECT_EQ(detail::axis_text(0, 2), "axis 0");
+  EXPECT_EQ(detail::place_number(4), 4);
+}
 
 }  // namespace

@@ -152,9 +152,12 @@ TEST(Layout, refuses_every_gap_overlap_and_stray_box) {
     std::vector<Box> boxes;
   };
   std::vector<Row> const rows{
-      {{"BadLayout", "the boxes cover 0 cells"}, {}},
-      {{"BadLayout", "the boxes cover"}, {Box({0, 0}, {4, 3})}},
-      {{"BadLayout", "the boxes cover"}, {Box({0, 0}, {2, 4}), Box({3, 0}, {4, 4})}},
+      {{"BadLayout", "the boxes cover 0 cells, the global box [0, 4) x [0, 4) has 16: no rank owns [0, 4) x [0, 4)"},
+       {}},
+      {{"BadLayout", "no rank owns [0, 4) x [3, 4)"}, {Box({0, 0}, {4, 3})}},
+      {{"BadLayout", "no rank owns [2, 3) x [0, 4)"}, {Box({0, 0}, {2, 4}), Box({3, 0}, {4, 4})}},
+      {{"BadLayout", "no rank owns [1, 2) x [2, 3)"},
+       {Box({0, 0}, {1, 4}), Box({1, 0}, {2, 2}), Box({1, 3}, {4, 4}), Box({2, 0}, {4, 3})}},
       {{"BadLayout", "exceeds the global box"}, {Box({0, 0}, {5, 4})}},
       {{"BadLayout", "exceeds the global box"}, {Box({-1, 0}, {4, 4})}},
       {{"BadLayout", "both own"}, {Box({0, 0}, {4, 4}), Box({0, 0}, {4, 4})}},

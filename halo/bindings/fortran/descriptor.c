@@ -11,7 +11,7 @@ void gr_fortran_descriptor(CFI_cdesc_t* array, int num_axes, int const* axes, in
                            int parity, int kind, gr_field* field);
 
 // Several names of types may have one value, so this is no switch.
-static int type_of(CFI_type_t type) {
+static int type_of(CFI_type_t type, size_t bytes) {
   if (type == CFI_type_float) return GR_F32;
   if (type == CFI_type_double) return GR_F64;
   if (type == CFI_type_int8_t || type == CFI_type_signed_char) return GR_I8;
@@ -21,6 +21,16 @@ static int type_of(CFI_type_t type) {
   if (type == CFI_type_float_Complex) return GR_C64;
   if (type == CFI_type_double_Complex) return GR_C128;
   if (type == CFI_type_Bool) return GR_U8;
+#if defined(CFI_type_Logical) && defined(CFI_type_mask)
+  // Logicals of other sizes, which C does not have, move as integers.
+  if ((type & CFI_type_mask) == CFI_type_Logical) {
+    if (bytes == 4) return GR_I32;
+    if (bytes == 8) return GR_I64;
+    if (bytes == 2) return GR_I16;
+  }
+#else
+  (void)bytes;
+#endif
   return -1;
 }
 
@@ -32,6 +42,6 @@ void gr_fortran_descriptor(CFI_cdesc_t* array, int num_axes, int const* axes, in
     extents[d] = (int64_t)array->dim[d].extent;
     strides[d] = (int64_t)array->dim[d].sm;
   }
-  gr_fortran_field(array->base_addr, type_of(array->type), array->rank, extents, strides, num_axes, axes, num_owned,
-                   owned, parity, kind, field);
+  gr_fortran_field(array->base_addr, type_of(array->type, array->elem_len), array->rank, extents, strides, num_axes,
+                   axes, num_owned, owned, parity, kind, field);
 }

@@ -19,113 +19,86 @@
 
 !> Constants and types.
 module graticule_types
-  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, c_size_t, c_double, c_ptr, c_null_ptr
   implicit none
   public
+  private :: c_int, c_int64_t, c_size_t, c_double, c_ptr, c_null_ptr
 
-  integer(c_int), parameter :: GR_VERSION_MAJOR = 0
-  integer(c_int), parameter :: GR_VERSION_MINOR = 1
-  integer(c_int), parameter :: GR_VERSION_PATCH = 0
-  integer(c_int), parameter :: GR_MAX_AXES = 8
-  integer(c_int), parameter :: GR_MAX_DIRECTIONS = 32
+  integer, parameter :: GR_VERSION_MAJOR = 0
+  integer, parameter :: GR_VERSION_MINOR = 1
+  integer, parameter :: GR_VERSION_PATCH = 0
+  integer, parameter :: GR_MAX_AXES = 8
+  integer, parameter :: GR_MAX_DIRECTIONS = 32
 
-  enum, bind(c)
-    enumerator :: GR_SUCCESS = 0
-    enumerator :: GR_ERROR_ARGUMENT = 1
-    enumerator :: GR_ERROR_PROGRAM = 2
-    enumerator :: GR_ERROR_USAGE = 3
-    enumerator :: GR_ERROR_INPUT = 4
-    enumerator :: GR_ERROR_CHECK = 5
-    enumerator :: GR_ERROR_MPI = 6
-    enumerator :: GR_ERROR_MEMORY = 7
-    enumerator :: GR_ERROR_OTHER = 8
-  end enum
+  integer, parameter :: GR_SUCCESS = 0
+  integer, parameter :: GR_ERROR_ARGUMENT = 1
+  integer, parameter :: GR_ERROR_PROGRAM = 2
+  integer, parameter :: GR_ERROR_USAGE = 3
+  integer, parameter :: GR_ERROR_INPUT = 4
+  integer, parameter :: GR_ERROR_CHECK = 5
+  integer, parameter :: GR_ERROR_MPI = 6
+  integer, parameter :: GR_ERROR_MEMORY = 7
+  integer, parameter :: GR_ERROR_OTHER = 8
 
-  enum, bind(c)
-    enumerator :: GR_U8 = 0
-    enumerator :: GR_I8 = 1
-    enumerator :: GR_I16 = 2
-    enumerator :: GR_I32 = 3
-    enumerator :: GR_I64 = 4
-    enumerator :: GR_F16 = 5
-    enumerator :: GR_BF16 = 6
-    enumerator :: GR_F32 = 7
-    enumerator :: GR_F64 = 8
-    enumerator :: GR_C64 = 9
-    enumerator :: GR_C128 = 10
-  end enum
+  integer, parameter :: GR_U8 = 0
+  integer, parameter :: GR_I8 = 1
+  integer, parameter :: GR_I16 = 2
+  integer, parameter :: GR_I32 = 3
+  integer, parameter :: GR_I64 = 4
+  integer, parameter :: GR_F16 = 5
+  integer, parameter :: GR_BF16 = 6
+  integer, parameter :: GR_F32 = 7
+  integer, parameter :: GR_F64 = 8
+  integer, parameter :: GR_C64 = 9
+  integer, parameter :: GR_C128 = 10
 
-  enum, bind(c)
-    enumerator :: GR_HOST = 0
-    enumerator :: GR_DEVICE = 1
-  end enum
+  integer, parameter :: GR_HOST = 0
+  integer, parameter :: GR_DEVICE = 1
 
-  enum, bind(c)
-    enumerator :: GR_EDGE_UNTOUCHED = 0
-    enumerator :: GR_EDGE_CONSTANT = 1
-    enumerator :: GR_EDGE_PERIODIC = 2
-    enumerator :: GR_EDGE_REFLECT = 3
-    enumerator :: GR_EDGE_SYMMETRIC = 4
-    enumerator :: GR_EDGE_REPLICATE = 5
-    enumerator :: GR_EDGE_POLE_FACE = 6
-    enumerator :: GR_EDGE_POLE_ROW = 7
-    enumerator :: GR_EDGE_ANTIREFLECT = 8
-    enumerator :: GR_EDGE_ANTISYMMETRIC = 9
-    enumerator :: GR_EDGE_TRIPOLAR_FACE = 10
-    enumerator :: GR_EDGE_TRIPOLAR_ROW = 11
-  end enum
+  integer, parameter :: GR_EDGE_UNTOUCHED = 0
+  integer, parameter :: GR_EDGE_CONSTANT = 1
+  integer, parameter :: GR_EDGE_PERIODIC = 2
+  integer, parameter :: GR_EDGE_REFLECT = 3
+  integer, parameter :: GR_EDGE_SYMMETRIC = 4
+  integer, parameter :: GR_EDGE_REPLICATE = 5
+  integer, parameter :: GR_EDGE_POLE_FACE = 6
+  integer, parameter :: GR_EDGE_POLE_ROW = 7
+  integer, parameter :: GR_EDGE_ANTIREFLECT = 8
+  integer, parameter :: GR_EDGE_ANTISYMMETRIC = 9
+  integer, parameter :: GR_EDGE_TRIPOLAR_FACE = 10
+  integer, parameter :: GR_EDGE_TRIPOLAR_ROW = 11
 
-  enum, bind(c)
-    enumerator :: GR_LOW_FACE = -1
-    enumerator :: GR_CENTRE = 0
-    enumerator :: GR_HIGH_FACE = 1
-  end enum
+  integer, parameter :: GR_LOW_FACE = -1
+  integer, parameter :: GR_CENTRE = 0
+  integer, parameter :: GR_HIGH_FACE = 1
 
-  enum, bind(c)
-    enumerator :: GR_EVEN = 0
-    enumerator :: GR_ODD = 1
-  end enum
+  integer, parameter :: GR_EVEN = 0
+  integer, parameter :: GR_ODD = 1
 
-  enum, bind(c)
-    enumerator :: GR_FILL_CORNERS = 0
-    enumerator :: GR_SKIP_CORNERS = 1
-  end enum
+  integer, parameter :: GR_FILL_CORNERS = 0
+  integer, parameter :: GR_SKIP_CORNERS = 1
 
-  enum, bind(c)
-    enumerator :: GR_REFUSE_ODD = 0
-    enumerator :: GR_SHIFT_FLOOR = 1
-  end enum
+  integer, parameter :: GR_REFUSE_ODD = 0
+  integer, parameter :: GR_SHIFT_FLOOR = 1
 
-  enum, bind(c)
-    enumerator :: GR_KEEP_MIRROR = 0
-    enumerator :: GR_COPY_MIRROR = 1
-  end enum
+  integer, parameter :: GR_KEEP_MIRROR = 0
+  integer, parameter :: GR_COPY_MIRROR = 1
 
-  enum, bind(c)
-    enumerator :: GR_TRANSPORT_AUTOMATIC = 0
-    enumerator :: GR_TRANSPORT_POINT_TO_POINT = 1
-    enumerator :: GR_TRANSPORT_NODE_SHARED = 2
-  end enum
+  integer, parameter :: GR_TRANSPORT_AUTOMATIC = 0
+  integer, parameter :: GR_TRANSPORT_POINT_TO_POINT = 1
+  integer, parameter :: GR_TRANSPORT_NODE_SHARED = 2
 
-  enum, bind(c)
-    enumerator :: GR_SUM_EXACT = 0
-    enumerator :: GR_SUM_FAST = 1
-  end enum
+  integer, parameter :: GR_SUM_EXACT = 0
+  integer, parameter :: GR_SUM_FAST = 1
 
-  enum, bind(c)
-    enumerator :: GR_SCALE_SUM = 0
-    enumerator :: GR_SCALE_MEAN = 1
-  end enum
+  integer, parameter :: GR_SCALE_SUM = 0
+  integer, parameter :: GR_SCALE_MEAN = 1
 
-  enum, bind(c)
-    enumerator :: GR_COTANGENTS_OF_EACH_RANK = 0
-    enumerator :: GR_COTANGENTS_REPLICATED = 1
-  end enum
+  integer, parameter :: GR_COTANGENTS_OF_EACH_RANK = 0
+  integer, parameter :: GR_COTANGENTS_REPLICATED = 1
 
-  enum, bind(c)
-    enumerator :: GR_MIRRORS_DIFFER = 0
-    enumerator :: GR_MIRRORS_COMMUTE = 1
-  end enum
+  integer, parameter :: GR_MIRRORS_DIFFER = 0
+  integer, parameter :: GR_MIRRORS_COMMUTE = 1
 
   !> a private duplicate of a communicator
   type :: gr_comm
@@ -353,6 +326,8 @@ module graticule_fields
   implicit none
   private
   public :: gr_field, describe_whole, set_options
+  !> Default logicals are moved as integers of their size.
+  integer, parameter :: logical_code = merge(GR_I64, GR_I32, storage_size(.true.) == 64)
 
 #ifdef GRATICULE_FORTRAN_DESCRIPTORS
   !> Describes an array for the calls of the library; it must be `asynchronous` or `target` where they are in flight.
@@ -395,7 +370,7 @@ contains
   function field_of_any(array, axes, owned, parity, kind) result(field)
     type(*), dimension(..), target, asynchronous :: array
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned, parity_c, kind_c
     num_axes = 0
@@ -403,15 +378,15 @@ contains
     parity_c = GR_EVEN
     kind_c = 0
     if (present(axes)) then
-      num_axes = min(size(axes), size(axes_c))
-      axes_c(:num_axes) = axes(:num_axes)
+      num_axes = int(min(size(axes), size(axes_c)), c_int)
+      axes_c(:num_axes) = int(axes(:num_axes), c_int)
     end if
     if (present(owned)) then
-      num_owned = min(size(owned), size(owned_c))
-      owned_c(:num_owned) = owned(:num_owned)
+      num_owned = int(min(size(owned), size(owned_c)), c_int)
+      owned_c(:num_owned) = int(owned(:num_owned), c_int)
     end if
-    if (present(parity)) parity_c = parity
-    if (present(kind)) kind_c = kind - 1
+    if (present(parity)) parity_c = int(parity, c_int)
+    if (present(kind)) kind_c = int(kind - 1, c_int)
     call gr_fortran_descriptor(array, num_axes, axes_c, num_owned, owned_c, parity_c, kind_c, field)
   end function
 #else
@@ -479,6 +454,13 @@ contains
     module procedure field_bool_5
     module procedure field_bool_6
     module procedure field_bool_7
+    module procedure field_logical_1
+    module procedure field_logical_2
+    module procedure field_logical_3
+    module procedure field_logical_4
+    module procedure field_logical_5
+    module procedure field_logical_6
+    module procedure field_logical_7
   end interface
 
   !> As `gr_field`, of an array that is described and used within one call.
@@ -492,6 +474,7 @@ contains
     module procedure whole_complex32
     module procedure whole_complex64
     module procedure whole_bool
+    module procedure whole_logical
   end interface
 
   interface
@@ -511,10 +494,10 @@ contains
   !> `next`: the address of the second element along each dimension.
   function field_at(first, next, code, extents, axes, owned, parity, kind) result(field)
     type(c_ptr), intent(in) :: first, next(:)
-    integer(c_int), intent(in) :: code
+    integer, intent(in) :: code
     integer, intent(in) :: extents(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned, parity_c, kind_c
     integer(c_int64_t) :: strides(size(next))
@@ -524,27 +507,27 @@ contains
     parity_c = GR_EVEN
     kind_c = 0
     if (present(axes)) then
-      num_axes = min(size(axes), size(axes_c))
-      axes_c(:num_axes) = axes(:num_axes)
+      num_axes = int(min(size(axes), size(axes_c)), c_int)
+      axes_c(:num_axes) = int(axes(:num_axes), c_int)
     end if
     if (present(owned)) then
-      num_owned = min(size(owned), size(owned_c))
-      owned_c(:num_owned) = owned(:num_owned)
+      num_owned = int(min(size(owned), size(owned_c)), c_int)
+      owned_c(:num_owned) = int(owned(:num_owned), c_int)
     end if
-    if (present(parity)) parity_c = parity
-    if (present(kind)) kind_c = kind - 1
+    if (present(parity)) parity_c = int(parity, c_int)
+    if (present(kind)) kind_c = int(kind - 1, c_int)
     strides = 0
     do d = 1, size(next)
       if (c_associated(next(d))) strides(d) = transfer(next(d), 0_c_intptr_t) - transfer(first, 0_c_intptr_t)
     end do
-    call gr_fortran_field(first, code, int(size(next), c_int), int(extents, c_int64_t), strides, num_axes, axes_c, &
+    call gr_fortran_field(first, int(code, c_int), int(size(next), c_int), int(extents, c_int64_t), strides, num_axes, axes_c, &
         num_owned, owned_c, parity_c, kind_c, field)
   end function
 
   function field_int8_1(array, axes, owned, parity, kind) result(field)
     integer(c_int8_t), target, asynchronous :: array(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(1)
     first = c_null_ptr
@@ -559,7 +542,7 @@ contains
   function field_int8_2(array, axes, owned, parity, kind) result(field)
     integer(c_int8_t), target, asynchronous :: array(:, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(2)
     first = c_null_ptr
@@ -575,7 +558,7 @@ contains
   function field_int8_3(array, axes, owned, parity, kind) result(field)
     integer(c_int8_t), target, asynchronous :: array(:, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(3)
     first = c_null_ptr
@@ -592,7 +575,7 @@ contains
   function field_int8_4(array, axes, owned, parity, kind) result(field)
     integer(c_int8_t), target, asynchronous :: array(:, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(4)
     first = c_null_ptr
@@ -610,7 +593,7 @@ contains
   function field_int8_5(array, axes, owned, parity, kind) result(field)
     integer(c_int8_t), target, asynchronous :: array(:, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(5)
     first = c_null_ptr
@@ -629,7 +612,7 @@ contains
   function field_int8_6(array, axes, owned, parity, kind) result(field)
     integer(c_int8_t), target, asynchronous :: array(:, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(6)
     first = c_null_ptr
@@ -649,7 +632,7 @@ contains
   function field_int8_7(array, axes, owned, parity, kind) result(field)
     integer(c_int8_t), target, asynchronous :: array(:, :, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(7)
     first = c_null_ptr
@@ -670,7 +653,7 @@ contains
   function field_int16_1(array, axes, owned, parity, kind) result(field)
     integer(c_int16_t), target, asynchronous :: array(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(1)
     first = c_null_ptr
@@ -685,7 +668,7 @@ contains
   function field_int16_2(array, axes, owned, parity, kind) result(field)
     integer(c_int16_t), target, asynchronous :: array(:, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(2)
     first = c_null_ptr
@@ -701,7 +684,7 @@ contains
   function field_int16_3(array, axes, owned, parity, kind) result(field)
     integer(c_int16_t), target, asynchronous :: array(:, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(3)
     first = c_null_ptr
@@ -718,7 +701,7 @@ contains
   function field_int16_4(array, axes, owned, parity, kind) result(field)
     integer(c_int16_t), target, asynchronous :: array(:, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(4)
     first = c_null_ptr
@@ -736,7 +719,7 @@ contains
   function field_int16_5(array, axes, owned, parity, kind) result(field)
     integer(c_int16_t), target, asynchronous :: array(:, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(5)
     first = c_null_ptr
@@ -755,7 +738,7 @@ contains
   function field_int16_6(array, axes, owned, parity, kind) result(field)
     integer(c_int16_t), target, asynchronous :: array(:, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(6)
     first = c_null_ptr
@@ -775,7 +758,7 @@ contains
   function field_int16_7(array, axes, owned, parity, kind) result(field)
     integer(c_int16_t), target, asynchronous :: array(:, :, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(7)
     first = c_null_ptr
@@ -796,7 +779,7 @@ contains
   function field_int32_1(array, axes, owned, parity, kind) result(field)
     integer(c_int32_t), target, asynchronous :: array(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(1)
     first = c_null_ptr
@@ -811,7 +794,7 @@ contains
   function field_int32_2(array, axes, owned, parity, kind) result(field)
     integer(c_int32_t), target, asynchronous :: array(:, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(2)
     first = c_null_ptr
@@ -827,7 +810,7 @@ contains
   function field_int32_3(array, axes, owned, parity, kind) result(field)
     integer(c_int32_t), target, asynchronous :: array(:, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(3)
     first = c_null_ptr
@@ -844,7 +827,7 @@ contains
   function field_int32_4(array, axes, owned, parity, kind) result(field)
     integer(c_int32_t), target, asynchronous :: array(:, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(4)
     first = c_null_ptr
@@ -862,7 +845,7 @@ contains
   function field_int32_5(array, axes, owned, parity, kind) result(field)
     integer(c_int32_t), target, asynchronous :: array(:, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(5)
     first = c_null_ptr
@@ -881,7 +864,7 @@ contains
   function field_int32_6(array, axes, owned, parity, kind) result(field)
     integer(c_int32_t), target, asynchronous :: array(:, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(6)
     first = c_null_ptr
@@ -901,7 +884,7 @@ contains
   function field_int32_7(array, axes, owned, parity, kind) result(field)
     integer(c_int32_t), target, asynchronous :: array(:, :, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(7)
     first = c_null_ptr
@@ -922,7 +905,7 @@ contains
   function field_int64_1(array, axes, owned, parity, kind) result(field)
     integer(c_int64_t), target, asynchronous :: array(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(1)
     first = c_null_ptr
@@ -937,7 +920,7 @@ contains
   function field_int64_2(array, axes, owned, parity, kind) result(field)
     integer(c_int64_t), target, asynchronous :: array(:, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(2)
     first = c_null_ptr
@@ -953,7 +936,7 @@ contains
   function field_int64_3(array, axes, owned, parity, kind) result(field)
     integer(c_int64_t), target, asynchronous :: array(:, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(3)
     first = c_null_ptr
@@ -970,7 +953,7 @@ contains
   function field_int64_4(array, axes, owned, parity, kind) result(field)
     integer(c_int64_t), target, asynchronous :: array(:, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(4)
     first = c_null_ptr
@@ -988,7 +971,7 @@ contains
   function field_int64_5(array, axes, owned, parity, kind) result(field)
     integer(c_int64_t), target, asynchronous :: array(:, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(5)
     first = c_null_ptr
@@ -1007,7 +990,7 @@ contains
   function field_int64_6(array, axes, owned, parity, kind) result(field)
     integer(c_int64_t), target, asynchronous :: array(:, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(6)
     first = c_null_ptr
@@ -1027,7 +1010,7 @@ contains
   function field_int64_7(array, axes, owned, parity, kind) result(field)
     integer(c_int64_t), target, asynchronous :: array(:, :, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(7)
     first = c_null_ptr
@@ -1048,7 +1031,7 @@ contains
   function field_real32_1(array, axes, owned, parity, kind) result(field)
     real(c_float), target, asynchronous :: array(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(1)
     first = c_null_ptr
@@ -1063,7 +1046,7 @@ contains
   function field_real32_2(array, axes, owned, parity, kind) result(field)
     real(c_float), target, asynchronous :: array(:, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(2)
     first = c_null_ptr
@@ -1079,7 +1062,7 @@ contains
   function field_real32_3(array, axes, owned, parity, kind) result(field)
     real(c_float), target, asynchronous :: array(:, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(3)
     first = c_null_ptr
@@ -1096,7 +1079,7 @@ contains
   function field_real32_4(array, axes, owned, parity, kind) result(field)
     real(c_float), target, asynchronous :: array(:, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(4)
     first = c_null_ptr
@@ -1114,7 +1097,7 @@ contains
   function field_real32_5(array, axes, owned, parity, kind) result(field)
     real(c_float), target, asynchronous :: array(:, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(5)
     first = c_null_ptr
@@ -1133,7 +1116,7 @@ contains
   function field_real32_6(array, axes, owned, parity, kind) result(field)
     real(c_float), target, asynchronous :: array(:, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(6)
     first = c_null_ptr
@@ -1153,7 +1136,7 @@ contains
   function field_real32_7(array, axes, owned, parity, kind) result(field)
     real(c_float), target, asynchronous :: array(:, :, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(7)
     first = c_null_ptr
@@ -1174,7 +1157,7 @@ contains
   function field_real64_1(array, axes, owned, parity, kind) result(field)
     real(c_double), target, asynchronous :: array(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(1)
     first = c_null_ptr
@@ -1189,7 +1172,7 @@ contains
   function field_real64_2(array, axes, owned, parity, kind) result(field)
     real(c_double), target, asynchronous :: array(:, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(2)
     first = c_null_ptr
@@ -1205,7 +1188,7 @@ contains
   function field_real64_3(array, axes, owned, parity, kind) result(field)
     real(c_double), target, asynchronous :: array(:, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(3)
     first = c_null_ptr
@@ -1222,7 +1205,7 @@ contains
   function field_real64_4(array, axes, owned, parity, kind) result(field)
     real(c_double), target, asynchronous :: array(:, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(4)
     first = c_null_ptr
@@ -1240,7 +1223,7 @@ contains
   function field_real64_5(array, axes, owned, parity, kind) result(field)
     real(c_double), target, asynchronous :: array(:, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(5)
     first = c_null_ptr
@@ -1259,7 +1242,7 @@ contains
   function field_real64_6(array, axes, owned, parity, kind) result(field)
     real(c_double), target, asynchronous :: array(:, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(6)
     first = c_null_ptr
@@ -1279,7 +1262,7 @@ contains
   function field_real64_7(array, axes, owned, parity, kind) result(field)
     real(c_double), target, asynchronous :: array(:, :, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(7)
     first = c_null_ptr
@@ -1300,7 +1283,7 @@ contains
   function field_complex32_1(array, axes, owned, parity, kind) result(field)
     complex(c_float_complex), target, asynchronous :: array(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(1)
     first = c_null_ptr
@@ -1315,7 +1298,7 @@ contains
   function field_complex32_2(array, axes, owned, parity, kind) result(field)
     complex(c_float_complex), target, asynchronous :: array(:, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(2)
     first = c_null_ptr
@@ -1331,7 +1314,7 @@ contains
   function field_complex32_3(array, axes, owned, parity, kind) result(field)
     complex(c_float_complex), target, asynchronous :: array(:, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(3)
     first = c_null_ptr
@@ -1348,7 +1331,7 @@ contains
   function field_complex32_4(array, axes, owned, parity, kind) result(field)
     complex(c_float_complex), target, asynchronous :: array(:, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(4)
     first = c_null_ptr
@@ -1366,7 +1349,7 @@ contains
   function field_complex32_5(array, axes, owned, parity, kind) result(field)
     complex(c_float_complex), target, asynchronous :: array(:, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(5)
     first = c_null_ptr
@@ -1385,7 +1368,7 @@ contains
   function field_complex32_6(array, axes, owned, parity, kind) result(field)
     complex(c_float_complex), target, asynchronous :: array(:, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(6)
     first = c_null_ptr
@@ -1405,7 +1388,7 @@ contains
   function field_complex32_7(array, axes, owned, parity, kind) result(field)
     complex(c_float_complex), target, asynchronous :: array(:, :, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(7)
     first = c_null_ptr
@@ -1426,7 +1409,7 @@ contains
   function field_complex64_1(array, axes, owned, parity, kind) result(field)
     complex(c_double_complex), target, asynchronous :: array(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(1)
     first = c_null_ptr
@@ -1441,7 +1424,7 @@ contains
   function field_complex64_2(array, axes, owned, parity, kind) result(field)
     complex(c_double_complex), target, asynchronous :: array(:, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(2)
     first = c_null_ptr
@@ -1457,7 +1440,7 @@ contains
   function field_complex64_3(array, axes, owned, parity, kind) result(field)
     complex(c_double_complex), target, asynchronous :: array(:, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(3)
     first = c_null_ptr
@@ -1474,7 +1457,7 @@ contains
   function field_complex64_4(array, axes, owned, parity, kind) result(field)
     complex(c_double_complex), target, asynchronous :: array(:, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(4)
     first = c_null_ptr
@@ -1492,7 +1475,7 @@ contains
   function field_complex64_5(array, axes, owned, parity, kind) result(field)
     complex(c_double_complex), target, asynchronous :: array(:, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(5)
     first = c_null_ptr
@@ -1511,7 +1494,7 @@ contains
   function field_complex64_6(array, axes, owned, parity, kind) result(field)
     complex(c_double_complex), target, asynchronous :: array(:, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(6)
     first = c_null_ptr
@@ -1531,7 +1514,7 @@ contains
   function field_complex64_7(array, axes, owned, parity, kind) result(field)
     complex(c_double_complex), target, asynchronous :: array(:, :, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(7)
     first = c_null_ptr
@@ -1552,7 +1535,7 @@ contains
   function field_bool_1(array, axes, owned, parity, kind) result(field)
     logical(c_bool), target, asynchronous :: array(:)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(1)
     first = c_null_ptr
@@ -1567,7 +1550,7 @@ contains
   function field_bool_2(array, axes, owned, parity, kind) result(field)
     logical(c_bool), target, asynchronous :: array(:, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(2)
     first = c_null_ptr
@@ -1583,7 +1566,7 @@ contains
   function field_bool_3(array, axes, owned, parity, kind) result(field)
     logical(c_bool), target, asynchronous :: array(:, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(3)
     first = c_null_ptr
@@ -1600,7 +1583,7 @@ contains
   function field_bool_4(array, axes, owned, parity, kind) result(field)
     logical(c_bool), target, asynchronous :: array(:, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(4)
     first = c_null_ptr
@@ -1618,7 +1601,7 @@ contains
   function field_bool_5(array, axes, owned, parity, kind) result(field)
     logical(c_bool), target, asynchronous :: array(:, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(5)
     first = c_null_ptr
@@ -1637,7 +1620,7 @@ contains
   function field_bool_6(array, axes, owned, parity, kind) result(field)
     logical(c_bool), target, asynchronous :: array(:, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(6)
     first = c_null_ptr
@@ -1657,7 +1640,7 @@ contains
   function field_bool_7(array, axes, owned, parity, kind) result(field)
     logical(c_bool), target, asynchronous :: array(:, :, :, :, :, :, :)
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity, kind
+    integer, intent(in), optional :: parity, kind
     type(gr_field) :: field
     type(c_ptr) :: first, next(7)
     first = c_null_ptr
@@ -1675,9 +1658,135 @@ contains
     field = field_at(first, next, GR_U8, shape(array), axes, owned, parity, kind)
   end function
 
+  function field_logical_1(array, axes, owned, parity, kind) result(field)
+    logical, target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, logical_code, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_logical_2(array, axes, owned, parity, kind) result(field)
+    logical, target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, logical_code, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_logical_3(array, axes, owned, parity, kind) result(field)
+    logical, target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, logical_code, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_logical_4(array, axes, owned, parity, kind) result(field)
+    logical, target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, logical_code, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_logical_5(array, axes, owned, parity, kind) result(field)
+    logical, target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, logical_code, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_logical_6(array, axes, owned, parity, kind) result(field)
+    logical, target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, logical_code, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_logical_7(array, axes, owned, parity, kind) result(field)
+    logical, target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, logical_code, shape(array), axes, owned, parity, kind)
+  end function
+
   subroutine whole_at(first, code, extents, bytes, axes, owned, field)
     type(c_ptr), intent(in) :: first
-    integer(c_int), intent(in) :: code
+    integer, intent(in) :: code
     integer, intent(in) :: extents(:)
     integer(c_int64_t), intent(in) :: bytes
     integer, intent(in), optional :: axes(:), owned(:)
@@ -1688,18 +1797,18 @@ contains
     num_axes = 0
     num_owned = 0
     if (present(axes)) then
-      num_axes = min(size(axes), size(axes_c))
-      axes_c(:num_axes) = axes(:num_axes)
+      num_axes = int(min(size(axes), size(axes_c)), c_int)
+      axes_c(:num_axes) = int(axes(:num_axes), c_int)
     end if
     if (present(owned)) then
-      num_owned = min(size(owned), size(owned_c))
-      owned_c(:num_owned) = owned(:num_owned)
+      num_owned = int(min(size(owned), size(owned_c)), c_int)
+      owned_c(:num_owned) = int(owned(:num_owned), c_int)
     end if
     do d = 1, size(extents)
       strides(d) = bytes * product(int(extents(:d - 1), c_int64_t))
     end do
-    call gr_fortran_field(first, code, size(extents), int(extents, c_int64_t), strides, num_axes, axes_c, num_owned, owned_c, &
-        GR_EVEN, 0, field)
+    call gr_fortran_field(first, int(code, c_int), int(size(extents), c_int), int(extents, c_int64_t), strides, num_axes, &
+        axes_c, num_owned, owned_c, int(GR_EVEN, c_int), 0_c_int, field)
   end subroutine
 
   subroutine whole_int8(array, field, axes, owned)
@@ -1764,22 +1873,29 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_U8, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
+
+  subroutine whole_logical(array, field, axes, owned)
+    logical, dimension(..), contiguous, target, intent(in) :: array
+    type(gr_field), intent(out) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    call whole_at(c_loc(array), logical_code, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
+  end subroutine
 #endif
 
   !> Sets the parities and kinds of fields: one for all, or one for each. The call refuses another number of them.
   subroutine set_options(fields, parity, kind)
     type(gr_field), intent(inout) :: fields(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
+    integer, intent(in), optional :: parity(..), kind(..)
     integer(c_int), parameter :: wrong_options = -5
     if (present(parity)) then
       select rank (parity)
       rank (0)
-        fields%parity = parity
+        fields%parity = int(parity, c_int)
       rank (1)
         if (size(parity) == 1) then
-          fields%parity = parity(1)
+          fields%parity = int(parity(1), c_int)
         else if (size(parity) == size(fields)) then
-          fields%parity = parity
+          fields%parity = int(parity, c_int)
         else
           fields%type = wrong_options
         end if
@@ -1790,12 +1906,12 @@ contains
     if (present(kind)) then
       select rank (kind)
       rank (0)
-        fields%kind = kind - 1
+        fields%kind = int(kind - 1, c_int)
       rank (1)
         if (size(kind) == 1) then
-          fields%kind = kind(1) - 1
+          fields%kind = int(kind(1) - 1, c_int)
         else if (size(kind) == size(fields)) then
-          fields%kind = kind - 1
+          fields%kind = int(kind - 1, c_int)
         else
           fields%type = wrong_options
         end if
@@ -1813,7 +1929,7 @@ module graticule_support
   use graticule_types
   implicit none
   private
-  public :: address_of, ended, wrong_size, text_at, to_texts, reversed_words
+  public :: address_of, ended, wrong_size, text_at, to_texts, reversed_words, gr_fortran_call, gr_fortran_arrays
 
   interface
     function last_error_text() bind(c, name='gr_error_text') result(text)
@@ -1826,6 +1942,22 @@ module graticule_support
       character(kind=c_char), intent(in) :: function(*), argument(*)
       integer(c_int), value :: found, expected
       integer(c_int) :: status
+    end function
+
+    !> The next call of the library is one of Fortran: its errors name arguments, cells and axes as Fortran does.
+    subroutine gr_fortran_call(sizes) bind(c)
+      import
+      character(kind=c_char), intent(in) :: sizes(*)
+    end subroutine
+
+    !> The next call gets arrays.
+    subroutine gr_fortran_arrays() bind(c)
+    end subroutine
+
+    !> Rank of this process in MPI_COMM_WORLD; -1 before and after MPI.
+    function gr_fortran_rank() bind(c) result(rank)
+      import
+      integer(c_int) :: rank
     end function
 
     !> Where a field is. Unlike `c_loc` it needs no `target`, for which compilers copy a description that is an expression.
@@ -1847,10 +1979,11 @@ contains
   !> Passes the status to the caller, or ends the program with the text of the error.
   subroutine ended(status, stat)
     integer(c_int), intent(in) :: status
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     if (present(stat)) then
       stat = status
     else if (status /= GR_SUCCESS) then
+      if (gr_fortran_rank() >= 0) write (error_unit, '(a, i0, a)', advance='no') 'rank ', gr_fortran_rank(), ': '
       write (error_unit, '(a)') text_at(last_error_text())
       error stop 1
     end if
@@ -1859,7 +1992,7 @@ contains
   subroutine wrong_size(function, argument, found, expected, stat)
     character(*), intent(in) :: function, argument
     integer(c_int), intent(in) :: found, expected
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     call ended(c_wrong_size(function // c_null_char, argument // c_null_char, found, expected), stat)
   end subroutine
 
@@ -1915,7 +2048,162 @@ module graticule_calls
   use graticule_fields
   use graticule_support
   implicit none
-  private :: address_of, ended, wrong_size, text_at, to_texts, reversed_words, describe_whole, set_options, ndim_of, in_c_order
+  private
+  public :: gr_error_text, gr_error_rule, gr_error_status
+  public :: gr_version
+  public :: gr_init
+  public :: gr_finalize
+  public :: gr_is_initialized
+  public :: gr_set_patience
+  public :: gr_comm_create_integer
+  public :: gr_comm_destroy
+  public :: gr_comm_rank
+  public :: gr_comm_size
+  public :: gr_comm_node
+  public :: gr_comm_nodes
+  public :: gr_comm_mpi_integer
+  public :: gr_comm_renew
+  public :: gr_comm_announce_failure
+  public :: gr_teams_create
+  public :: gr_teams_destroy
+  public :: gr_teams_world
+  public :: gr_teams_team
+  public :: gr_cuts_create
+  public :: gr_cuts_create_balanced
+  public :: gr_cuts_create_weighted
+  public :: gr_cuts_create_rebalanced
+  public :: gr_cuts_num_parts
+  public :: gr_cuts_sizes
+  public :: gr_cuts_destroy
+  public :: gr_area_weights
+  public :: gr_layout_create
+  public :: gr_layout_create_cuts
+  public :: gr_layout_create_boxes
+  public :: gr_layout_create_best
+  public :: gr_layout_create_shared
+  public :: gr_layout_relabel
+  public :: gr_layout_ndim
+  public :: gr_layout_extents
+  public :: gr_layout_owned
+  public :: gr_layout_text
+  public :: gr_layout_destroy
+  public :: gr_node_memory_create
+  public :: gr_node_memory_address
+  public :: gr_node_memory_size
+  public :: gr_node_memory_is_shared
+  public :: gr_node_memory_destroy
+  public :: gr_finish
+  public :: gr_test
+  public :: gr_halo_kind_uniform
+  public :: gr_halo_kind_sphere
+  public :: gr_halo_kind_tripolar
+  public :: gr_halo_create
+  public :: gr_halo_destroy
+  public :: gr_halo_owned
+  public :: gr_halo_local
+  public :: gr_halo_interior
+  public :: gr_halo_border
+  public :: gr_halo_exchange
+  public :: gr_halo_start
+  public :: gr_halo_exchange_adjoint
+  public :: gr_halo_start_adjoint
+  public :: gr_halo_set_transport
+  public :: gr_halo_tune
+  public :: gr_halo_counts
+  public :: gr_halo_stats
+  public :: gr_halo_report
+  public :: gr_halo_dump
+  public :: gr_halo_depth_create
+  public :: gr_halo_depth_destroy
+  public :: gr_halo_depth_exchanged
+  public :: gr_halo_depth_written
+  public :: gr_halo_depth_inside
+  public :: gr_halo_depth_beyond
+  public :: gr_halo_depth_valid
+  public :: gr_halo_depth_commutes
+  public :: gr_halo_depth_suffices
+  public :: gr_halo_depth_apply
+  public :: gr_halo_depth_refill
+  public :: gr_repartition_create
+  public :: gr_repartition_create_boxes
+  public :: gr_repartition_destroy
+  public :: gr_repartition_source
+  public :: gr_repartition_num_targets
+  public :: gr_repartition_target
+  public :: gr_repartition_apply
+  public :: gr_repartition_start
+  public :: gr_repartition_apply_adjoint
+  public :: gr_repartition_start_adjoint
+  public :: gr_repartition_apply_inverse
+  public :: gr_repartition_start_inverse
+  public :: gr_repartition_set_transport
+  public :: gr_repartition_tune
+  public :: gr_repartition_counts
+  public :: gr_repartition_stats
+  public :: gr_repartition_report
+  public :: gr_repartition_dump
+  public :: gr_zonal_create
+  public :: gr_zonal_destroy
+  public :: gr_zonal_cells
+  public :: gr_zonal_sums
+  public :: gr_zonal_apply
+  public :: gr_zonal_start
+  public :: gr_zonal_apply_adjoint
+  public :: gr_area_sum_create
+  public :: gr_area_sum_destroy
+  public :: gr_area_sum_apply
+  public :: gr_area_sum_apply_adjoint
+  public :: gr_attributes_create
+  public :: gr_attributes_add_text
+  public :: gr_attributes_add_number
+  public :: gr_attributes_destroy
+  public :: gr_file_open
+  public :: gr_file_open_series
+  public :: gr_file_num_files
+  public :: gr_file_part
+  public :: gr_file_series_dimension
+  public :: gr_file_close
+  public :: gr_file_num_variables
+  public :: gr_file_variable_name
+  public :: gr_file_ndim
+  public :: gr_file_extents
+  public :: gr_file_dimension
+  public :: gr_file_coordinate
+  public :: gr_file_attribute_text
+  public :: gr_file_attribute_numbers
+  public :: gr_file_read
+  public :: gr_writer_create
+  public :: gr_writer_append
+  public :: gr_writer_destroy
+  public :: gr_writer_add_dimension
+  public :: gr_writer_add_coordinate
+  public :: gr_writer_add_variable
+  public :: gr_writer_extend
+  public :: gr_writer_write
+  public :: gr_writer_commit
+  public :: gr_checkpoints_create
+  public :: gr_checkpoints_destroy
+  public :: gr_checkpoint_begin
+  public :: gr_checkpoint_writer_destroy
+  public :: gr_checkpoint_add
+  public :: gr_checkpoint_add_replicated
+  public :: gr_checkpoint_add_integers
+  public :: gr_checkpoint_add_reals
+  public :: gr_checkpoint_add_text
+  public :: gr_checkpoint_commit
+  public :: gr_checkpoints_newest
+  public :: gr_checkpoints_skipped
+  public :: gr_checkpoint_open
+  public :: gr_checkpoint_close
+  public :: gr_checkpoint_step
+  public :: gr_checkpoint_path
+  public :: gr_checkpoint_has
+  public :: gr_checkpoint_read
+  public :: gr_checkpoint_read_replicated
+  public :: gr_checkpoint_integers
+  public :: gr_checkpoint_reals
+  public :: gr_checkpoint_text
+  public :: gr_checkpoint_verify
 
   interface gr_halo_create
     module procedure gr_halo_create_list, gr_halo_create_one
@@ -1924,7 +2212,7 @@ module graticule_calls
   interface gr_halo_exchange
     module procedure gr_halo_exchange_list, gr_halo_exchange_one, gr_halo_exchange_int8, gr_halo_exchange_int16, &
         gr_halo_exchange_int32, gr_halo_exchange_int64, gr_halo_exchange_real32, gr_halo_exchange_real64, &
-        gr_halo_exchange_complex32, gr_halo_exchange_complex64, gr_halo_exchange_bool
+        gr_halo_exchange_complex32, gr_halo_exchange_complex64, gr_halo_exchange_bool, gr_halo_exchange_logical
   end interface
 
   interface gr_halo_start
@@ -1935,7 +2223,7 @@ module graticule_calls
     module procedure gr_halo_exchange_adjoint_list, gr_halo_exchange_adjoint_one, gr_halo_exchange_adjoint_int8, &
         gr_halo_exchange_adjoint_int16, gr_halo_exchange_adjoint_int32, gr_halo_exchange_adjoint_int64, &
         gr_halo_exchange_adjoint_real32, gr_halo_exchange_adjoint_real64, gr_halo_exchange_adjoint_complex32, &
-        gr_halo_exchange_adjoint_complex64, gr_halo_exchange_adjoint_bool
+        gr_halo_exchange_adjoint_complex64, gr_halo_exchange_adjoint_bool, gr_halo_exchange_adjoint_logical
   end interface
 
   interface gr_halo_start_adjoint
@@ -1945,21 +2233,21 @@ module graticule_calls
   interface gr_halo_tune
     module procedure gr_halo_tune_list, gr_halo_tune_one, gr_halo_tune_int8, gr_halo_tune_int16, gr_halo_tune_int32, &
         gr_halo_tune_int64, gr_halo_tune_real32, gr_halo_tune_real64, gr_halo_tune_complex32, &
-        gr_halo_tune_complex64, gr_halo_tune_bool
+        gr_halo_tune_complex64, gr_halo_tune_bool, gr_halo_tune_logical
   end interface
 
   interface gr_halo_depth_refill
     module procedure gr_halo_depth_refill_field, gr_halo_depth_refill_int8, gr_halo_depth_refill_int16, &
         gr_halo_depth_refill_int32, gr_halo_depth_refill_int64, gr_halo_depth_refill_real32, &
         gr_halo_depth_refill_real64, gr_halo_depth_refill_complex32, gr_halo_depth_refill_complex64, &
-        gr_halo_depth_refill_bool
+        gr_halo_depth_refill_bool, gr_halo_depth_refill_logical
   end interface
 
   interface gr_repartition_apply
     module procedure gr_repartition_apply_list, gr_repartition_apply_one, gr_repartition_apply_int8, &
         gr_repartition_apply_int16, gr_repartition_apply_int32, gr_repartition_apply_int64, &
         gr_repartition_apply_real32, gr_repartition_apply_real64, gr_repartition_apply_complex32, &
-        gr_repartition_apply_complex64, gr_repartition_apply_bool
+        gr_repartition_apply_complex64, gr_repartition_apply_bool, gr_repartition_apply_logical
   end interface
 
   interface gr_repartition_start
@@ -1971,7 +2259,8 @@ module graticule_calls
         gr_repartition_apply_adjoint_int8, gr_repartition_apply_adjoint_int16, gr_repartition_apply_adjoint_int32, &
         gr_repartition_apply_adjoint_int64, gr_repartition_apply_adjoint_real32, &
         gr_repartition_apply_adjoint_real64, gr_repartition_apply_adjoint_complex32, &
-        gr_repartition_apply_adjoint_complex64, gr_repartition_apply_adjoint_bool
+        gr_repartition_apply_adjoint_complex64, gr_repartition_apply_adjoint_bool, &
+        gr_repartition_apply_adjoint_logical
   end interface
 
   interface gr_repartition_start_adjoint
@@ -1983,7 +2272,8 @@ module graticule_calls
         gr_repartition_apply_inverse_int8, gr_repartition_apply_inverse_int16, gr_repartition_apply_inverse_int32, &
         gr_repartition_apply_inverse_int64, gr_repartition_apply_inverse_real32, &
         gr_repartition_apply_inverse_real64, gr_repartition_apply_inverse_complex32, &
-        gr_repartition_apply_inverse_complex64, gr_repartition_apply_inverse_bool
+        gr_repartition_apply_inverse_complex64, gr_repartition_apply_inverse_bool, &
+        gr_repartition_apply_inverse_logical
   end interface
 
   interface gr_repartition_start_inverse
@@ -1994,13 +2284,13 @@ module graticule_calls
     module procedure gr_repartition_tune_list, gr_repartition_tune_one, gr_repartition_tune_int8, &
         gr_repartition_tune_int16, gr_repartition_tune_int32, gr_repartition_tune_int64, gr_repartition_tune_real32, &
         gr_repartition_tune_real64, gr_repartition_tune_complex32, gr_repartition_tune_complex64, &
-        gr_repartition_tune_bool
+        gr_repartition_tune_bool, gr_repartition_tune_logical
   end interface
 
   interface gr_zonal_apply
     module procedure gr_zonal_apply_list, gr_zonal_apply_one, gr_zonal_apply_int8, gr_zonal_apply_int16, &
         gr_zonal_apply_int32, gr_zonal_apply_int64, gr_zonal_apply_real32, gr_zonal_apply_real64, &
-        gr_zonal_apply_complex32, gr_zonal_apply_complex64, gr_zonal_apply_bool
+        gr_zonal_apply_complex32, gr_zonal_apply_complex64, gr_zonal_apply_bool, gr_zonal_apply_logical
   end interface
 
   interface gr_zonal_start
@@ -2011,38 +2301,38 @@ module graticule_calls
     module procedure gr_zonal_apply_adjoint_list, gr_zonal_apply_adjoint_one, gr_zonal_apply_adjoint_int8, &
         gr_zonal_apply_adjoint_int16, gr_zonal_apply_adjoint_int32, gr_zonal_apply_adjoint_int64, &
         gr_zonal_apply_adjoint_real32, gr_zonal_apply_adjoint_real64, gr_zonal_apply_adjoint_complex32, &
-        gr_zonal_apply_adjoint_complex64, gr_zonal_apply_adjoint_bool
+        gr_zonal_apply_adjoint_complex64, gr_zonal_apply_adjoint_bool, gr_zonal_apply_adjoint_logical
   end interface
 
   interface gr_area_sum_apply
     module procedure gr_area_sum_apply_field, gr_area_sum_apply_int8, gr_area_sum_apply_int16, &
         gr_area_sum_apply_int32, gr_area_sum_apply_int64, gr_area_sum_apply_real32, gr_area_sum_apply_real64, &
-        gr_area_sum_apply_complex32, gr_area_sum_apply_complex64, gr_area_sum_apply_bool
+        gr_area_sum_apply_complex32, gr_area_sum_apply_complex64, gr_area_sum_apply_bool, gr_area_sum_apply_logical
   end interface
 
   interface gr_area_sum_apply_adjoint
     module procedure gr_area_sum_apply_adjoint_field, gr_area_sum_apply_adjoint_int8, &
         gr_area_sum_apply_adjoint_int16, gr_area_sum_apply_adjoint_int32, gr_area_sum_apply_adjoint_int64, &
         gr_area_sum_apply_adjoint_real32, gr_area_sum_apply_adjoint_real64, gr_area_sum_apply_adjoint_complex32, &
-        gr_area_sum_apply_adjoint_complex64, gr_area_sum_apply_adjoint_bool
+        gr_area_sum_apply_adjoint_complex64, gr_area_sum_apply_adjoint_bool, gr_area_sum_apply_adjoint_logical
   end interface
 
   interface gr_file_read
     module procedure gr_file_read_field, gr_file_read_int8, gr_file_read_int16, gr_file_read_int32, &
         gr_file_read_int64, gr_file_read_real32, gr_file_read_real64, gr_file_read_complex32, &
-        gr_file_read_complex64, gr_file_read_bool
+        gr_file_read_complex64, gr_file_read_bool, gr_file_read_logical
   end interface
 
   interface gr_writer_write
     module procedure gr_writer_write_field, gr_writer_write_int8, gr_writer_write_int16, gr_writer_write_int32, &
         gr_writer_write_int64, gr_writer_write_real32, gr_writer_write_real64, gr_writer_write_complex32, &
-        gr_writer_write_complex64, gr_writer_write_bool
+        gr_writer_write_complex64, gr_writer_write_bool, gr_writer_write_logical
   end interface
 
   interface gr_checkpoint_add
     module procedure gr_checkpoint_add_field, gr_checkpoint_add_int8, gr_checkpoint_add_int16, &
         gr_checkpoint_add_int32, gr_checkpoint_add_int64, gr_checkpoint_add_real32, gr_checkpoint_add_real64, &
-        gr_checkpoint_add_complex32, gr_checkpoint_add_complex64, gr_checkpoint_add_bool
+        gr_checkpoint_add_complex32, gr_checkpoint_add_complex64, gr_checkpoint_add_bool, gr_checkpoint_add_logical
   end interface
 
   interface gr_checkpoint_add_replicated
@@ -2050,13 +2340,14 @@ module graticule_calls
         gr_checkpoint_add_replicated_int16, gr_checkpoint_add_replicated_int32, gr_checkpoint_add_replicated_int64, &
         gr_checkpoint_add_replicated_real32, gr_checkpoint_add_replicated_real64, &
         gr_checkpoint_add_replicated_complex32, gr_checkpoint_add_replicated_complex64, &
-        gr_checkpoint_add_replicated_bool
+        gr_checkpoint_add_replicated_bool, gr_checkpoint_add_replicated_logical
   end interface
 
   interface gr_checkpoint_read
     module procedure gr_checkpoint_read_field, gr_checkpoint_read_int8, gr_checkpoint_read_int16, &
         gr_checkpoint_read_int32, gr_checkpoint_read_int64, gr_checkpoint_read_real32, gr_checkpoint_read_real64, &
-        gr_checkpoint_read_complex32, gr_checkpoint_read_complex64, gr_checkpoint_read_bool
+        gr_checkpoint_read_complex32, gr_checkpoint_read_complex64, gr_checkpoint_read_bool, &
+        gr_checkpoint_read_logical
   end interface
 
   interface gr_checkpoint_read_replicated
@@ -2064,7 +2355,8 @@ module graticule_calls
         gr_checkpoint_read_replicated_int16, gr_checkpoint_read_replicated_int32, &
         gr_checkpoint_read_replicated_int64, gr_checkpoint_read_replicated_real32, &
         gr_checkpoint_read_replicated_real64, gr_checkpoint_read_replicated_complex32, &
-        gr_checkpoint_read_replicated_complex64, gr_checkpoint_read_replicated_bool
+        gr_checkpoint_read_replicated_complex64, gr_checkpoint_read_replicated_bool, &
+        gr_checkpoint_read_replicated_logical
   end interface
 
   interface in_c_order
@@ -3496,8 +3788,8 @@ contains
 
   !> Status of the last error of this thread.
   function gr_error_status() result(status)
-    integer(c_int) :: status
-    status = c_gr_error_status()
+    integer :: status
+    status = int(c_gr_error_status())
   end function
 
   !> Number of axes of a layout; 0 for a handle that holds none.
@@ -3512,9 +3804,9 @@ contains
   elemental function in_c_order_gr_halo_kind(given) result(x)
     type(gr_halo_kind), intent(in) :: given
     type(gr_halo_kind) :: x
-    integer :: n
+    integer(c_int) :: n
     x = given
-    n = max(0, min(GR_MAX_AXES, int(given%ndim)))
+    n = max(0_c_int, min(int(GR_MAX_AXES, c_int), given%ndim))
     x%lower(:n) = given%lower(n:1:-1)
     x%upper(:n) = given%upper(n:1:-1)
     x%lower_edge(:n) = given%lower_edge(n:1:-1)
@@ -3530,9 +3822,9 @@ contains
   elemental function in_c_order_gr_repartition_options(given) result(x)
     type(gr_repartition_options), intent(in) :: given
     type(gr_repartition_options) :: x
-    integer :: n
+    integer(c_int) :: n
     x = given
-    n = max(0, min(GR_MAX_AXES, int(given%ndim)))
+    n = max(0_c_int, min(int(GR_MAX_AXES, c_int), given%ndim))
     x%permutation(:n) = n - given%permutation(n:1:-1)
     x%from_first(:n) = given%from_first(n:1:-1) - 1
     x%from_step(:n) = given%from_step(n:1:-1)
@@ -3545,27 +3837,27 @@ contains
   elemental function in_c_order_gr_relabel_options(given) result(x)
     type(gr_relabel_options), intent(in) :: given
     type(gr_relabel_options) :: x
-    integer :: n
+    integer(c_int) :: n
     x = given
-    n = max(0, min(GR_MAX_AXES, int(given%ndim)))
+    n = max(0_c_int, min(int(GR_MAX_AXES, c_int), given%ndim))
     x%permutation(:n) = n - given%permutation(n:1:-1)
   end function
 
   elemental function in_c_order_gr_variable_options(given) result(x)
     type(gr_variable_options), intent(in) :: given
     type(gr_variable_options) :: x
-    integer :: n
+    integer(c_int) :: n
     x = given
-    n = max(0, min(GR_MAX_AXES, int(given%ndim)))
+    n = max(0_c_int, min(int(GR_MAX_AXES, c_int), given%ndim))
     x%chunk(:n) = given%chunk(n:1:-1)
   end function
 
   !> Version of the library.
   subroutine gr_version(major, minor, patch, stat)
-    integer(c_int), intent(out) :: major
-    integer(c_int), intent(out) :: minor
-    integer(c_int), intent(out) :: patch
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: major
+    integer, intent(out) :: minor
+    integer, intent(out) :: patch
+    integer, intent(out), optional :: stat
     integer(c_int), target :: major_c
     integer(c_int), target :: minor_c
     integer(c_int), target :: patch_c
@@ -3573,6 +3865,7 @@ contains
     major_c = 0
     minor_c = 0
     patch_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_version(c_loc(major_c), c_loc(minor_c), c_loc(patch_c))
     if (status == 0) major = major_c
     if (status == 0) minor = minor_c
@@ -3587,22 +3880,23 @@ contains
   !> likes; at a level below `MPI_THREAD_SERIALIZED` all calls come from the thread that started MPI. Fails after
   !> `MPI_Finalize`.
   subroutine gr_init(num_threads, check_mode, stat)
-    integer(c_int), intent(in), optional :: num_threads
+    integer, intent(in), optional :: num_threads
     character(*), intent(in), optional :: check_mode
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: num_threads_c
     character(:, c_char), allocatable, target :: check_mode_c
     type(c_ptr) :: check_mode_p
     integer(c_int) :: status
     num_threads_c = 0
     if (present(num_threads)) then
-    num_threads_c = num_threads
+    num_threads_c = int(num_threads, c_int)
     end if
     if (present(check_mode)) then
     check_mode_c = trim(check_mode) // c_null_char
     end if
     check_mode_p = c_null_ptr
     if (present(check_mode)) check_mode_p = c_loc(check_mode_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_init(num_threads_c, check_mode_p)
     call ended(status, stat)
   end subroutine
@@ -3610,8 +3904,9 @@ contains
   !> Ends what `gr_init` started, at its last call. Handles that exist then are freed, the newest first, and listed on
   !> stderr in check mode. May be called after `MPI_Finalize`.
   subroutine gr_finalize(stat)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: status
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_finalize()
     call ended(status, stat)
   end subroutine
@@ -3619,10 +3914,11 @@ contains
   !> Whether `gr_init` was called, without `gr_finalize`.
   subroutine gr_is_initialized(initialized, stat)
     logical, intent(out) :: initialized
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int), target :: initialized_c
     integer(c_int) :: status
     initialized_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_is_initialized(c_loc(initialized_c))
     if (status == 0) initialized = initialized_c /= 0
     call ended(status, stat)
@@ -3632,12 +3928,13 @@ contains
   subroutine gr_set_patience(report_seconds, error_seconds, stat)
     real(c_double), intent(in) :: report_seconds
     real(c_double), intent(in) :: error_seconds
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     real(c_double) :: report_seconds_c
     real(c_double) :: error_seconds_c
     integer(c_int) :: status
     report_seconds_c = report_seconds
     error_seconds_c = error_seconds
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_set_patience(report_seconds_c, error_seconds_c)
     call ended(status, stat)
   end subroutine
@@ -3646,12 +3943,13 @@ contains
   subroutine gr_comm_create_integer(mpi, comm, stat)
     integer(c_int), intent(in) :: mpi
     type(gr_comm), intent(inout) :: comm
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: mpi_c
     type(c_ptr), target :: comm_c
     integer(c_int) :: status
     mpi_c = mpi
     comm_c = comm%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_comm_create_f(mpi_c, c_loc(comm_c))
     comm%handle = comm_c
     call ended(status, stat)
@@ -3660,10 +3958,11 @@ contains
   !> Frees a communicator. Collective, and so is freeing the last plan that was made on it.
   subroutine gr_comm_destroy(comm, stat)
     type(gr_comm), intent(inout) :: comm
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: comm_c
     integer(c_int) :: status
     comm_c = comm%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_comm_destroy(c_loc(comm_c))
     comm%handle = comm_c
     call ended(status, stat)
@@ -3672,13 +3971,14 @@ contains
   !> Rank of the caller.
   subroutine gr_comm_rank(comm, rank, stat)
     type(gr_comm), intent(in) :: comm
-    integer(c_int), intent(out) :: rank
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: rank
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int), target :: rank_c
     integer(c_int) :: status
     comm_c = comm%handle
     rank_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_comm_rank(comm_c, c_loc(rank_c))
     if (status == 0) rank = rank_c
     call ended(status, stat)
@@ -3687,13 +3987,14 @@ contains
   !> Number of ranks.
   subroutine gr_comm_size(comm, num_ranks, stat)
     type(gr_comm), intent(in) :: comm
-    integer(c_int), intent(out) :: num_ranks
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: num_ranks
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int), target :: num_ranks_c
     integer(c_int) :: status
     comm_c = comm%handle
     num_ranks_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_comm_size(comm_c, c_loc(num_ranks_c))
     if (status == 0) num_ranks = num_ranks_c
     call ended(status, stat)
@@ -3702,9 +4003,9 @@ contains
   !> Number of ranks that share the memory of this rank, and its place among them.
   subroutine gr_comm_node(comm, num_node_ranks, node_rank, stat)
     type(gr_comm), intent(in) :: comm
-    integer(c_int), intent(out) :: num_node_ranks
-    integer(c_int), intent(out) :: node_rank
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: num_node_ranks
+    integer, intent(out) :: node_rank
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int), target :: num_node_ranks_c
     integer(c_int), target :: node_rank_c
@@ -3712,6 +4013,7 @@ contains
     comm_c = comm%handle
     num_node_ranks_c = 0
     node_rank_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_comm_node(comm_c, c_loc(num_node_ranks_c), c_loc(node_rank_c))
     if (status == 0) num_node_ranks = num_node_ranks_c
     if (status == 0) node_rank = node_rank_c
@@ -3721,8 +4023,8 @@ contains
   !> Node of each rank: nodes are numbered in order of their lowest rank. Collective.
   subroutine gr_comm_nodes(comm, nodes, stat)
     type(gr_comm), intent(in) :: comm
-    integer(c_int), intent(out) :: nodes(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: nodes(:)
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int) :: num_ranks
     integer(c_int), allocatable, target :: nodes_c(:)
@@ -3731,8 +4033,9 @@ contains
     num_ranks = int(size(nodes), c_int)
     allocate(nodes_c(size(nodes)))
     nodes_c = 0
+    call gr_fortran_call('num_ranks=size(nodes);' // c_null_char)
     status = c_gr_comm_nodes(comm_c, num_ranks, c_loc(nodes_c))
-    if (status == 0) nodes = nodes_c
+    if (status == 0) nodes = int(nodes_c)
     call ended(status, stat)
   end subroutine
 
@@ -3740,12 +4043,13 @@ contains
   subroutine gr_comm_mpi_integer(comm, mpi, stat)
     type(gr_comm), intent(in) :: comm
     integer(c_int), intent(out) :: mpi
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int), target :: mpi_c
     integer(c_int) :: status
     comm_c = comm%handle
     mpi_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_comm_mpi_f(comm_c, c_loc(mpi_c))
     if (status == 0) mpi = mpi_c
     call ended(status, stat)
@@ -3756,10 +4060,11 @@ contains
   !> Plans made before are refused afterwards: make them again.
   subroutine gr_comm_renew(comm, stat)
     type(gr_comm), intent(inout) :: comm
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int) :: status
     comm_c = comm%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_comm_renew(comm_c)
     call ended(status, stat)
   end subroutine
@@ -3768,12 +4073,13 @@ contains
   subroutine gr_comm_announce_failure(comm, text, stat)
     type(gr_comm), intent(in) :: comm
     character(*), intent(in) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     character(:, c_char), allocatable, target :: text_c
     integer(c_int) :: status
     comm_c = comm%handle
     text_c = trim(text) // c_null_char
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_comm_announce_failure(comm_c, c_loc(text_c))
     call ended(status, stat)
   end subroutine
@@ -3788,9 +4094,9 @@ contains
   subroutine gr_teams_create(comm, names, sizes, teams, stat)
     type(gr_comm), intent(in) :: comm
     character(*), intent(in) :: names(:)
-    integer(c_int), intent(in) :: sizes(:)
+    integer, intent(in) :: sizes(:)
     type(gr_teams), intent(inout) :: teams
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int) :: num_axes
     character(kind=c_char), allocatable, target :: names_t(:, :)
@@ -3807,6 +4113,7 @@ contains
     call to_texts(names, names_t, names_c)
     sizes_c = int(sizes, c_int)
     teams_c = teams%handle
+    call gr_fortran_call('num_axes=size(names);' // c_null_char)
     status = c_gr_teams_create(comm_c, num_axes, c_loc(names_c), c_loc(sizes_c), c_loc(teams_c))
     teams%handle = teams_c
     call ended(status, stat)
@@ -3815,10 +4122,11 @@ contains
   !> Frees teams; communicators that were taken from them stay valid. Collective.
   subroutine gr_teams_destroy(teams, stat)
     type(gr_teams), intent(inout) :: teams
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: teams_c
     integer(c_int) :: status
     teams_c = teams%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_teams_destroy(c_loc(teams_c))
     teams%handle = teams_c
     call ended(status, stat)
@@ -3828,12 +4136,13 @@ contains
   subroutine gr_teams_world(teams, comm, stat)
     type(gr_teams), intent(in) :: teams
     type(gr_comm), intent(inout) :: comm
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: teams_c
     type(c_ptr), target :: comm_c
     integer(c_int) :: status
     teams_c = teams%handle
     comm_c = comm%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_teams_world(teams_c, c_loc(comm_c))
     comm%handle = comm_c
     call ended(status, stat)
@@ -3844,7 +4153,7 @@ contains
     type(gr_teams), intent(in) :: teams
     character(*), intent(in) :: name
     type(gr_comm), intent(inout) :: comm
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: teams_c
     character(:, c_char), allocatable, target :: name_c
     type(c_ptr), target :: comm_c
@@ -3852,6 +4161,7 @@ contains
     teams_c = teams%handle
     name_c = trim(name) // c_null_char
     comm_c = comm%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_teams_team(teams_c, c_loc(name_c), c_loc(comm_c))
     comm%handle = comm_c
     call ended(status, stat)
@@ -3862,7 +4172,7 @@ contains
   subroutine gr_cuts_create(sizes, cuts, stat)
     integer, intent(in) :: sizes(:)
     type(gr_cuts), intent(inout) :: cuts
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: num_parts
     integer(c_int64_t), allocatable, target :: sizes_c(:)
     type(c_ptr), target :: cuts_c
@@ -3870,6 +4180,7 @@ contains
     num_parts = int(size(sizes), c_int)
     sizes_c = int(sizes, c_int64_t)
     cuts_c = cuts%handle
+    call gr_fortran_call('num_parts=size(sizes);' // c_null_char)
     status = c_gr_cuts_create(num_parts, c_loc(sizes_c), c_loc(cuts_c))
     cuts%handle = cuts_c
     call ended(status, stat)
@@ -3878,16 +4189,17 @@ contains
   !> Parts that differ by at most one cell, the larger ones first.
   subroutine gr_cuts_create_balanced(extent, num_parts, cuts, stat)
     integer, intent(in) :: extent
-    integer(c_int), intent(in) :: num_parts
+    integer, intent(in) :: num_parts
     type(gr_cuts), intent(inout) :: cuts
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int64_t) :: extent_c
     integer(c_int) :: num_parts_c
     type(c_ptr), target :: cuts_c
     integer(c_int) :: status
     extent_c = int(extent, c_int64_t)
-    num_parts_c = num_parts
+    num_parts_c = int(num_parts, c_int)
     cuts_c = cuts%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_cuts_create_balanced(extent_c, num_parts_c, c_loc(cuts_c))
     cuts%handle = cuts_c
     call ended(status, stat)
@@ -3896,10 +4208,10 @@ contains
   !> Parts that minimise the weight of the heaviest part.
   subroutine gr_cuts_create_weighted(weights, num_parts, min_cells, cuts, stat)
     real(c_double), intent(in) :: weights(:)
-    integer(c_int), intent(in) :: num_parts
+    integer, intent(in) :: num_parts
     integer, intent(in), optional :: min_cells
     type(gr_cuts), intent(inout) :: cuts
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: num_cells
     real(c_double), allocatable, target :: weights_c(:)
     integer(c_int) :: num_parts_c
@@ -3908,12 +4220,13 @@ contains
     integer(c_int) :: status
     num_cells = int(size(weights), c_int)
     weights_c = weights
-    num_parts_c = num_parts
+    num_parts_c = int(num_parts, c_int)
     min_cells_c = 1
     if (present(min_cells)) then
     min_cells_c = int(min_cells, c_int64_t)
     end if
     cuts_c = cuts%handle
+    call gr_fortran_call('num_cells=size(weights);' // c_null_char)
     status = c_gr_cuts_create_weighted(num_cells, c_loc(weights_c), num_parts_c, min_cells_c, c_loc(cuts_c))
     cuts%handle = cuts_c
     call ended(status, stat)
@@ -3925,7 +4238,7 @@ contains
     real(c_double), intent(in) :: seconds(:)
     integer, intent(in), optional :: min_cells
     type(gr_cuts), intent(inout) :: cuts
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: old_c
     integer(c_int) :: num_parts
     real(c_double), allocatable, target :: seconds_c(:)
@@ -3940,6 +4253,7 @@ contains
     min_cells_c = int(min_cells, c_int64_t)
     end if
     cuts_c = cuts%handle
+    call gr_fortran_call('num_parts=size(seconds);' // c_null_char)
     status = c_gr_cuts_create_rebalanced(old_c, num_parts, c_loc(seconds_c), min_cells_c, c_loc(cuts_c))
     cuts%handle = cuts_c
     call ended(status, stat)
@@ -3948,13 +4262,14 @@ contains
   !> Number of parts.
   subroutine gr_cuts_num_parts(cuts, num_parts, stat)
     type(gr_cuts), intent(in) :: cuts
-    integer(c_int), intent(out) :: num_parts
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: num_parts
+    integer, intent(out), optional :: stat
     type(c_ptr) :: cuts_c
     integer(c_int), target :: num_parts_c
     integer(c_int) :: status
     cuts_c = cuts%handle
     num_parts_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_cuts_num_parts(cuts_c, c_loc(num_parts_c))
     if (status == 0) num_parts = num_parts_c
     call ended(status, stat)
@@ -3964,7 +4279,7 @@ contains
   subroutine gr_cuts_sizes(cuts, sizes, stat)
     type(gr_cuts), intent(in) :: cuts
     integer, intent(out) :: sizes(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: cuts_c
     integer(c_int) :: num_parts
     integer(c_int64_t), allocatable, target :: sizes_c(:)
@@ -3973,6 +4288,7 @@ contains
     num_parts = int(size(sizes), c_int)
     allocate(sizes_c(size(sizes)))
     sizes_c = 0
+    call gr_fortran_call('num_parts=size(sizes);' // c_null_char)
     status = c_gr_cuts_sizes(cuts_c, num_parts, c_loc(sizes_c))
     if (status == 0) sizes = int(sizes_c)
     call ended(status, stat)
@@ -3981,10 +4297,11 @@ contains
   !> Frees cuts.
   subroutine gr_cuts_destroy(cuts, stat)
     type(gr_cuts), intent(inout) :: cuts
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: cuts_c
     integer(c_int) :: status
     cuts_c = cuts%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_cuts_destroy(c_loc(cuts_c))
     cuts%handle = cuts_c
     call ended(status, stat)
@@ -3994,7 +4311,7 @@ contains
   subroutine gr_area_weights(latitudes, weights, stat)
     real(c_double), intent(in) :: latitudes(:)
     real(c_double), intent(out) :: weights(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: num_rows
     real(c_double), allocatable, target :: latitudes_c(:)
     real(c_double), allocatable, target :: weights_c(:)
@@ -4007,6 +4324,7 @@ contains
     latitudes_c = latitudes
     allocate(weights_c(size(weights)))
     weights_c = 0
+    call gr_fortran_call('num_rows=size(latitudes);' // c_null_char)
     status = c_gr_area_weights(num_rows, c_loc(latitudes_c), c_loc(weights_c))
     if (status == 0) weights = weights_c
     call ended(status, stat)
@@ -4018,9 +4336,9 @@ contains
   !> Example: 241 x 480 cells, 4 x 1 parts: rank 1 owns [61, 121) x [0, 480).
   subroutine gr_layout_create(extents, num_parts, layout, stat)
     integer, intent(in) :: extents(:)
-    integer(c_int), intent(in) :: num_parts(:)
+    integer, intent(in) :: num_parts(:)
     type(gr_layout), intent(inout) :: layout
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: extents_c(:)
     integer(c_int), allocatable, target :: num_parts_c(:)
@@ -4034,6 +4352,7 @@ contains
     extents_c = int(extents(ndim:1:-1), c_int64_t)
     num_parts_c = int(num_parts(ndim:1:-1), c_int)
     layout_c = layout%handle
+    call gr_fortran_call('ndim=size(extents);' // c_null_char)
     status = c_gr_layout_create(ndim, c_loc(extents_c), c_loc(num_parts_c), c_loc(layout_c))
     layout%handle = layout_c
     call ended(status, stat)
@@ -4042,9 +4361,9 @@ contains
   !> Layout of given cuts.
   subroutine gr_layout_create_cuts(cuts, ranks, layout, stat)
     type(gr_cuts), intent(in) :: cuts(:)
-    integer(c_int), intent(in), optional :: ranks(:)
+    integer, intent(in), optional :: ranks(:)
     type(gr_layout), intent(inout) :: layout
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: ndim
     type(c_ptr), target :: cuts_c(size(cuts))
     integer(c_int) :: num_ranks
@@ -4062,6 +4381,7 @@ contains
     layout_c = layout%handle
     ranks_p = c_null_ptr
     if (present(ranks)) ranks_p = c_loc(ranks_c)
+    call gr_fortran_call('ndim=size(cuts);num_ranks=size(ranks);' // c_null_char)
     status = c_gr_layout_create_cuts(ndim, c_loc(cuts_c), num_ranks, ranks_p, c_loc(layout_c))
     layout%handle = layout_c
     call ended(status, stat)
@@ -4076,7 +4396,7 @@ contains
     integer, intent(in) :: lower(:, :)
     integer, intent(in) :: upper(:, :)
     type(gr_layout), intent(inout) :: layout
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: extents_c(:)
@@ -4104,6 +4424,7 @@ contains
     lower_c = int(lower(ndim:1:-1, :) - 1, c_int64_t)
     upper_c = int(upper(ndim:1:-1, :), c_int64_t)
     layout_c = layout%handle
+    call gr_fortran_call('ndim=size(extents);num_boxes=size(lower, 2);' // c_null_char)
     status = c_gr_layout_create_boxes(comm_c, ndim, c_loc(extents_c), num_boxes, c_loc(lower_c), c_loc(upper_c), &
         c_loc(layout_c))
     layout%handle = layout_c
@@ -4119,7 +4440,7 @@ contains
     integer, intent(in) :: element_bytes
     integer, intent(in) :: num_batch
     type(gr_layout), intent(inout) :: layout
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: extents_c(:)
@@ -4136,6 +4457,7 @@ contains
     element_bytes_c = int(element_bytes, c_int64_t)
     num_batch_c = int(num_batch, c_int64_t)
     layout_c = layout%handle
+    call gr_fortran_call('ndim=size(extents);' // c_null_char)
     status = c_gr_layout_create_best(comm_c, ndim, c_loc(extents_c), c_loc(kind_c), element_bytes_c, num_batch_c, &
         c_loc(layout_c))
     layout%handle = layout_c
@@ -4148,7 +4470,7 @@ contains
     type(gr_layout), intent(in), optional :: part
     type(gr_comm), intent(in), optional :: part_comm
     type(gr_layout), intent(inout) :: layout
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     type(c_ptr) :: part_c
     type(c_ptr) :: part_comm_c
@@ -4164,6 +4486,7 @@ contains
     part_comm_c = part_comm%handle
     end if
     layout_c = layout%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_layout_create_shared(comm_c, part_c, part_comm_c, c_loc(layout_c))
     layout%handle = layout_c
     call ended(status, stat)
@@ -4181,11 +4504,11 @@ contains
     type(gr_layout), intent(in) :: from
     type(gr_layout), intent(in) :: to
     type(gr_relabel_options), intent(in), optional :: options
-    integer(c_int), intent(in), optional :: node_of_rank(:)
-    integer(c_int), intent(in), optional :: ranks(:)
+    integer, intent(in), optional :: node_of_rank(:)
+    integer, intent(in), optional :: ranks(:)
     type(gr_layout), intent(inout) :: layout
     type(gr_relabelling), intent(out), optional :: saving
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: from_c
     type(c_ptr) :: to_c
     type(gr_relabel_options), target :: options_c
@@ -4228,6 +4551,7 @@ contains
     if (present(ranks)) ranks_p = c_loc(ranks_c)
     saving_p = c_null_ptr
     if (present(saving)) saving_p = c_loc(saving_c)
+    call gr_fortran_call('num_nodes=size(node_of_rank);num_ranks=size(ranks);' // c_null_char)
     status = c_gr_layout_relabel(from_c, to_c, options_p, num_nodes, node_of_rank_p, num_ranks, ranks_p, &
         c_loc(layout_c), saving_p)
     layout%handle = layout_c
@@ -4240,13 +4564,14 @@ contains
   !> Number of axes.
   subroutine gr_layout_ndim(layout, ndim, stat)
     type(gr_layout), intent(in) :: layout
-    integer(c_int), intent(out) :: ndim
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: ndim
+    integer, intent(out), optional :: stat
     type(c_ptr) :: layout_c
     integer(c_int), target :: ndim_c
     integer(c_int) :: status
     layout_c = layout%handle
     ndim_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_layout_ndim(layout_c, c_loc(ndim_c))
     if (status == 0) ndim = ndim_c
     call ended(status, stat)
@@ -4256,7 +4581,7 @@ contains
   subroutine gr_layout_extents(layout, extents, stat)
     type(gr_layout), intent(in) :: layout
     integer, intent(out) :: extents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: layout_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: extents_c(:)
@@ -4265,6 +4590,7 @@ contains
     ndim = int(size(extents), c_int)
     allocate(extents_c(size(extents)))
     extents_c = 0
+    call gr_fortran_call('ndim=size(extents);' // c_null_char)
     status = c_gr_layout_extents(layout_c, ndim, c_loc(extents_c))
     if (status == 0) extents = int(extents_c(ndim:1:-1))
     call ended(status, stat)
@@ -4273,10 +4599,10 @@ contains
   !> Box of one rank; empty for a rank that owns nothing.
   subroutine gr_layout_owned(layout, rank, lower, upper, stat)
     type(gr_layout), intent(in) :: layout
-    integer(c_int), intent(in) :: rank
+    integer, intent(in) :: rank
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: layout_c
     integer(c_int) :: rank_c
     integer(c_int) :: ndim
@@ -4284,7 +4610,7 @@ contains
     integer(c_int64_t), allocatable, target :: upper_c(:)
     integer(c_int) :: status
     layout_c = layout%handle
-    rank_c = rank
+    rank_c = int(rank, c_int)
     ndim = int(size(lower), c_int)
     if (size(upper) /= ndim) then
     call wrong_size('gr_layout_owned', 'upper', int(size(upper), c_int), ndim, stat)
@@ -4294,6 +4620,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_layout_owned(layout_c, rank_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -4304,12 +4631,13 @@ contains
   subroutine gr_layout_text(layout, text, stat)
     type(gr_layout), intent(in) :: layout
     character(:), allocatable, intent(out) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: layout_c
     type(c_ptr), target :: text_c
     integer(c_int) :: status
     layout_c = layout%handle
     text_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_layout_text(layout_c, c_loc(text_c))
     if (status == 0) text = text_at(text_c)
     call ended(status, stat)
@@ -4318,10 +4646,11 @@ contains
   !> Frees a layout.
   subroutine gr_layout_destroy(layout, stat)
     type(gr_layout), intent(inout) :: layout
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: layout_c
     integer(c_int) :: status
     layout_c = layout%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_layout_destroy(c_loc(layout_c))
     layout%handle = layout_c
     call ended(status, stat)
@@ -4334,12 +4663,13 @@ contains
   subroutine gr_node_memory_create(num_bytes, memory, stat)
     integer(c_int64_t), intent(in) :: num_bytes
     type(gr_node_memory), intent(inout) :: memory
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int64_t) :: num_bytes_c
     type(c_ptr), target :: memory_c
     integer(c_int) :: status
     num_bytes_c = num_bytes
     memory_c = memory%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_node_memory_create(num_bytes_c, c_loc(memory_c))
     memory%handle = memory_c
     call ended(status, stat)
@@ -4349,12 +4679,13 @@ contains
   subroutine gr_node_memory_address(memory, address, stat)
     type(gr_node_memory), intent(in) :: memory
     type(c_ptr), intent(out) :: address
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: memory_c
     type(c_ptr), target :: address_c
     integer(c_int) :: status
     memory_c = memory%handle
     address_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_node_memory_address(memory_c, c_loc(address_c))
     if (status == 0) address = address_c
     call ended(status, stat)
@@ -4364,12 +4695,13 @@ contains
   subroutine gr_node_memory_size(memory, num_bytes, stat)
     type(gr_node_memory), intent(in) :: memory
     integer(c_int64_t), intent(out) :: num_bytes
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: memory_c
     integer(c_int64_t), target :: num_bytes_c
     integer(c_int) :: status
     memory_c = memory%handle
     num_bytes_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_node_memory_size(memory_c, c_loc(num_bytes_c))
     if (status == 0) num_bytes = num_bytes_c
     call ended(status, stat)
@@ -4379,12 +4711,13 @@ contains
   subroutine gr_node_memory_is_shared(memory, shared, stat)
     type(gr_node_memory), intent(in) :: memory
     logical, intent(out) :: shared
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: memory_c
     integer(c_int), target :: shared_c
     integer(c_int) :: status
     memory_c = memory%handle
     shared_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_node_memory_is_shared(memory_c, c_loc(shared_c))
     if (status == 0) shared = shared_c /= 0
     call ended(status, stat)
@@ -4393,10 +4726,11 @@ contains
   !> Frees memory: after the last call with fields in it has ended.
   subroutine gr_node_memory_destroy(memory, stat)
     type(gr_node_memory), intent(inout) :: memory
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: memory_c
     integer(c_int) :: status
     memory_c = memory%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_node_memory_destroy(c_loc(memory_c))
     memory%handle = memory_c
     call ended(status, stat)
@@ -4405,10 +4739,11 @@ contains
   !> Waits until a call in flight is complete, and frees it. With an error it is freed too.
   subroutine gr_finish(pending, stat)
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: pending_c
     integer(c_int) :: status
     pending_c = pending%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_finish(c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
@@ -4418,12 +4753,13 @@ contains
   subroutine gr_test(pending, complete, stat)
     type(gr_pending), intent(inout) :: pending
     logical, intent(out) :: complete
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: pending_c
     integer(c_int), target :: complete_c
     integer(c_int) :: status
     pending_c = pending%handle
     complete_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_test(pending_c, c_loc(complete_c))
     if (status == 0) complete = complete_c /= 0
     call ended(status, stat)
@@ -4431,20 +4767,21 @@ contains
 
   !> The same width and rule on all sides.
   subroutine gr_halo_kind_uniform(ndim, edge, width, kind, stat)
-    integer(c_int), intent(in) :: ndim
-    integer(c_int), intent(in) :: edge
+    integer, intent(in) :: ndim
+    integer, intent(in) :: edge
     integer, intent(in) :: width
     type(gr_halo_kind), intent(out) :: kind
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: ndim_c
     integer(c_int) :: edge_c
     integer(c_int64_t) :: width_c
     type(gr_halo_kind), target :: kind_c
     integer(c_int) :: status
-    ndim_c = ndim
-    edge_c = edge
+    ndim_c = int(ndim, c_int)
+    edge_c = int(edge, c_int)
     width_c = int(width, c_int64_t)
     kind_c%size = c_sizeof(kind_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_kind_uniform(ndim_c, edge_c, width_c, c_loc(kind_c))
     if (status == 0) kind = in_c_order(kind_c)
     call ended(status, stat)
@@ -4452,17 +4789,18 @@ contains
 
   !> Axes (latitude, longitude): both poles crossed by the same rule, longitude periodic.
   subroutine gr_halo_kind_sphere(pole, width, kind, stat)
-    integer(c_int), intent(in) :: pole
+    integer, intent(in) :: pole
     integer, intent(in) :: width
     type(gr_halo_kind), intent(out) :: kind
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: pole_c
     integer(c_int64_t) :: width_c
     type(gr_halo_kind), target :: kind_c
     integer(c_int) :: status
-    pole_c = pole
+    pole_c = int(pole, c_int)
     width_c = int(width, c_int64_t)
     kind_c%size = c_sizeof(kind_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_kind_sphere(pole_c, width_c, c_loc(kind_c))
     if (status == 0) kind = in_c_order(kind_c)
     call ended(status, stat)
@@ -4470,20 +4808,21 @@ contains
 
   !> Axes (latitude, longitude): a rule below the first row, a seam above the last; values on the seam are copied.
   subroutine gr_halo_kind_tripolar(south, seam, width, kind, stat)
-    integer(c_int), intent(in) :: south
-    integer(c_int), intent(in) :: seam
+    integer, intent(in) :: south
+    integer, intent(in) :: seam
     integer, intent(in) :: width
     type(gr_halo_kind), intent(out) :: kind
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     integer(c_int) :: south_c
     integer(c_int) :: seam_c
     integer(c_int64_t) :: width_c
     type(gr_halo_kind), target :: kind_c
     integer(c_int) :: status
-    south_c = south
-    seam_c = seam
+    south_c = int(south, c_int)
+    seam_c = int(seam, c_int)
     width_c = int(width, c_int64_t)
     kind_c%size = c_sizeof(kind_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_kind_tripolar(south_c, seam_c, width_c, c_loc(kind_c))
     if (status == 0) kind = in_c_order(kind_c)
     call ended(status, stat)
@@ -4497,7 +4836,7 @@ contains
     type(gr_layout), intent(in) :: layout
     type(gr_halo_kind), intent(in) :: kinds(:)
     type(gr_halo), intent(inout) :: halo
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     type(c_ptr) :: layout_c
     integer(c_int) :: num_kinds
@@ -4510,6 +4849,7 @@ contains
     kinds_c = in_c_order(kinds)
     kinds_c%size = c_sizeof(kinds_c(1))
     halo_c = halo%handle
+    call gr_fortran_call('num_kinds=size(kinds);' // c_null_char)
     status = c_gr_halo_create(comm_c, layout_c, num_kinds, c_loc(kinds_c), c_loc(halo_c))
     halo%handle = halo_c
     call ended(status, stat)
@@ -4520,7 +4860,7 @@ contains
     type(gr_layout), intent(in) :: layout
     type(gr_halo_kind), intent(in), target :: kinds
     type(gr_halo), intent(inout) :: halo
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_halo_kind), pointer, contiguous :: kinds_list(:)
     call c_f_pointer(c_loc(kinds), kinds_list, [1])
     call gr_halo_create_list(comm, layout, kinds_list, halo, stat)
@@ -4529,10 +4869,11 @@ contains
   !> Frees a plan. Calls in flight remain valid.
   subroutine gr_halo_destroy(halo, stat)
     type(gr_halo), intent(inout) :: halo
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: halo_c
     integer(c_int) :: status
     halo_c = halo%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_destroy(c_loc(halo_c))
     halo%handle = halo_c
     call ended(status, stat)
@@ -4543,7 +4884,7 @@ contains
     type(gr_halo), intent(in) :: halo
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: lower_c(:)
@@ -4559,6 +4900,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_halo_owned(halo_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -4568,10 +4910,10 @@ contains
   !> Box of this rank with the halo of a kind: the cells that fields have in memory.
   subroutine gr_halo_local(halo, kind, lower, upper, stat)
     type(gr_halo), intent(in) :: halo
-    integer(c_int), intent(in) :: kind
+    integer, intent(in) :: kind
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: kind_c
     integer(c_int) :: ndim
@@ -4579,7 +4921,7 @@ contains
     integer(c_int64_t), allocatable, target :: upper_c(:)
     integer(c_int) :: status
     halo_c = halo%handle
-    kind_c = kind - 1
+    kind_c = int(kind - 1, c_int)
     ndim = int(size(lower), c_int)
     if (size(upper) /= ndim) then
     call wrong_size('gr_halo_local', 'upper', int(size(upper), c_int), ndim, stat)
@@ -4589,6 +4931,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_halo_local(halo_c, kind_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -4598,12 +4941,12 @@ contains
   !> Owned cells whose stencil reads no cell that an exchange fills: compute them while it is in flight.
   subroutine gr_halo_interior(halo, kind, reach_lower, reach_upper, lower, upper, stat)
     type(gr_halo), intent(in) :: halo
-    integer(c_int), intent(in) :: kind
+    integer, intent(in) :: kind
     integer, intent(in), optional :: reach_lower(:)
     integer, intent(in), optional :: reach_upper(:)
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: kind_c
     integer(c_int) :: ndim
@@ -4615,7 +4958,7 @@ contains
     type(c_ptr) :: reach_upper_p
     integer(c_int) :: status
     halo_c = halo%handle
-    kind_c = kind - 1
+    kind_c = int(kind - 1, c_int)
     ndim = int(size(lower), c_int)
     if (size(upper) /= ndim) then
     call wrong_size('gr_halo_interior', 'upper', int(size(upper), c_int), ndim, stat)
@@ -4647,6 +4990,7 @@ contains
     if (present(reach_lower)) reach_lower_p = c_loc(reach_lower_c)
     reach_upper_p = c_null_ptr
     if (present(reach_upper)) reach_upper_p = c_loc(reach_upper_c)
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_halo_interior(halo_c, kind_c, ndim, reach_lower_p, reach_upper_p, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -4656,13 +5000,13 @@ contains
   !> The other owned cells as disjoint boxes: compute them afterwards. At most 2 boxes per axis.
   subroutine gr_halo_border(halo, kind, reach_lower, reach_upper, num_boxes, lower, upper, stat)
     type(gr_halo), intent(in) :: halo
-    integer(c_int), intent(in) :: kind
+    integer, intent(in) :: kind
     integer, intent(in), optional :: reach_lower(:)
     integer, intent(in), optional :: reach_upper(:)
-    integer(c_int), intent(out) :: num_boxes
+    integer, intent(out) :: num_boxes
     integer, intent(out) :: lower(:, :)
     integer, intent(out) :: upper(:, :)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: kind_c
     integer(c_int) :: ndim
@@ -4676,7 +5020,7 @@ contains
     type(c_ptr) :: reach_upper_p
     integer(c_int) :: status
     halo_c = halo%handle
-    kind_c = kind - 1
+    kind_c = int(kind - 1, c_int)
     ndim = int(size(lower, 1), c_int)
     if (size(upper, 1) /= ndim) then
     call wrong_size('gr_halo_border', 'upper', int(size(upper, 1), c_int), ndim, stat)
@@ -4714,6 +5058,7 @@ contains
     if (present(reach_lower)) reach_lower_p = c_loc(reach_lower_c)
     reach_upper_p = c_null_ptr
     if (present(reach_upper)) reach_upper_p = c_loc(reach_upper_c)
+    call gr_fortran_call('ndim=size(lower, 1);most_boxes=size(lower, 2);' // c_null_char)
     status = c_gr_halo_border(halo_c, kind_c, ndim, reach_lower_p, reach_upper_p, most_boxes, c_loc(num_boxes_c), &
         c_loc(lower_c), c_loc(upper_c))
     if (status == 0) num_boxes = num_boxes_c
@@ -4726,12 +5071,13 @@ contains
   subroutine gr_halo_exchange_list(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in), target, contiguous :: fields(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
     integer(c_int) :: status
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
+    call gr_fortran_call('num_fields=size(fields);' // c_null_char)
     status = c_gr_halo_exchange(halo_c, num_fields, c_loc(fields))
     call ended(status, stat)
   end subroutine
@@ -4739,7 +5085,7 @@ contains
   subroutine gr_halo_exchange_one(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in) :: fields
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_exchange_list(halo, fields_list, stat)
@@ -4757,10 +5103,10 @@ contains
     integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -4792,6 +5138,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -4807,10 +5154,10 @@ contains
     integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -4842,6 +5189,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -4857,10 +5205,10 @@ contains
     integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -4892,6 +5240,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -4907,10 +5256,10 @@ contains
     integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -4942,6 +5291,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -4957,10 +5307,10 @@ contains
     real(c_float), GR_WHOLE, target, intent(inout), optional :: field7
     real(c_float), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -4992,6 +5342,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5007,10 +5358,10 @@ contains
     real(c_double), GR_WHOLE, target, intent(inout), optional :: field7
     real(c_double), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5042,6 +5393,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5057,10 +5409,10 @@ contains
     complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field7
     complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5092,6 +5444,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5107,10 +5460,10 @@ contains
     complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field7
     complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5142,6 +5495,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5157,10 +5511,10 @@ contains
     logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field7
     logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5192,6 +5546,58 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
+    call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_logical(halo, field1, field2, field3, field4, field5, field6, field7, field8, axes, &
+      owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    logical, GR_WHOLE, target, intent(inout) :: field1
+    logical, GR_WHOLE, target, intent(inout), optional :: field2
+    logical, GR_WHOLE, target, intent(inout), optional :: field3
+    logical, GR_WHOLE, target, intent(inout), optional :: field4
+    logical, GR_WHOLE, target, intent(inout), optional :: field5
+    logical, GR_WHOLE, target, intent(inout), optional :: field6
+    logical, GR_WHOLE, target, intent(inout), optional :: field7
+    logical, GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5200,7 +5606,7 @@ contains
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in), target, contiguous :: fields(:)
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
     type(c_ptr), target :: pending_c
@@ -5208,6 +5614,7 @@ contains
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
     pending_c = pending%handle
+    call gr_fortran_call('num_fields=size(fields);' // c_null_char)
     status = c_gr_halo_start(halo_c, num_fields, c_loc(fields), c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
@@ -5217,7 +5624,7 @@ contains
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in) :: fields
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_start_list(halo, fields_list, pending, stat)
@@ -5227,12 +5634,13 @@ contains
   subroutine gr_halo_exchange_adjoint_list(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in), target, contiguous :: fields(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
     integer(c_int) :: status
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
+    call gr_fortran_call('num_fields=size(fields);' // c_null_char)
     status = c_gr_halo_exchange_adjoint(halo_c, num_fields, c_loc(fields))
     call ended(status, stat)
   end subroutine
@@ -5240,7 +5648,7 @@ contains
   subroutine gr_halo_exchange_adjoint_one(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in) :: fields
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_exchange_adjoint_list(halo, fields_list, stat)
@@ -5258,10 +5666,10 @@ contains
     integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5293,6 +5701,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5308,10 +5717,10 @@ contains
     integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5343,6 +5752,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5358,10 +5768,10 @@ contains
     integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5393,6 +5803,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5408,10 +5819,10 @@ contains
     integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5443,6 +5854,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5458,10 +5870,10 @@ contains
     real(c_float), GR_WHOLE, target, intent(inout), optional :: field7
     real(c_float), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5493,6 +5905,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5508,10 +5921,10 @@ contains
     real(c_double), GR_WHOLE, target, intent(inout), optional :: field7
     real(c_double), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5543,6 +5956,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5558,10 +5972,10 @@ contains
     complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field7
     complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5593,6 +6007,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5608,10 +6023,10 @@ contains
     complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field7
     complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5643,6 +6058,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5658,10 +6074,10 @@ contains
     logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field7
     logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field8
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5693,6 +6109,58 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
+    call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_logical(halo, field1, field2, field3, field4, field5, field6, field7, field8, &
+      axes, owned, parity, kind, stat)
+    type(gr_halo), intent(in) :: halo
+    logical, GR_WHOLE, target, intent(inout) :: field1
+    logical, GR_WHOLE, target, intent(inout), optional :: field2
+    logical, GR_WHOLE, target, intent(inout), optional :: field3
+    logical, GR_WHOLE, target, intent(inout), optional :: field4
+    logical, GR_WHOLE, target, intent(inout), optional :: field5
+    logical, GR_WHOLE, target, intent(inout), optional :: field6
+    logical, GR_WHOLE, target, intent(inout), optional :: field7
+    logical, GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_exchange_adjoint_list(halo=halo, fields=described(:n), stat=stat)
   end subroutine
 
@@ -5701,7 +6169,7 @@ contains
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in), target, contiguous :: fields(:)
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
     type(c_ptr), target :: pending_c
@@ -5709,6 +6177,7 @@ contains
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
     pending_c = pending%handle
+    call gr_fortran_call('num_fields=size(fields);' // c_null_char)
     status = c_gr_halo_start_adjoint(halo_c, num_fields, c_loc(fields), c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
@@ -5718,7 +6187,7 @@ contains
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in) :: fields
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_start_adjoint_list(halo, fields_list, pending, stat)
@@ -5727,13 +6196,14 @@ contains
   !> Sets the transport of later calls; the same on all ranks, between the same calls.
   subroutine gr_halo_set_transport(halo, transport, stat)
     type(gr_halo), intent(inout) :: halo
-    integer(c_int), intent(in) :: transport
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: transport
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: transport_c
     integer(c_int) :: status
     halo_c = halo%handle
-    transport_c = transport
+    transport_c = int(transport, c_int)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_set_transport(halo_c, transport_c)
     call ended(status, stat)
   end subroutine
@@ -5742,9 +6212,9 @@ contains
   subroutine gr_halo_tune_list(halo, fields, num_calls, chosen, stat)
     type(gr_halo), intent(inout) :: halo
     type(gr_field), intent(in), target, contiguous :: fields(:)
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
     integer(c_int) :: num_calls_c
@@ -5752,8 +6222,9 @@ contains
     integer(c_int) :: status
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
-    num_calls_c = num_calls
+    num_calls_c = int(num_calls, c_int)
     chosen_c = 0
+    call gr_fortran_call('num_fields=size(fields);' // c_null_char)
     status = c_gr_halo_tune(halo_c, num_fields, c_loc(fields), num_calls_c, c_loc(chosen_c))
     if (status == 0) chosen = chosen_c
     call ended(status, stat)
@@ -5762,9 +6233,9 @@ contains
   subroutine gr_halo_tune_one(halo, fields, num_calls, chosen, stat)
     type(gr_halo), intent(inout) :: halo
     type(gr_field), intent(in) :: fields
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_tune_list(halo, fields_list, num_calls, chosen, stat)
@@ -5781,13 +6252,13 @@ contains
     integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field6
     integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int8_t), GR_WHOLE, target, intent(inout), optional :: field8
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5819,6 +6290,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
@@ -5833,13 +6305,13 @@ contains
     integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field6
     integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int16_t), GR_WHOLE, target, intent(inout), optional :: field8
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5871,6 +6343,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
@@ -5885,13 +6358,13 @@ contains
     integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field6
     integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int32_t), GR_WHOLE, target, intent(inout), optional :: field8
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5923,6 +6396,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
@@ -5937,13 +6411,13 @@ contains
     integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field6
     integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field7
     integer(c_int64_t), GR_WHOLE, target, intent(inout), optional :: field8
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5975,6 +6449,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
@@ -5989,13 +6464,13 @@ contains
     real(c_float), GR_WHOLE, target, intent(inout), optional :: field6
     real(c_float), GR_WHOLE, target, intent(inout), optional :: field7
     real(c_float), GR_WHOLE, target, intent(inout), optional :: field8
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6027,6 +6502,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
@@ -6041,13 +6517,13 @@ contains
     real(c_double), GR_WHOLE, target, intent(inout), optional :: field6
     real(c_double), GR_WHOLE, target, intent(inout), optional :: field7
     real(c_double), GR_WHOLE, target, intent(inout), optional :: field8
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6079,6 +6555,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
@@ -6093,13 +6570,13 @@ contains
     complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field6
     complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field7
     complex(c_float_complex), GR_WHOLE, target, intent(inout), optional :: field8
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6131,6 +6608,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
@@ -6145,13 +6623,13 @@ contains
     complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field6
     complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field7
     complex(c_double_complex), GR_WHOLE, target, intent(inout), optional :: field8
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6183,6 +6661,7 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
@@ -6197,13 +6676,13 @@ contains
     logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field6
     logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field7
     logical(c_bool), GR_WHOLE, target, intent(inout), optional :: field8
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(8)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6235,6 +6714,60 @@ contains
       call describe_whole(field8, described(n), axes, owned)
     end if
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
+    call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
+  end subroutine
+
+  subroutine gr_halo_tune_logical(halo, field1, field2, field3, field4, field5, field6, field7, field8, num_calls, &
+      chosen, axes, owned, parity, kind, stat)
+    type(gr_halo), intent(inout) :: halo
+    logical, GR_WHOLE, target, intent(inout) :: field1
+    logical, GR_WHOLE, target, intent(inout), optional :: field2
+    logical, GR_WHOLE, target, intent(inout), optional :: field3
+    logical, GR_WHOLE, target, intent(inout), optional :: field4
+    logical, GR_WHOLE, target, intent(inout), optional :: field5
+    logical, GR_WHOLE, target, intent(inout), optional :: field6
+    logical, GR_WHOLE, target, intent(inout), optional :: field7
+    logical, GR_WHOLE, target, intent(inout), optional :: field8
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: described(8)
+    integer :: n
+    n = 1
+    call describe_whole(field1, described(1), axes, owned)
+    if (present(field2)) then
+      n = n + 1
+      call describe_whole(field2, described(n), axes, owned)
+    end if
+    if (present(field3)) then
+      n = n + 1
+      call describe_whole(field3, described(n), axes, owned)
+    end if
+    if (present(field4)) then
+      n = n + 1
+      call describe_whole(field4, described(n), axes, owned)
+    end if
+    if (present(field5)) then
+      n = n + 1
+      call describe_whole(field5, described(n), axes, owned)
+    end if
+    if (present(field6)) then
+      n = n + 1
+      call describe_whole(field6, described(n), axes, owned)
+    end if
+    if (present(field7)) then
+      n = n + 1
+      call describe_whole(field7, described(n), axes, owned)
+    end if
+    if (present(field8)) then
+      n = n + 1
+      call describe_whole(field8, described(n), axes, owned)
+    end if
+    call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_tune_list(halo=halo, fields=described(:n), num_calls=num_calls, chosen=chosen, stat=stat)
   end subroutine
 
@@ -6242,12 +6775,13 @@ contains
   subroutine gr_halo_counts(halo, counts, stat)
     type(gr_halo), intent(in) :: halo
     type(gr_counts), intent(out) :: counts
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     type(gr_counts), target :: counts_c
     integer(c_int) :: status
     halo_c = halo%handle
     counts_c%size = c_sizeof(counts_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_counts(halo_c, c_loc(counts_c))
     if (status == 0) counts = counts_c
     call ended(status, stat)
@@ -6257,12 +6791,13 @@ contains
   subroutine gr_halo_stats(halo, stats, stat)
     type(gr_halo), intent(in) :: halo
     type(gr_stats), intent(out) :: stats
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     type(gr_stats), target :: stats_c
     integer(c_int) :: status
     halo_c = halo%handle
     stats_c%size = c_sizeof(stats_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_stats(halo_c, c_loc(stats_c))
     if (status == 0) stats = stats_c
     call ended(status, stat)
@@ -6272,12 +6807,13 @@ contains
   subroutine gr_halo_report(halo, text, stat)
     type(gr_halo), intent(in) :: halo
     character(:), allocatable, intent(out) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     type(c_ptr), target :: text_c
     integer(c_int) :: status
     halo_c = halo%handle
     text_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_report(halo_c, c_loc(text_c))
     if (status == 0) text = text_at(text_c)
     call ended(status, stat)
@@ -6287,12 +6823,13 @@ contains
   subroutine gr_halo_dump(halo, path, stat)
     type(gr_halo), intent(in) :: halo
     character(*), intent(in) :: path
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     character(:, c_char), allocatable, target :: path_c
     integer(c_int) :: status
     halo_c = halo%handle
     path_c = trim(path) // c_null_char
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_dump(halo_c, c_loc(path_c))
     call ended(status, stat)
   end subroutine
@@ -6306,10 +6843,10 @@ contains
   subroutine gr_halo_depth_create(halo, name, kind, parity, depth, stat)
     type(gr_halo), intent(in) :: halo
     character(*), intent(in) :: name
-    integer(c_int), intent(in), optional :: kind
-    integer(c_int), intent(in), optional :: parity
+    integer, intent(in), optional :: kind
+    integer, intent(in), optional :: parity
     type(gr_halo_depth), intent(inout) :: depth
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: halo_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: kind_c
@@ -6320,13 +6857,14 @@ contains
     name_c = trim(name) // c_null_char
     kind_c = 0
     if (present(kind)) then
-    kind_c = kind - 1
+    kind_c = int(kind - 1, c_int)
     end if
     parity_c = 0
     if (present(parity)) then
-    parity_c = parity
+    parity_c = int(parity, c_int)
     end if
     depth_c = depth%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_depth_create(halo_c, c_loc(name_c), kind_c, parity_c, c_loc(depth_c))
     depth%handle = depth_c
     call ended(status, stat)
@@ -6335,10 +6873,11 @@ contains
   !> Frees counts.
   subroutine gr_halo_depth_destroy(depth, stat)
     type(gr_halo_depth), intent(inout) :: depth
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: depth_c
     integer(c_int) :: status
     depth_c = depth%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_depth_destroy(c_loc(depth_c))
     depth%handle = depth_c
     call ended(status, stat)
@@ -6347,10 +6886,11 @@ contains
   !> Reports an exchange of the field's halo.
   subroutine gr_halo_depth_exchanged(depth, stat)
     type(gr_halo_depth), intent(inout) :: depth
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: depth_c
     integer(c_int) :: status
     depth_c = depth%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_depth_exchanged(depth_c)
     call ended(status, stat)
   end subroutine
@@ -6358,10 +6898,11 @@ contains
   !> Reports that owned cells were written by other means than an operator on all valid cells.
   subroutine gr_halo_depth_written(depth, stat)
     type(gr_halo_depth), intent(inout) :: depth
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: depth_c
     integer(c_int) :: status
     depth_c = depth%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_depth_written(depth_c)
     call ended(status, stat)
   end subroutine
@@ -6371,7 +6912,7 @@ contains
     type(gr_halo_depth), intent(in) :: depth
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: depth_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: lower_c(:)
@@ -6387,6 +6928,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_halo_depth_inside(depth_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1))
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -6398,7 +6940,7 @@ contains
     type(gr_halo_depth), intent(in) :: depth
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: depth_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: lower_c(:)
@@ -6414,6 +6956,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_halo_depth_beyond(depth_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1))
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -6425,7 +6968,7 @@ contains
     type(gr_halo_depth), intent(in) :: depth
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: depth_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: lower_c(:)
@@ -6441,6 +6984,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_halo_depth_valid(depth_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -6452,7 +6996,7 @@ contains
     type(gr_halo_depth), intent(in) :: depth
     logical, intent(out) :: lower(:)
     logical, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: depth_c
     integer(c_int) :: ndim
     integer(c_int), allocatable, target :: lower_c(:)
@@ -6468,6 +7012,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_halo_depth_commutes(depth_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = lower_c(ndim:1:-1) /= 0
     if (status == 0) upper = upper_c(ndim:1:-1) /= 0
@@ -6480,7 +7025,7 @@ contains
     integer, intent(in) :: reach_lower(:)
     integer, intent(in) :: reach_upper(:)
     logical, intent(out) :: suffices
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: depth_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: reach_lower_c(:)
@@ -6496,6 +7041,7 @@ contains
     reach_lower_c = int(reach_lower(ndim:1:-1), c_int64_t)
     reach_upper_c = int(reach_upper(ndim:1:-1), c_int64_t)
     suffices_c = 0
+    call gr_fortran_call('ndim=size(reach_lower);' // c_null_char)
     status = c_gr_halo_depth_suffices(depth_c, ndim, c_loc(reach_lower_c), c_loc(reach_upper_c), c_loc(suffices_c))
     if (status == 0) suffices = suffices_c /= 0
     call ended(status, stat)
@@ -6509,10 +7055,10 @@ contains
     type(gr_halo_depth), intent(in) :: input
     integer, intent(in) :: reach_lower(:)
     integer, intent(in) :: reach_upper(:)
-    integer(c_int), intent(in) :: at_mirrors
+    integer, intent(in) :: at_mirrors
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: depth_c
     type(c_ptr) :: input_c
     integer(c_int) :: ndim
@@ -6539,11 +7085,12 @@ contains
     end if
     reach_lower_c = int(reach_lower(ndim:1:-1), c_int64_t)
     reach_upper_c = int(reach_upper(ndim:1:-1), c_int64_t)
-    at_mirrors_c = at_mirrors
+    at_mirrors_c = int(at_mirrors, c_int)
     allocate(lower_c(size(lower)))
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(reach_lower);' // c_null_char)
     status = c_gr_halo_depth_apply(depth_c, input_c, ndim, c_loc(reach_lower_c), c_loc(reach_upper_c), at_mirrors_c, &
         c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
@@ -6557,10 +7104,11 @@ contains
   subroutine gr_halo_depth_refill_field(depth, field, stat)
     type(gr_halo_depth), intent(inout) :: depth
     type(gr_field), intent(in), target :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: depth_c
     integer(c_int) :: status
     depth_c = depth%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_halo_depth_refill(depth_c, c_loc(field))
     call ended(status, stat)
   end subroutine
@@ -6569,13 +7117,14 @@ contains
     type(gr_halo_depth), intent(inout) :: depth
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(1)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
@@ -6583,13 +7132,14 @@ contains
     type(gr_halo_depth), intent(inout) :: depth
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(1)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
@@ -6597,13 +7147,14 @@ contains
     type(gr_halo_depth), intent(inout) :: depth
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(1)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
@@ -6611,13 +7162,14 @@ contains
     type(gr_halo_depth), intent(inout) :: depth
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(1)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
@@ -6625,13 +7177,14 @@ contains
     type(gr_halo_depth), intent(inout) :: depth
     real(c_float), GR_WHOLE, target, intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(1)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
@@ -6639,13 +7192,14 @@ contains
     type(gr_halo_depth), intent(inout) :: depth
     real(c_double), GR_WHOLE, target, intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(1)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
@@ -6653,13 +7207,14 @@ contains
     type(gr_halo_depth), intent(inout) :: depth
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(1)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
@@ -6667,13 +7222,14 @@ contains
     type(gr_halo_depth), intent(inout) :: depth
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(1)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
@@ -6681,13 +7237,29 @@ contains
     type(gr_halo_depth), intent(inout) :: depth
     logical(c_bool), GR_WHOLE, target, intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    integer(c_int), intent(in), optional :: parity(..), kind(..)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
     type(gr_field), target :: described(1)
-    integer(c_int) :: n
+    integer :: n
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
+    call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
+  end subroutine
+
+  subroutine gr_halo_depth_refill_logical(depth, field, axes, owned, parity, kind, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    logical, GR_WHOLE, target, intent(inout) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity(..), kind(..)
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: described(1)
+    integer :: n
+    n = 1
+    call describe_whole(field, described(1), axes, owned)
+    call set_options(described(:n), parity, kind)
+    call gr_fortran_arrays()
     call gr_halo_depth_refill_field(depth=depth, field=described(1), stat=stat)
   end subroutine
 
@@ -6701,7 +7273,7 @@ contains
     type(gr_layout), intent(in) :: to
     type(gr_repartition_options), intent(in), optional :: options
     type(gr_repartition), intent(inout) :: plan
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     type(c_ptr) :: from_c
     type(c_ptr) :: to_c
@@ -6719,6 +7291,7 @@ contains
     plan_c = plan%handle
     options_p = c_null_ptr
     if (present(options)) options_p = c_loc(options_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_repartition_create(comm_c, from_c, to_c, options_p, c_loc(plan_c))
     plan%handle = plan_c
     call ended(status, stat)
@@ -6732,7 +7305,7 @@ contains
     integer, intent(in) :: upper(:, :)
     type(gr_repartition_options), intent(in), optional :: options
     type(gr_repartition), intent(inout) :: plan
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     type(c_ptr) :: from_c
     integer(c_int) :: ndim
@@ -6764,6 +7337,7 @@ contains
     plan_c = plan%handle
     options_p = c_null_ptr
     if (present(options)) options_p = c_loc(options_c)
+    call gr_fortran_call('ndim=size(lower, 1);num_boxes=size(lower, 2);' // c_null_char)
     status = c_gr_repartition_create_boxes(comm_c, from_c, ndim, num_boxes, c_loc(lower_c), c_loc(upper_c), &
         options_p, c_loc(plan_c))
     plan%handle = plan_c
@@ -6773,10 +7347,11 @@ contains
   !> Frees a plan. Calls in flight remain valid.
   subroutine gr_repartition_destroy(plan, stat)
     type(gr_repartition), intent(inout) :: plan
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: plan_c
     integer(c_int) :: status
     plan_c = plan%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_repartition_destroy(c_loc(plan_c))
     plan%handle = plan_c
     call ended(status, stat)
@@ -6787,7 +7362,7 @@ contains
     type(gr_repartition), intent(in) :: plan
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: lower_c(:)
@@ -6803,6 +7378,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_repartition_source(plan_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -6812,13 +7388,14 @@ contains
   !> Number of boxes that this rank gets: 1, except for `gr_repartition_create_boxes`.
   subroutine gr_repartition_num_targets(plan, num_targets, stat)
     type(gr_repartition), intent(in) :: plan
-    integer(c_int), intent(out) :: num_targets
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: num_targets
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int), target :: num_targets_c
     integer(c_int) :: status
     plan_c = plan%handle
     num_targets_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_repartition_num_targets(plan_c, c_loc(num_targets_c))
     if (status == 0) num_targets = num_targets_c
     call ended(status, stat)
@@ -6827,10 +7404,10 @@ contains
   !> Box that fields on the new layout cover on this rank.
   subroutine gr_repartition_target(plan, target, lower, upper, stat)
     type(gr_repartition), intent(in) :: plan
-    integer(c_int), intent(in) :: target
+    integer, intent(in) :: target
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: target_c
     integer(c_int) :: ndim
@@ -6838,7 +7415,7 @@ contains
     integer(c_int64_t), allocatable, target :: upper_c(:)
     integer(c_int) :: status
     plan_c = plan%handle
-    target_c = target - 1
+    target_c = int(target - 1, c_int)
     ndim = int(size(lower), c_int)
     if (size(upper) /= ndim) then
     call wrong_size('gr_repartition_target', 'upper', int(size(upper), c_int), ndim, stat)
@@ -6848,6 +7425,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_repartition_target(plan_c, target_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -6862,7 +7440,7 @@ contains
     type(gr_field), intent(in), target, contiguous :: from(:)
     type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
     integer(c_int) :: num_to
@@ -6884,6 +7462,7 @@ contains
     end if
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
+    call gr_fortran_call('num_from=size(from);num_to=size(to);' // c_null_char)
     status = c_gr_repartition_apply(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p)
     call ended(status, stat)
   end subroutine
@@ -6893,7 +7472,7 @@ contains
     type(gr_field), intent(in) :: from
     type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
     call c_f_pointer(address_of(from), from_list, [1])
@@ -6910,11 +7489,12 @@ contains
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -6923,11 +7503,12 @@ contains
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -6936,11 +7517,12 @@ contains
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -6949,11 +7531,12 @@ contains
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -6962,11 +7545,12 @@ contains
     real(c_float), GR_WHOLE, target, intent(inout) :: from
     real(c_float), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -6975,11 +7559,12 @@ contains
     real(c_double), GR_WHOLE, target, intent(inout) :: from
     real(c_double), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -6988,11 +7573,12 @@ contains
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7001,11 +7587,12 @@ contains
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7014,11 +7601,26 @@ contains
     logical(c_bool), GR_WHOLE, target, intent(inout) :: from
     logical(c_bool), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
+    call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_logical(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    logical, GR_WHOLE, target, intent(inout) :: from
+    logical, GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7029,7 +7631,7 @@ contains
     type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
     integer(c_int) :: num_to
@@ -7053,6 +7655,7 @@ contains
     pending_c = pending%handle
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
+    call gr_fortran_call('num_from=size(from);num_to=size(to);' // c_null_char)
     status = c_gr_repartition_start(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p, c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
@@ -7064,7 +7667,7 @@ contains
     type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
     call c_f_pointer(address_of(from), from_list, [1])
@@ -7084,7 +7687,7 @@ contains
     type(gr_field), intent(in), target, contiguous :: from(:)
     type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
     integer(c_int) :: num_to
@@ -7106,6 +7709,7 @@ contains
     end if
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
+    call gr_fortran_call('num_from=size(from);num_to=size(to);' // c_null_char)
     status = c_gr_repartition_apply_adjoint(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p)
     call ended(status, stat)
   end subroutine
@@ -7115,7 +7719,7 @@ contains
     type(gr_field), intent(in) :: from
     type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
     call c_f_pointer(address_of(from), from_list, [1])
@@ -7132,11 +7736,12 @@ contains
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7145,11 +7750,12 @@ contains
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7158,11 +7764,12 @@ contains
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7171,11 +7778,12 @@ contains
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7184,11 +7792,12 @@ contains
     real(c_float), GR_WHOLE, target, intent(inout) :: from
     real(c_float), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7197,11 +7806,12 @@ contains
     real(c_double), GR_WHOLE, target, intent(inout) :: from
     real(c_double), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7210,11 +7820,12 @@ contains
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7223,11 +7834,12 @@ contains
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7236,11 +7848,26 @@ contains
     logical(c_bool), GR_WHOLE, target, intent(inout) :: from
     logical(c_bool), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
+    call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_logical(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    logical, GR_WHOLE, target, intent(inout) :: from
+    logical, GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_adjoint_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7251,7 +7878,7 @@ contains
     type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
     integer(c_int) :: num_to
@@ -7275,6 +7902,7 @@ contains
     pending_c = pending%handle
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
+    call gr_fortran_call('num_from=size(from);num_to=size(to);' // c_null_char)
     status = c_gr_repartition_start_adjoint(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p, &
         c_loc(pending_c))
     pending%handle = pending_c
@@ -7287,7 +7915,7 @@ contains
     type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
     call c_f_pointer(address_of(from), from_list, [1])
@@ -7306,7 +7934,7 @@ contains
     type(gr_field), intent(in), target, contiguous :: from(:)
     type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
     integer(c_int) :: num_to
@@ -7328,6 +7956,7 @@ contains
     end if
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
+    call gr_fortran_call('num_from=size(from);num_to=size(to);' // c_null_char)
     status = c_gr_repartition_apply_inverse(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p)
     call ended(status, stat)
   end subroutine
@@ -7337,7 +7966,7 @@ contains
     type(gr_field), intent(in) :: from
     type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
     call c_f_pointer(address_of(from), from_list, [1])
@@ -7354,11 +7983,12 @@ contains
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7367,11 +7997,12 @@ contains
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7380,11 +8011,12 @@ contains
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7393,11 +8025,12 @@ contains
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7406,11 +8039,12 @@ contains
     real(c_float), GR_WHOLE, target, intent(inout) :: from
     real(c_float), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7419,11 +8053,12 @@ contains
     real(c_double), GR_WHOLE, target, intent(inout) :: from
     real(c_double), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7432,11 +8067,12 @@ contains
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7445,11 +8081,12 @@ contains
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7458,11 +8095,26 @@ contains
     logical(c_bool), GR_WHOLE, target, intent(inout) :: from
     logical(c_bool), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
+    call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_logical(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    logical, GR_WHOLE, target, intent(inout) :: from
+    logical, GR_WHOLE, target, intent(inout) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_apply_inverse_one(plan=plan, from=from_field, to=to_field, updates=updates, stat=stat)
   end subroutine
 
@@ -7473,7 +8125,7 @@ contains
     type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
     integer(c_int) :: num_to
@@ -7497,6 +8149,7 @@ contains
     pending_c = pending%handle
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
+    call gr_fortran_call('num_from=size(from);num_to=size(to);' // c_null_char)
     status = c_gr_repartition_start_inverse(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p, &
         c_loc(pending_c))
     pending%handle = pending_c
@@ -7509,7 +8162,7 @@ contains
     type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
     call c_f_pointer(address_of(from), from_list, [1])
@@ -7525,13 +8178,14 @@ contains
   !> Sets the transport of later calls; the same on all ranks, between the same calls.
   subroutine gr_repartition_set_transport(plan, transport, stat)
     type(gr_repartition), intent(inout) :: plan
-    integer(c_int), intent(in) :: transport
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: transport
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: transport_c
     integer(c_int) :: status
     plan_c = plan%handle
-    transport_c = transport
+    transport_c = int(transport, c_int)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_repartition_set_transport(plan_c, transport_c)
     call ended(status, stat)
   end subroutine
@@ -7541,9 +8195,9 @@ contains
     type(gr_repartition), intent(inout) :: plan
     type(gr_field), intent(in), target, contiguous :: from(:)
     type(gr_field), intent(in), target, contiguous :: to(:)
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
     integer(c_int) :: num_to
@@ -7553,8 +8207,9 @@ contains
     plan_c = plan%handle
     num_from = int(size(from), c_int)
     num_to = int(size(to), c_int)
-    num_calls_c = num_calls
+    num_calls_c = int(num_calls, c_int)
     chosen_c = 0
+    call gr_fortran_call('num_from=size(from);num_to=size(to);' // c_null_char)
     status = c_gr_repartition_tune(plan_c, num_from, c_loc(from), num_to, c_loc(to), num_calls_c, c_loc(chosen_c))
     if (status == 0) chosen = chosen_c
     call ended(status, stat)
@@ -7564,9 +8219,9 @@ contains
     type(gr_repartition), intent(inout) :: plan
     type(gr_field), intent(in) :: from
     type(gr_field), intent(in) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
     call c_f_pointer(address_of(from), from_list, [1])
@@ -7578,13 +8233,14 @@ contains
     type(gr_repartition), intent(inout) :: plan
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
         stat=stat)
   end subroutine
@@ -7593,13 +8249,14 @@ contains
     type(gr_repartition), intent(inout) :: plan
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
         stat=stat)
   end subroutine
@@ -7608,13 +8265,14 @@ contains
     type(gr_repartition), intent(inout) :: plan
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
         stat=stat)
   end subroutine
@@ -7623,13 +8281,14 @@ contains
     type(gr_repartition), intent(inout) :: plan
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
         stat=stat)
   end subroutine
@@ -7638,13 +8297,14 @@ contains
     type(gr_repartition), intent(inout) :: plan
     real(c_float), GR_WHOLE, target, intent(inout) :: from
     real(c_float), GR_WHOLE, target, intent(inout) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
         stat=stat)
   end subroutine
@@ -7653,13 +8313,14 @@ contains
     type(gr_repartition), intent(inout) :: plan
     real(c_double), GR_WHOLE, target, intent(inout) :: from
     real(c_double), GR_WHOLE, target, intent(inout) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
         stat=stat)
   end subroutine
@@ -7668,13 +8329,14 @@ contains
     type(gr_repartition), intent(inout) :: plan
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
         stat=stat)
   end subroutine
@@ -7683,13 +8345,14 @@ contains
     type(gr_repartition), intent(inout) :: plan
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
         stat=stat)
   end subroutine
@@ -7698,13 +8361,30 @@ contains
     type(gr_repartition), intent(inout) :: plan
     logical(c_bool), GR_WHOLE, target, intent(inout) :: from
     logical(c_bool), GR_WHOLE, target, intent(inout) :: to
-    integer(c_int), intent(in) :: num_calls
-    integer(c_int), intent(out) :: chosen
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
     type(gr_field), target :: to_field
     call describe_whole(from, from_field)
     call describe_whole(to, to_field)
+    call gr_fortran_arrays()
+    call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_logical(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    logical, GR_WHOLE, target, intent(inout) :: from
+    logical, GR_WHOLE, target, intent(inout) :: to
+    integer, intent(in) :: num_calls
+    integer, intent(out) :: chosen
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: from_field
+    type(gr_field), target :: to_field
+    call describe_whole(from, from_field)
+    call describe_whole(to, to_field)
+    call gr_fortran_arrays()
     call gr_repartition_tune_one(plan=plan, from=from_field, to=to_field, num_calls=num_calls, chosen=chosen, &
         stat=stat)
   end subroutine
@@ -7713,12 +8393,13 @@ contains
   subroutine gr_repartition_counts(plan, counts, stat)
     type(gr_repartition), intent(in) :: plan
     type(gr_counts), intent(out) :: counts
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     type(gr_counts), target :: counts_c
     integer(c_int) :: status
     plan_c = plan%handle
     counts_c%size = c_sizeof(counts_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_repartition_counts(plan_c, c_loc(counts_c))
     if (status == 0) counts = counts_c
     call ended(status, stat)
@@ -7728,12 +8409,13 @@ contains
   subroutine gr_repartition_stats(plan, stats, stat)
     type(gr_repartition), intent(in) :: plan
     type(gr_stats), intent(out) :: stats
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     type(gr_stats), target :: stats_c
     integer(c_int) :: status
     plan_c = plan%handle
     stats_c%size = c_sizeof(stats_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_repartition_stats(plan_c, c_loc(stats_c))
     if (status == 0) stats = stats_c
     call ended(status, stat)
@@ -7743,12 +8425,13 @@ contains
   subroutine gr_repartition_report(plan, text, stat)
     type(gr_repartition), intent(in) :: plan
     character(:), allocatable, intent(out) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     type(c_ptr), target :: text_c
     integer(c_int) :: status
     plan_c = plan%handle
     text_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_repartition_report(plan_c, c_loc(text_c))
     if (status == 0) text = text_at(text_c)
     call ended(status, stat)
@@ -7758,12 +8441,13 @@ contains
   subroutine gr_repartition_dump(plan, path, stat)
     type(gr_repartition), intent(in) :: plan
     character(*), intent(in) :: path
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: plan_c
     character(:, c_char), allocatable, target :: path_c
     integer(c_int) :: status
     plan_c = plan%handle
     path_c = trim(path) // c_null_char
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_repartition_dump(plan_c, c_loc(path_c))
     call ended(status, stat)
   end subroutine
@@ -7774,13 +8458,13 @@ contains
   subroutine gr_zonal_create(comm, layout, axis, summation, scale, lower, upper, zonal, stat)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: layout
-    integer(c_int), intent(in) :: axis
-    integer(c_int), intent(in), optional :: summation
-    integer(c_int), intent(in), optional :: scale
+    integer, intent(in) :: axis
+    integer, intent(in), optional :: summation
+    integer, intent(in), optional :: scale
     integer, intent(in), optional :: lower(:)
     integer, intent(in), optional :: upper(:)
     type(gr_zonal), intent(inout) :: zonal
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     type(c_ptr) :: layout_c
     integer(c_int) :: axis_c
@@ -7795,14 +8479,14 @@ contains
     integer(c_int) :: status
     comm_c = comm%handle
     layout_c = layout%handle
-    axis_c = ndim_of(layout) - axis
+    axis_c = int(ndim_of(layout) - axis, c_int)
     summation_c = 0
     if (present(summation)) then
-    summation_c = summation
+    summation_c = int(summation, c_int)
     end if
     scale_c = 0
     if (present(scale)) then
-    scale_c = scale
+    scale_c = int(scale, c_int)
     end if
     ndim = 0
     if (present(lower)) ndim = int(size(lower), c_int)
@@ -7823,6 +8507,7 @@ contains
     if (present(lower)) lower_p = c_loc(lower_c)
     upper_p = c_null_ptr
     if (present(upper)) upper_p = c_loc(upper_c)
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_zonal_create(comm_c, layout_c, axis_c, summation_c, scale_c, ndim, lower_p, upper_p, &
         c_loc(zonal_c))
     zonal%handle = zonal_c
@@ -7832,10 +8517,11 @@ contains
   !> Frees a plan.
   subroutine gr_zonal_destroy(zonal, stat)
     type(gr_zonal), intent(inout) :: zonal
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: zonal_c
     integer(c_int) :: status
     zonal_c = zonal%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_zonal_destroy(c_loc(zonal_c))
     zonal%handle = zonal_c
     call ended(status, stat)
@@ -7846,7 +8532,7 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: zonal_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: lower_c(:)
@@ -7862,6 +8548,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_zonal_cells(zonal_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -7873,7 +8560,7 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer, intent(out) :: lower(:)
     integer, intent(out) :: upper(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: zonal_c
     integer(c_int) :: ndim
     integer(c_int64_t), allocatable, target :: lower_c(:)
@@ -7889,6 +8576,7 @@ contains
     lower_c = 0
     allocate(upper_c(size(upper)))
     upper_c = 0
+    call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_zonal_sums(zonal_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
@@ -7900,7 +8588,7 @@ contains
     type(gr_zonal), intent(in) :: zonal
     type(gr_field), intent(in), target, contiguous :: cells(:)
     type(gr_field), intent(in), target, contiguous :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: zonal_c
     integer(c_int) :: num_fields
     integer(c_int) :: status
@@ -7910,6 +8598,7 @@ contains
     call wrong_size('gr_zonal_apply', 'sums', int(size(sums), c_int), num_fields, stat)
     return
     end if
+    call gr_fortran_call('num_fields=size(cells);' // c_null_char)
     status = c_gr_zonal_apply(zonal_c, num_fields, c_loc(cells), c_loc(sums))
     call ended(status, stat)
   end subroutine
@@ -7918,7 +8607,7 @@ contains
     type(gr_zonal), intent(in) :: zonal
     type(gr_field), intent(in) :: cells
     type(gr_field), intent(in) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: cells_list(:)
     type(gr_field), pointer, contiguous :: sums_list(:)
     call c_f_pointer(address_of(cells), cells_list, [1])
@@ -7930,11 +8619,12 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
@@ -7942,11 +8632,12 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
@@ -7954,11 +8645,12 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
@@ -7966,11 +8658,12 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
@@ -7978,11 +8671,12 @@ contains
     type(gr_zonal), intent(in) :: zonal
     real(c_float), GR_WHOLE, target, intent(inout) :: cells
     real(c_float), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
@@ -7990,11 +8684,12 @@ contains
     type(gr_zonal), intent(in) :: zonal
     real(c_double), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
@@ -8002,11 +8697,12 @@ contains
     type(gr_zonal), intent(in) :: zonal
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
@@ -8014,11 +8710,12 @@ contains
     type(gr_zonal), intent(in) :: zonal
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
@@ -8026,11 +8723,25 @@ contains
     type(gr_zonal), intent(in) :: zonal
     logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
     logical(c_bool), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_logical(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    logical, GR_WHOLE, target, intent(inout) :: cells
+    logical, GR_WHOLE, target, intent(inout) :: sums
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
@@ -8040,7 +8751,7 @@ contains
     type(gr_field), intent(in), target, contiguous :: cells(:)
     type(gr_field), intent(in), target, contiguous :: sums(:)
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: zonal_c
     integer(c_int) :: num_fields
     type(c_ptr), target :: pending_c
@@ -8052,6 +8763,7 @@ contains
     return
     end if
     pending_c = pending%handle
+    call gr_fortran_call('num_fields=size(cells);' // c_null_char)
     status = c_gr_zonal_start(zonal_c, num_fields, c_loc(cells), c_loc(sums), c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
@@ -8062,7 +8774,7 @@ contains
     type(gr_field), intent(in) :: cells
     type(gr_field), intent(in) :: sums
     type(gr_pending), intent(inout) :: pending
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: cells_list(:)
     type(gr_field), pointer, contiguous :: sums_list(:)
     call c_f_pointer(address_of(cells), cells_list, [1])
@@ -8075,8 +8787,8 @@ contains
     type(gr_zonal), intent(in) :: zonal
     type(gr_field), intent(in), target, contiguous :: cells(:)
     type(gr_field), intent(in), target, contiguous :: sums(:)
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(c_ptr) :: zonal_c
     integer(c_int) :: num_fields
     integer(c_int) :: cotangents_c
@@ -8087,7 +8799,8 @@ contains
     call wrong_size('gr_zonal_apply_adjoint', 'sums', int(size(sums), c_int), num_fields, stat)
     return
     end if
-    cotangents_c = cotangents
+    cotangents_c = int(cotangents, c_int)
+    call gr_fortran_call('num_fields=size(cells);' // c_null_char)
     status = c_gr_zonal_apply_adjoint(zonal_c, num_fields, c_loc(cells), c_loc(sums), cotangents_c)
     call ended(status, stat)
   end subroutine
@@ -8096,8 +8809,8 @@ contains
     type(gr_zonal), intent(in) :: zonal
     type(gr_field), intent(in) :: cells
     type(gr_field), intent(in) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: cells_list(:)
     type(gr_field), pointer, contiguous :: sums_list(:)
     call c_f_pointer(address_of(cells), cells_list, [1])
@@ -8109,12 +8822,13 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
         stat=stat)
   end subroutine
@@ -8123,12 +8837,13 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
         stat=stat)
   end subroutine
@@ -8137,12 +8852,13 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
         stat=stat)
   end subroutine
@@ -8151,12 +8867,13 @@ contains
     type(gr_zonal), intent(in) :: zonal
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
         stat=stat)
   end subroutine
@@ -8165,12 +8882,13 @@ contains
     type(gr_zonal), intent(in) :: zonal
     real(c_float), GR_WHOLE, target, intent(inout) :: cells
     real(c_float), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
         stat=stat)
   end subroutine
@@ -8179,12 +8897,13 @@ contains
     type(gr_zonal), intent(in) :: zonal
     real(c_double), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
         stat=stat)
   end subroutine
@@ -8193,12 +8912,13 @@ contains
     type(gr_zonal), intent(in) :: zonal
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
         stat=stat)
   end subroutine
@@ -8207,12 +8927,13 @@ contains
     type(gr_zonal), intent(in) :: zonal
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
         stat=stat)
   end subroutine
@@ -8221,12 +8942,28 @@ contains
     type(gr_zonal), intent(in) :: zonal
     logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
     logical(c_bool), GR_WHOLE, target, intent(inout) :: sums
-    integer(c_int), intent(in) :: cotangents
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     type(gr_field), target :: sums_field
     call describe_whole(cells, cells_field)
     call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_logical(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    logical, GR_WHOLE, target, intent(inout) :: cells
+    logical, GR_WHOLE, target, intent(inout) :: sums
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
     call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
         stat=stat)
   end subroutine
@@ -8235,12 +8972,12 @@ contains
   subroutine gr_area_sum_create(comm, layout, axis, row_axis, weights, scale, area_sum, stat)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: layout
-    integer(c_int), intent(in) :: axis
-    integer(c_int), intent(in) :: row_axis
+    integer, intent(in) :: axis
+    integer, intent(in) :: row_axis
     real(c_double), intent(in) :: weights(:)
-    integer(c_int), intent(in), optional :: scale
+    integer, intent(in), optional :: scale
     type(gr_area_sum), intent(inout) :: area_sum
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     type(c_ptr) :: layout_c
     integer(c_int) :: axis_c
@@ -8252,15 +8989,16 @@ contains
     integer(c_int) :: status
     comm_c = comm%handle
     layout_c = layout%handle
-    axis_c = ndim_of(layout) - axis
-    row_axis_c = ndim_of(layout) - row_axis
+    axis_c = int(ndim_of(layout) - axis, c_int)
+    row_axis_c = int(ndim_of(layout) - row_axis, c_int)
     num_rows = int(size(weights), c_int)
     weights_c = weights
     scale_c = 0
     if (present(scale)) then
-    scale_c = scale
+    scale_c = int(scale, c_int)
     end if
     area_sum_c = area_sum%handle
+    call gr_fortran_call('num_rows=size(weights);' // c_null_char)
     status = c_gr_area_sum_create(comm_c, layout_c, axis_c, row_axis_c, num_rows, c_loc(weights_c), scale_c, &
         c_loc(area_sum_c))
     area_sum%handle = area_sum_c
@@ -8270,10 +9008,11 @@ contains
   !> Frees a plan.
   subroutine gr_area_sum_destroy(area_sum, stat)
     type(gr_area_sum), intent(inout) :: area_sum
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: area_sum_c
     integer(c_int) :: status
     area_sum_c = area_sum%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_area_sum_destroy(c_loc(area_sum_c))
     area_sum%handle = area_sum_c
     call ended(status, stat)
@@ -8284,7 +9023,7 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     type(gr_field), intent(in), target :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: area_sum_c
     integer(c_int) :: num_sums
     real(c_double), allocatable, target :: sums_c(:)
@@ -8293,6 +9032,7 @@ contains
     num_sums = int(size(sums), c_int)
     allocate(sums_c(size(sums)))
     sums_c = 0
+    call gr_fortran_call('num_sums=size(sums);' // c_null_char)
     status = c_gr_area_sum_apply(area_sum_c, c_loc(cells), num_sums, c_loc(sums_c))
     if (status == 0) sums = sums_c
     call ended(status, stat)
@@ -8302,9 +9042,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
   end subroutine
 
@@ -8312,9 +9053,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
   end subroutine
 
@@ -8322,9 +9064,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
   end subroutine
 
@@ -8332,9 +9075,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
   end subroutine
 
@@ -8342,9 +9086,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     real(c_float), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
   end subroutine
 
@@ -8352,9 +9097,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     real(c_double), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
   end subroutine
 
@@ -8362,9 +9108,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
   end subroutine
 
@@ -8372,9 +9119,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
   end subroutine
 
@@ -8382,9 +9130,21 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(out) :: sums(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_logical(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    logical, GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_field(area_sum=area_sum, cells=cells_field, sums=sums, stat=stat)
   end subroutine
 
@@ -8393,7 +9153,7 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     type(gr_field), intent(in), target :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: area_sum_c
     integer(c_int) :: num_sums
     real(c_double), allocatable, target :: cotangents_c(:)
@@ -8401,6 +9161,7 @@ contains
     area_sum_c = area_sum%handle
     num_sums = int(size(cotangents), c_int)
     cotangents_c = cotangents
+    call gr_fortran_call('num_sums=size(cotangents);' // c_null_char)
     status = c_gr_area_sum_apply_adjoint(area_sum_c, c_loc(cells), num_sums, c_loc(cotangents_c))
     call ended(status, stat)
   end subroutine
@@ -8409,9 +9170,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
@@ -8419,9 +9181,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
@@ -8429,9 +9192,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
@@ -8439,9 +9203,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
@@ -8449,9 +9214,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     real(c_float), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
@@ -8459,9 +9225,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     real(c_double), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
@@ -8469,9 +9236,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
@@ -8479,9 +9247,10 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
@@ -8489,19 +9258,32 @@ contains
     type(gr_area_sum), intent(in) :: area_sum
     logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
     real(c_double), intent(in) :: cotangents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
     call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_apply_adjoint_logical(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    logical, GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    call describe_whole(cells, cells_field)
+    call gr_fortran_arrays()
     call gr_area_sum_apply_adjoint_field(area_sum=area_sum, cells=cells_field, cotangents=cotangents, stat=stat)
   end subroutine
 
   !> Makes an empty list of named values, for a file or a variable.
   subroutine gr_attributes_create(attributes, stat)
     type(gr_attributes), intent(inout) :: attributes
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: attributes_c
     integer(c_int) :: status
     attributes_c = attributes%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_attributes_create(c_loc(attributes_c))
     attributes%handle = attributes_c
     call ended(status, stat)
@@ -8512,7 +9294,7 @@ contains
     type(gr_attributes), intent(inout) :: attributes
     character(*), intent(in) :: name
     character(*), intent(in) :: value
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: attributes_c
     character(:, c_char), allocatable, target :: name_c
     character(:, c_char), allocatable, target :: value_c
@@ -8520,6 +9302,7 @@ contains
     attributes_c = attributes%handle
     name_c = trim(name) // c_null_char
     value_c = trim(value) // c_null_char
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_attributes_add_text(attributes_c, c_loc(name_c), c_loc(value_c))
     call ended(status, stat)
   end subroutine
@@ -8529,8 +9312,8 @@ contains
     type(gr_attributes), intent(inout) :: attributes
     character(*), intent(in) :: name
     real(c_double), intent(in) :: value
-    integer(c_int), intent(in) :: type
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(in) :: type
+    integer, intent(out), optional :: stat
     type(c_ptr) :: attributes_c
     character(:, c_char), allocatable, target :: name_c
     real(c_double) :: value_c
@@ -8539,7 +9322,8 @@ contains
     attributes_c = attributes%handle
     name_c = trim(name) // c_null_char
     value_c = value
-    type_c = type
+    type_c = int(type, c_int)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_attributes_add_number(attributes_c, c_loc(name_c), value_c, type_c)
     call ended(status, stat)
   end subroutine
@@ -8547,10 +9331,11 @@ contains
   !> Frees attributes.
   subroutine gr_attributes_destroy(attributes, stat)
     type(gr_attributes), intent(inout) :: attributes
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: attributes_c
     integer(c_int) :: status
     attributes_c = attributes%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_attributes_destroy(c_loc(attributes_c))
     attributes%handle = attributes_c
     call ended(status, stat)
@@ -8561,7 +9346,7 @@ contains
     type(gr_comm), intent(in) :: comm
     character(*), intent(in) :: path
     type(gr_file), intent(inout) :: file
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     character(:, c_char), allocatable, target :: path_c
     type(c_ptr), target :: file_c
@@ -8569,6 +9354,7 @@ contains
     comm_c = comm%handle
     path_c = trim(path) // c_null_char
     file_c = file%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_open(comm_c, c_loc(path_c), c_loc(file_c))
     file%handle = file_c
     call ended(status, stat)
@@ -8584,9 +9370,9 @@ contains
     type(gr_comm), intent(in) :: comm
     character(*), intent(in) :: patterns(:)
     character(*), intent(in), optional :: dimension
-    integer(c_int), intent(in), optional :: most_open
+    integer, intent(in), optional :: most_open
     type(gr_file), intent(inout) :: file
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     integer(c_int) :: num_patterns
     character(kind=c_char), allocatable, target :: patterns_t(:, :)
@@ -8604,11 +9390,12 @@ contains
     end if
     most_open_c = 4
     if (present(most_open)) then
-    most_open_c = most_open
+    most_open_c = int(most_open, c_int)
     end if
     file_c = file%handle
     dimension_p = c_null_ptr
     if (present(dimension)) dimension_p = c_loc(dimension_c)
+    call gr_fortran_call('num_patterns=size(patterns);' // c_null_char)
     status = c_gr_file_open_series(comm_c, num_patterns, c_loc(patterns_c), dimension_p, most_open_c, c_loc(file_c))
     file%handle = file_c
     call ended(status, stat)
@@ -8617,13 +9404,14 @@ contains
   !> Number of files: 1 after `gr_file_open`.
   subroutine gr_file_num_files(file, num_files, stat)
     type(gr_file), intent(in) :: file
-    integer(c_int), intent(out) :: num_files
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: num_files
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     integer(c_int), target :: num_files_c
     integer(c_int) :: status
     file_c = file%handle
     num_files_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_num_files(file_c, c_loc(num_files_c))
     if (status == 0) num_files = num_files_c
     call ended(status, stat)
@@ -8632,11 +9420,11 @@ contains
   !> One of the files, and the cells that it holds along the joined dimension.
   subroutine gr_file_part(file, number, cells_before, num_cells, path, stat)
     type(gr_file), intent(in) :: file
-    integer(c_int), intent(in) :: number
+    integer, intent(in) :: number
     integer(c_int64_t), intent(out) :: cells_before
     integer(c_int64_t), intent(out) :: num_cells
     character(:), allocatable, intent(out) :: path
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     integer(c_int) :: number_c
     integer(c_int64_t), target :: cells_before_c
@@ -8644,10 +9432,11 @@ contains
     type(c_ptr), target :: path_c
     integer(c_int) :: status
     file_c = file%handle
-    number_c = number - 1
+    number_c = int(number - 1, c_int)
     cells_before_c = 0
     num_cells_c = 0
     path_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_part(file_c, number_c, c_loc(cells_before_c), c_loc(num_cells_c), c_loc(path_c))
     if (status == 0) cells_before = cells_before_c
     if (status == 0) num_cells = num_cells_c
@@ -8659,12 +9448,13 @@ contains
   subroutine gr_file_series_dimension(file, name, stat)
     type(gr_file), intent(in) :: file
     character(:), allocatable, intent(out) :: name
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     type(c_ptr), target :: name_c
     integer(c_int) :: status
     file_c = file%handle
     name_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_series_dimension(file_c, c_loc(name_c))
     if (status == 0) name = text_at(name_c)
     call ended(status, stat)
@@ -8673,10 +9463,11 @@ contains
   !> Closes a file. Collective.
   subroutine gr_file_close(file, stat)
     type(gr_file), intent(inout) :: file
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: file_c
     integer(c_int) :: status
     file_c = file%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_close(c_loc(file_c))
     file%handle = file_c
     call ended(status, stat)
@@ -8685,13 +9476,14 @@ contains
   !> Number of variables, coordinates included.
   subroutine gr_file_num_variables(file, num_variables, stat)
     type(gr_file), intent(in) :: file
-    integer(c_int), intent(out) :: num_variables
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: num_variables
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     integer(c_int), target :: num_variables_c
     integer(c_int) :: status
     file_c = file%handle
     num_variables_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_num_variables(file_c, c_loc(num_variables_c))
     if (status == 0) num_variables = num_variables_c
     call ended(status, stat)
@@ -8700,16 +9492,17 @@ contains
   !> Name of a variable.
   subroutine gr_file_variable_name(file, number, name, stat)
     type(gr_file), intent(in) :: file
-    integer(c_int), intent(in) :: number
+    integer, intent(in) :: number
     character(:), allocatable, intent(out) :: name
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     integer(c_int) :: number_c
     type(c_ptr), target :: name_c
     integer(c_int) :: status
     file_c = file%handle
-    number_c = number - 1
+    number_c = int(number - 1, c_int)
     name_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_variable_name(file_c, number_c, c_loc(name_c))
     if (status == 0) name = text_at(name_c)
     call ended(status, stat)
@@ -8719,8 +9512,8 @@ contains
   subroutine gr_file_ndim(file, variable, ndim, stat)
     type(gr_file), intent(in) :: file
     character(*), intent(in) :: variable
-    integer(c_int), intent(out) :: ndim
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: ndim
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: variable_c
     integer(c_int), target :: ndim_c
@@ -8728,6 +9521,7 @@ contains
     file_c = file%handle
     variable_c = trim(variable) // c_null_char
     ndim_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_ndim(file_c, c_loc(variable_c), c_loc(ndim_c))
     if (status == 0) ndim = ndim_c
     call ended(status, stat)
@@ -8738,7 +9532,7 @@ contains
     type(gr_file), intent(in) :: file
     character(*), intent(in) :: variable
     integer, intent(out) :: extents(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: variable_c
     integer(c_int) :: ndim
@@ -8749,6 +9543,7 @@ contains
     ndim = int(size(extents), c_int)
     allocate(extents_c(size(extents)))
     extents_c = 0
+    call gr_fortran_call('ndim=size(extents);' // c_null_char)
     status = c_gr_file_extents(file_c, c_loc(variable_c), ndim, c_loc(extents_c))
     if (status == 0) extents = int(extents_c(ndim:1:-1))
     call ended(status, stat)
@@ -8758,10 +9553,10 @@ contains
   subroutine gr_file_dimension(file, variable, ndim, axis, name, stat)
     type(gr_file), intent(in) :: file
     character(*), intent(in) :: variable
-    integer(c_int), intent(in) :: ndim
-    integer(c_int), intent(in) :: axis
+    integer, intent(in) :: ndim
+    integer, intent(in) :: axis
     character(:), allocatable, intent(out) :: name
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: variable_c
     integer(c_int) :: ndim_c
@@ -8770,9 +9565,10 @@ contains
     integer(c_int) :: status
     file_c = file%handle
     variable_c = trim(variable) // c_null_char
-    ndim_c = ndim
-    axis_c = ndim - axis
+    ndim_c = int(ndim, c_int)
+    axis_c = int(ndim - axis, c_int)
     name_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_dimension(file_c, c_loc(variable_c), ndim_c, axis_c, c_loc(name_c))
     if (status == 0) name = text_at(name_c)
     call ended(status, stat)
@@ -8784,7 +9580,7 @@ contains
     type(gr_file), intent(in) :: file
     character(*), intent(in) :: dimension
     real(c_double), intent(out) :: values(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: dimension_c
     integer(c_int) :: num_values
@@ -8795,6 +9591,7 @@ contains
     num_values = int(size(values), c_int)
     allocate(values_c(size(values)))
     values_c = 0
+    call gr_fortran_call('num_values=size(values);' // c_null_char)
     status = c_gr_file_coordinate(file_c, c_loc(dimension_c), num_values, c_loc(values_c))
     if (status == 0) values = values_c
     call ended(status, stat)
@@ -8906,7 +9703,7 @@ contains
     character(*), intent(in), optional :: variable
     character(*), intent(in) :: attribute
     character(:), allocatable, intent(out) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: variable_c
     character(:, c_char), allocatable, target :: attribute_c
@@ -8921,6 +9718,7 @@ contains
     text_c = c_null_ptr
     variable_p = c_null_ptr
     if (present(variable)) variable_p = c_loc(variable_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_attribute_text(file_c, variable_p, c_loc(attribute_c), c_loc(text_c))
     if (status == 0) text = text_at(text_c)
     call ended(status, stat)
@@ -8931,9 +9729,9 @@ contains
     type(gr_file), intent(in) :: file
     character(*), intent(in), optional :: variable
     character(*), intent(in) :: attribute
-    integer(c_int), intent(out) :: num_numbers
+    integer, intent(out) :: num_numbers
     real(c_double), intent(out) :: numbers(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: variable_c
     character(:, c_char), allocatable, target :: attribute_c
@@ -8953,6 +9751,7 @@ contains
     numbers_c = 0
     variable_p = c_null_ptr
     if (present(variable)) variable_p = c_loc(variable_c)
+    call gr_fortran_call('most_numbers=size(numbers);' // c_null_char)
     status = c_gr_file_attribute_numbers(file_c, variable_p, c_loc(attribute_c), most_numbers, c_loc(num_numbers_c), &
         c_loc(numbers_c))
     if (status == 0) num_numbers = num_numbers_c
@@ -8973,9 +9772,9 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     type(gr_field), intent(in), target :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: variable_c
     integer(c_int) :: ndim
@@ -9008,12 +9807,13 @@ contains
     num_axes = 0
     if (present(axes)) num_axes = int(size(axes), c_int)
     if (present(axes)) then
-    axes_c = int(merge(-1, ndim - axes(num_axes:1:-1), axes(num_axes:1:-1) == 0), c_int)
+    axes_c = int(merge(-1, int(ndim) - axes(num_axes:1:-1), axes(num_axes:1:-1) == 0), c_int)
     end if
     steps_p = c_null_ptr
     if (present(steps)) steps_p = c_loc(steps_c)
     axes_p = c_null_ptr
     if (present(axes)) axes_p = c_loc(axes_c)
+    call gr_fortran_call('ndim=size(lower);num_axes=size(axes);' // c_null_char)
     status = c_gr_file_read(file_c, c_loc(variable_c), ndim, c_loc(lower_c), c_loc(upper_c), steps_p, num_axes, &
         axes_p, c_loc(field))
     call ended(status, stat)
@@ -9025,11 +9825,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9040,11 +9841,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9055,11 +9857,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9070,11 +9873,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9085,11 +9889,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     real(c_float), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9100,11 +9905,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     real(c_double), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9115,11 +9921,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9130,11 +9937,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9145,11 +9953,28 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     logical(c_bool), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_file_read_logical(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    logical, GR_WHOLE, target, intent(inout) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_file_read_field(file=file, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9160,7 +9985,7 @@ contains
     character(*), intent(in) :: path
     type(gr_attributes), intent(in), optional :: attributes
     type(gr_writer), intent(inout) :: writer
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     character(:, c_char), allocatable, target :: path_c
     type(c_ptr) :: attributes_c
@@ -9173,6 +9998,7 @@ contains
     attributes_c = attributes%handle
     end if
     writer_c = writer%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_writer_create(comm_c, c_loc(path_c), attributes_c, c_loc(writer_c))
     writer%handle = writer_c
     call ended(status, stat)
@@ -9186,7 +10012,7 @@ contains
     character(*), intent(in) :: path
     logical, intent(in), optional :: in_place
     type(gr_writer), intent(inout) :: writer
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     character(:, c_char), allocatable, target :: path_c
     integer(c_int) :: in_place_c
@@ -9199,6 +10025,7 @@ contains
     in_place_c = merge(1_c_int, 0_c_int, in_place)
     end if
     writer_c = writer%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_writer_append(comm_c, c_loc(path_c), in_place_c, c_loc(writer_c))
     writer%handle = writer_c
     call ended(status, stat)
@@ -9207,10 +10034,11 @@ contains
   !> Frees a writer; removes what it wrote unless it was committed. Collective.
   subroutine gr_writer_destroy(writer, stat)
     type(gr_writer), intent(inout) :: writer
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: writer_c
     integer(c_int) :: status
     writer_c = writer%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_writer_destroy(c_loc(writer_c))
     writer%handle = writer_c
     call ended(status, stat)
@@ -9222,7 +10050,7 @@ contains
     character(*), intent(in) :: name
     integer, intent(in) :: extent
     logical, intent(in), optional :: unlimited
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int64_t) :: extent_c
@@ -9235,6 +10063,7 @@ contains
     if (present(unlimited)) then
     unlimited_c = merge(1_c_int, 0_c_int, unlimited)
     end if
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_writer_add_dimension(writer_c, c_loc(name_c), extent_c, unlimited_c)
     call ended(status, stat)
   end subroutine
@@ -9244,9 +10073,9 @@ contains
     type(gr_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     real(c_double), intent(in) :: values(:)
-    integer(c_int), intent(in) :: type
+    integer, intent(in) :: type
     type(gr_attributes), intent(in), optional :: attributes
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: num_values
@@ -9259,10 +10088,11 @@ contains
     name_c = trim(name) // c_null_char
     num_values = int(size(values), c_int)
     values_c = values
-    type_c = type
+    type_c = int(type, c_int)
     if (present(attributes)) then
     attributes_c = attributes%handle
     end if
+    call gr_fortran_call('num_values=size(values);' // c_null_char)
     status = c_gr_writer_add_coordinate(writer_c, c_loc(name_c), num_values, c_loc(values_c), type_c, attributes_c)
     call ended(status, stat)
   end subroutine
@@ -9272,10 +10102,10 @@ contains
     type(gr_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     character(*), intent(in) :: dimensions
-    integer(c_int), intent(in) :: type
+    integer, intent(in) :: type
     type(gr_variable_options), intent(in), optional :: options
     type(gr_attributes), intent(in), optional :: attributes
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
     character(:, c_char), allocatable, target :: dimensions_c
@@ -9288,7 +10118,7 @@ contains
     writer_c = writer%handle
     name_c = trim(name) // c_null_char
     dimensions_c = reversed_words(dimensions) // c_null_char
-    type_c = type
+    type_c = int(type, c_int)
     if (present(options)) then
     options_c = in_c_order(options)
     options_c%size = c_sizeof(options_c)
@@ -9298,6 +10128,7 @@ contains
     end if
     options_p = c_null_ptr
     if (present(options)) options_p = c_loc(options_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_writer_add_variable(writer_c, c_loc(name_c), c_loc(dimensions_c), type_c, options_p, attributes_c)
     call ended(status, stat)
   end subroutine
@@ -9307,7 +10138,7 @@ contains
     type(gr_writer), intent(inout) :: writer
     character(*), intent(in) :: dimension
     integer, intent(in) :: count
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: dimension_c
     integer(c_int64_t) :: count_c
@@ -9315,6 +10146,7 @@ contains
     writer_c = writer%handle
     dimension_c = trim(dimension) // c_null_char
     count_c = int(count, c_int64_t)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_writer_extend(writer_c, c_loc(dimension_c), count_c)
     call ended(status, stat)
   end subroutine
@@ -9328,9 +10160,9 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     type(gr_field), intent(in), target :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: variable_c
     integer(c_int) :: ndim
@@ -9363,12 +10195,13 @@ contains
     num_axes = 0
     if (present(axes)) num_axes = int(size(axes), c_int)
     if (present(axes)) then
-    axes_c = int(merge(-1, ndim - axes(num_axes:1:-1), axes(num_axes:1:-1) == 0), c_int)
+    axes_c = int(merge(-1, int(ndim) - axes(num_axes:1:-1), axes(num_axes:1:-1) == 0), c_int)
     end if
     steps_p = c_null_ptr
     if (present(steps)) steps_p = c_loc(steps_c)
     axes_p = c_null_ptr
     if (present(axes)) axes_p = c_loc(axes_c)
+    call gr_fortran_call('ndim=size(lower);num_axes=size(axes);' // c_null_char)
     status = c_gr_writer_write(writer_c, c_loc(variable_c), ndim, c_loc(lower_c), c_loc(upper_c), steps_p, num_axes, &
         axes_p, c_loc(field))
     call ended(status, stat)
@@ -9380,11 +10213,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     integer(c_int8_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9395,11 +10229,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     integer(c_int16_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9410,11 +10245,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     integer(c_int32_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9425,11 +10261,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     integer(c_int64_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9440,11 +10277,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     real(c_float), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9455,11 +10293,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     real(c_double), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9470,11 +10309,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     complex(c_float_complex), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9485,11 +10325,12 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     complex(c_double_complex), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9500,11 +10341,28 @@ contains
     integer, intent(in) :: lower(:)
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
-    integer(c_int), intent(in), optional :: axes(:)
+    integer, intent(in), optional :: axes(:)
     logical(c_bool), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
+        field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_logical(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    logical, GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
   end subroutine
@@ -9512,10 +10370,11 @@ contains
   !> Completes the file and gives it its name. Collective. Fails while cells are missing.
   subroutine gr_writer_commit(writer, stat)
     type(gr_writer), intent(inout) :: writer
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     integer(c_int) :: status
     writer_c = writer%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_writer_commit(writer_c)
     call ended(status, stat)
   end subroutine
@@ -9524,9 +10383,9 @@ contains
   subroutine gr_checkpoints_create(comm, folder, keep, checkpoints, stat)
     type(gr_comm), intent(in) :: comm
     character(*), intent(in) :: folder
-    integer(c_int), intent(in), optional :: keep
+    integer, intent(in), optional :: keep
     type(gr_checkpoints), intent(inout) :: checkpoints
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     character(:, c_char), allocatable, target :: folder_c
     integer(c_int) :: keep_c
@@ -9536,9 +10395,10 @@ contains
     folder_c = trim(folder) // c_null_char
     keep_c = 3
     if (present(keep)) then
-    keep_c = keep
+    keep_c = int(keep, c_int)
     end if
     checkpoints_c = checkpoints%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoints_create(comm_c, c_loc(folder_c), keep_c, c_loc(checkpoints_c))
     checkpoints%handle = checkpoints_c
     call ended(status, stat)
@@ -9547,10 +10407,11 @@ contains
   !> Frees the handle; files remain.
   subroutine gr_checkpoints_destroy(checkpoints, stat)
     type(gr_checkpoints), intent(inout) :: checkpoints
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: checkpoints_c
     integer(c_int) :: status
     checkpoints_c = checkpoints%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoints_destroy(c_loc(checkpoints_c))
     checkpoints%handle = checkpoints_c
     call ended(status, stat)
@@ -9561,7 +10422,7 @@ contains
     type(gr_checkpoints), intent(inout) :: checkpoints
     integer(c_int64_t), intent(in) :: step
     type(gr_checkpoint_writer), intent(inout) :: writer
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoints_c
     integer(c_int64_t) :: step_c
     type(c_ptr), target :: writer_c
@@ -9569,6 +10430,7 @@ contains
     checkpoints_c = checkpoints%handle
     step_c = step
     writer_c = writer%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_begin(checkpoints_c, step_c, c_loc(writer_c))
     writer%handle = writer_c
     call ended(status, stat)
@@ -9577,10 +10439,11 @@ contains
   !> Frees a writer; removes what it wrote unless it was committed. Collective.
   subroutine gr_checkpoint_writer_destroy(writer, stat)
     type(gr_checkpoint_writer), intent(inout) :: writer
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: writer_c
     integer(c_int) :: status
     writer_c = writer%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_writer_destroy(c_loc(writer_c))
     writer%handle = writer_c
     call ended(status, stat)
@@ -9592,7 +10455,7 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     type(gr_field), intent(in), target :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: layout_c
@@ -9600,6 +10463,7 @@ contains
     writer_c = writer%handle
     name_c = trim(name) // c_null_char
     layout_c = layout%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_add(writer_c, c_loc(name_c), layout_c, c_loc(field))
     call ended(status, stat)
   end subroutine
@@ -9609,9 +10473,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     integer(c_int8_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -9620,9 +10485,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     integer(c_int16_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -9631,9 +10497,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     integer(c_int32_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -9642,9 +10509,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     integer(c_int64_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -9653,9 +10521,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     real(c_float), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -9664,9 +10533,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     real(c_double), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -9675,9 +10545,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     complex(c_float_complex), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -9686,9 +10557,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     complex(c_double_complex), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -9697,9 +10569,22 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     logical(c_bool), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_logical(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    logical, GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_field(writer=writer, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -9708,12 +10593,13 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     type(gr_field), intent(in), target :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: status
     writer_c = writer%handle
     name_c = trim(name) // c_null_char
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_add_replicated(writer_c, c_loc(name_c), c_loc(field))
     call ended(status, stat)
   end subroutine
@@ -9722,9 +10608,10 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     integer(c_int8_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -9732,9 +10619,10 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     integer(c_int16_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -9742,9 +10630,10 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     integer(c_int32_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -9752,9 +10641,10 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     integer(c_int64_t), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -9762,9 +10652,10 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     real(c_float), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -9772,9 +10663,10 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     real(c_double), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -9782,9 +10674,10 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     complex(c_float_complex), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -9792,9 +10685,10 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     complex(c_double_complex), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -9802,9 +10696,21 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     logical(c_bool), GR_WHOLE, target, intent(in) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_add_replicated_logical(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    logical, GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_add_replicated_field(writer=writer, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -9813,7 +10719,7 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     integer(c_int64_t), intent(in) :: values(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: num_values
@@ -9823,6 +10729,7 @@ contains
     name_c = trim(name) // c_null_char
     num_values = int(size(values), c_int)
     values_c = int(values, c_int64_t)
+    call gr_fortran_call('num_values=size(values);' // c_null_char)
     status = c_gr_checkpoint_add_integers(writer_c, c_loc(name_c), num_values, c_loc(values_c))
     call ended(status, stat)
   end subroutine
@@ -9832,7 +10739,7 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     real(c_double), intent(in) :: values(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: num_values
@@ -9842,6 +10749,7 @@ contains
     name_c = trim(name) // c_null_char
     num_values = int(size(values), c_int)
     values_c = values
+    call gr_fortran_call('num_values=size(values);' // c_null_char)
     status = c_gr_checkpoint_add_reals(writer_c, c_loc(name_c), num_values, c_loc(values_c))
     call ended(status, stat)
   end subroutine
@@ -9851,7 +10759,7 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     character(*), intent(in) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
     character(:, c_char), allocatable, target :: text_c
@@ -9859,6 +10767,7 @@ contains
     writer_c = writer%handle
     name_c = trim(name) // c_null_char
     text_c = trim(text) // c_null_char
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_add_text(writer_c, c_loc(name_c), c_loc(text_c))
     call ended(status, stat)
   end subroutine
@@ -9866,10 +10775,11 @@ contains
   !> Completes the checkpoint, gives it its name, and removes old ones. Collective.
   subroutine gr_checkpoint_commit(writer, stat)
     type(gr_checkpoint_writer), intent(inout) :: writer
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: writer_c
     integer(c_int) :: status
     writer_c = writer%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_commit(writer_c)
     call ended(status, stat)
   end subroutine
@@ -9878,12 +10788,13 @@ contains
   subroutine gr_checkpoints_newest(checkpoints, checkpoint, stat)
     type(gr_checkpoints), intent(inout) :: checkpoints
     type(gr_checkpoint), intent(inout) :: checkpoint
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoints_c
     type(c_ptr), target :: checkpoint_c
     integer(c_int) :: status
     checkpoints_c = checkpoints%handle
     checkpoint_c = checkpoint%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoints_newest(checkpoints_c, c_loc(checkpoint_c))
     checkpoint%handle = checkpoint_c
     call ended(status, stat)
@@ -9893,12 +10804,13 @@ contains
   subroutine gr_checkpoints_skipped(checkpoints, text, stat)
     type(gr_checkpoints), intent(in) :: checkpoints
     character(:), allocatable, intent(out) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoints_c
     type(c_ptr), target :: text_c
     integer(c_int) :: status
     checkpoints_c = checkpoints%handle
     text_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoints_skipped(checkpoints_c, c_loc(text_c))
     if (status == 0) text = text_at(text_c)
     call ended(status, stat)
@@ -9909,7 +10821,7 @@ contains
     type(gr_comm), intent(in) :: comm
     character(*), intent(in) :: path
     type(gr_checkpoint), intent(inout) :: checkpoint
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     character(:, c_char), allocatable, target :: path_c
     type(c_ptr), target :: checkpoint_c
@@ -9917,6 +10829,7 @@ contains
     comm_c = comm%handle
     path_c = trim(path) // c_null_char
     checkpoint_c = checkpoint%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_open(comm_c, c_loc(path_c), c_loc(checkpoint_c))
     checkpoint%handle = checkpoint_c
     call ended(status, stat)
@@ -9925,10 +10838,11 @@ contains
   !> Closes a checkpoint.
   subroutine gr_checkpoint_close(checkpoint, stat)
     type(gr_checkpoint), intent(inout) :: checkpoint
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: checkpoint_c
     integer(c_int) :: status
     checkpoint_c = checkpoint%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_close(c_loc(checkpoint_c))
     checkpoint%handle = checkpoint_c
     call ended(status, stat)
@@ -9938,12 +10852,13 @@ contains
   subroutine gr_checkpoint_step(checkpoint, step, stat)
     type(gr_checkpoint), intent(in) :: checkpoint
     integer(c_int64_t), intent(out) :: step
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     integer(c_int64_t), target :: step_c
     integer(c_int) :: status
     checkpoint_c = checkpoint%handle
     step_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_step(checkpoint_c, c_loc(step_c))
     if (status == 0) step = step_c
     call ended(status, stat)
@@ -9953,12 +10868,13 @@ contains
   subroutine gr_checkpoint_path(checkpoint, path, stat)
     type(gr_checkpoint), intent(in) :: checkpoint
     character(:), allocatable, intent(out) :: path
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     type(c_ptr), target :: path_c
     integer(c_int) :: status
     checkpoint_c = checkpoint%handle
     path_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_path(checkpoint_c, c_loc(path_c))
     if (status == 0) path = text_at(path_c)
     call ended(status, stat)
@@ -9969,7 +10885,7 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     logical, intent(out) :: found
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int), target :: found_c
@@ -9977,6 +10893,7 @@ contains
     checkpoint_c = checkpoint%handle
     name_c = trim(name) // c_null_char
     found_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_has(checkpoint_c, c_loc(name_c), c_loc(found_c))
     if (status == 0) found = found_c /= 0
     call ended(status, stat)
@@ -9988,7 +10905,7 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     type(gr_field), intent(in), target :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: layout_c
@@ -9996,6 +10913,7 @@ contains
     checkpoint_c = checkpoint%handle
     name_c = trim(name) // c_null_char
     layout_c = layout%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_read(checkpoint_c, c_loc(name_c), layout_c, c_loc(field))
     call ended(status, stat)
   end subroutine
@@ -10005,9 +10923,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -10016,9 +10935,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -10027,9 +10947,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -10038,9 +10959,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -10049,9 +10971,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     real(c_float), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -10060,9 +10983,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     real(c_double), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -10071,9 +10995,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -10082,9 +11007,10 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -10093,9 +11019,22 @@ contains
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
     logical(c_bool), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_logical(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    logical, GR_WHOLE, target, intent(inout) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_field(checkpoint=checkpoint, name=name, layout=layout, field=field_field, stat=stat)
   end subroutine
 
@@ -10104,12 +11043,13 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     type(gr_field), intent(in), target :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: status
     checkpoint_c = checkpoint%handle
     name_c = trim(name) // c_null_char
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_read_replicated(checkpoint_c, c_loc(name_c), c_loc(field))
     call ended(status, stat)
   end subroutine
@@ -10118,9 +11058,10 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -10128,9 +11069,10 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -10138,9 +11080,10 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -10148,9 +11091,10 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -10158,9 +11102,10 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     real(c_float), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -10168,9 +11113,10 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     real(c_double), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -10178,9 +11124,10 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -10188,9 +11135,10 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -10198,9 +11146,21 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     logical(c_bool), GR_WHOLE, target, intent(inout) :: field
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: field_field
     call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_checkpoint_read_replicated_logical(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    logical, GR_WHOLE, target, intent(inout) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
   end subroutine
 
@@ -10209,7 +11169,7 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     integer(c_int64_t), intent(out) :: values(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: num_values
@@ -10220,6 +11180,7 @@ contains
     num_values = int(size(values), c_int)
     allocate(values_c(size(values)))
     values_c = 0
+    call gr_fortran_call('num_values=size(values);' // c_null_char)
     status = c_gr_checkpoint_integers(checkpoint_c, c_loc(name_c), num_values, c_loc(values_c))
     if (status == 0) values = values_c
     call ended(status, stat)
@@ -10230,7 +11191,7 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     real(c_double), intent(out) :: values(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: num_values
@@ -10241,6 +11202,7 @@ contains
     num_values = int(size(values), c_int)
     allocate(values_c(size(values)))
     values_c = 0
+    call gr_fortran_call('num_values=size(values);' // c_null_char)
     status = c_gr_checkpoint_reals(checkpoint_c, c_loc(name_c), num_values, c_loc(values_c))
     if (status == 0) values = values_c
     call ended(status, stat)
@@ -10251,7 +11213,7 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     character(:), allocatable, intent(out) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     character(:, c_char), allocatable, target :: name_c
     type(c_ptr), target :: text_c
@@ -10259,6 +11221,7 @@ contains
     checkpoint_c = checkpoint%handle
     name_c = trim(name) // c_null_char
     text_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_text(checkpoint_c, c_loc(name_c), c_loc(text_c))
     if (status == 0) text = text_at(text_c)
     call ended(status, stat)
@@ -10267,29 +11230,36 @@ contains
   !> Reads all cells once and compares their checksums. Collective.
   subroutine gr_checkpoint_verify(checkpoint, stat)
     type(gr_checkpoint), intent(in) :: checkpoint
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     integer(c_int) :: status
     checkpoint_c = checkpoint%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_checkpoint_verify(checkpoint_c)
     call ended(status, stat)
   end subroutine
 
 end module graticule_calls
 
-!> All of it, with communicators of `mpi` and of `mpi_f08`.
+!> All of it, with communicators of `mpi`, of `mpif.h` and of `mpi_f08`.
 module graticule
+  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t
   use graticule_types
-  use graticule_fields
+  use graticule_fields, only: gr_field
   use graticule_calls
 #ifdef GRATICULE_MPI_F08
   use mpi_f08, only: MPI_Comm
 #endif
   implicit none
   public
+  private :: c_int, c_int64_t, gr_comm_create_integer, gr_comm_create_long, gr_comm_mpi_integer, gr_comm_mpi_long
+#ifdef GRATICULE_MPI_F08
+  private :: MPI_Comm, gr_comm_create_f08, gr_comm_mpi_f08
+#endif
 
   interface gr_comm_create
     procedure gr_comm_create_integer
+    module procedure gr_comm_create_long
 #ifdef GRATICULE_MPI_F08
     module procedure gr_comm_create_f08
 #endif
@@ -10297,28 +11267,49 @@ module graticule
 
   interface gr_comm_mpi
     procedure gr_comm_mpi_integer
+    module procedure gr_comm_mpi_long
 #ifdef GRATICULE_MPI_F08
     module procedure gr_comm_mpi_f08
 #endif
   end interface
 
-#ifdef GRATICULE_MPI_F08
 contains
 
+  !> Duplicates a communicator whose handle is a default integer of 8 bytes. Collective.
+  subroutine gr_comm_create_long(mpi, comm, stat)
+    integer(c_int64_t), intent(in) :: mpi
+    type(gr_comm), intent(inout) :: comm
+    integer, intent(out), optional :: stat
+    call gr_comm_create_integer(int(mpi, c_int), comm, stat)
+  end subroutine
+
+  !> Communicator of MPI behind it, to make communicators of the program from it.
+  subroutine gr_comm_mpi_long(comm, mpi, stat)
+    type(gr_comm), intent(in) :: comm
+    integer(c_int64_t), intent(out) :: mpi
+    integer, intent(out), optional :: stat
+    integer(c_int) :: handle
+    call gr_comm_mpi_integer(comm, handle, stat)
+    mpi = handle
+  end subroutine
+
+#ifdef GRATICULE_MPI_F08
   !> Duplicates a communicator. Collective.
   subroutine gr_comm_create_f08(mpi, comm, stat)
     type(MPI_Comm), intent(in) :: mpi
     type(gr_comm), intent(inout) :: comm
-    integer(c_int), intent(out), optional :: stat
-    call gr_comm_create_integer(mpi%MPI_VAL, comm, stat)
+    integer, intent(out), optional :: stat
+    call gr_comm_create_integer(int(mpi%MPI_VAL, c_int), comm, stat)
   end subroutine
 
   !> Communicator of MPI behind it, to make communicators of the program from it.
   subroutine gr_comm_mpi_f08(comm, mpi, stat)
     type(gr_comm), intent(in) :: comm
     type(MPI_Comm), intent(out) :: mpi
-    integer(c_int), intent(out), optional :: stat
-    call gr_comm_mpi_integer(comm, mpi%MPI_VAL, stat)
+    integer, intent(out), optional :: stat
+    integer(c_int) :: handle
+    call gr_comm_mpi_integer(comm, handle, stat)
+    mpi%MPI_VAL = handle
   end subroutine
 #endif
 end module graticule

@@ -5,6 +5,7 @@
 #include <graticule/graticule.h>
 #include <graticule/partition/error.hpp>
 
+#include "fortran.hpp"
 #include "handle_table.hpp"
 
 #include <exception>
@@ -43,10 +44,22 @@ T& required(T* pointer, char const* name) {
   return *not_null(pointer, name);
 }
 
+/// The caller's variable for a new handle. Variables of Fortran always have a value: one that holds a handle is
+/// refused.
+template <HandleType T>
+requires(!std::is_void_v<T>) T*& required(T** variable, char const* name) {
+  (void)not_null(variable, name);
+  if (speaks_fortran() && *variable != nullptr && HandleTable::get().find(kind_of_handle<T>, *variable) != nullptr)
+    throw bad_argument(std::string(name) + " holds a " + Object<T>::name +
+                       " that exists: free it first, or use another variable");
+  return *variable;
+}
+
 /// What a handle stands for. @throws `bad_argument` for NULL, and for what is no such handle, or none any more
 template <HandleType T>
 auto& required(T* handle, char const* name) {
   using Of = std::remove_const_t<T>;
+  if (handle == nullptr && speaks_fortran()) throw bad_argument(std::string(name) + " holds no " + Object<Of>::name);
   auto* const of = HandleTable::get().find(kind_of_handle<Of>, not_null(handle, name));
   if (of == nullptr) throw bad_argument(std::string(name) + " " + HandleTable::get().fault(kind_of_handle<Of>, handle));
   return *static_cast<std::conditional_t<std::is_const_v<T>, Object<Of> const, Object<Of>>*>(of);
@@ -71,7 +84,7 @@ std::unique_ptr<Object<T>> take(T*& handle, char const* name) {
 /// Frees a handle. NULL and a NULL pointer to it are ignored.
 template <HandleType T>
 void free_handle(T** handle, char const* name) {
-  if (required(handle, name) != nullptr) (void)take(*handle, name);
+  if (*not_null(handle, name) != nullptr) (void)take(*handle, name);
 }
 
 /// @throws when `gr_init` was not called, or MPI has ended since
@@ -88,6 +101,7 @@ gr_status keep_error(gr_status status, char const* rule, char const* text) noexc
 /// Runs the body of an exported function. No exception leaves it.
 template <class Body>
 [[nodiscard]] gr_status guarded(char const* function, void (&require)(), Body&& body) noexcept {
+  FortranScope const scope(gr_fortran_take());
   try {
     require();
     std::forward<Body>(body)();

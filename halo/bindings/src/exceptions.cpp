@@ -26,7 +26,7 @@ gr_status status_of(Error const& error) {
 
 }  // namespace
 
-Error bad_argument(std::string const& what) { return {argument_rule, what}; }
+Error bad_argument(std::string const& what) { return {argument_rule, words_of_caller(what)}; }
 
 gr_status record(char const* function, std::exception_ptr const& failure) noexcept {
   try {

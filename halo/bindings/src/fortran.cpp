@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace graticule::c {
 
@@ -119,6 +120,28 @@ int gr_fortran_freed(void const* base, int64_t num_bytes) {
   if (num_bytes <= 0 || !described.take(base)) return 0;
   auto const* const last = static_cast<std::byte const*>(base) + num_bytes - 1;
   return !is_mapped(base) || !is_mapped(last) || can_be_allocated(base, std::size_t(num_bytes)) ? 1 : 0;
+}
+
+namespace {
+
+thread_local gr_fortran_caller next_caller{};
+
+}  // namespace
+
+void gr_fortran_call(char const* sizes) { next_caller.sizes = sizes; }
+
+void gr_fortran_arrays(void) { next_caller.has_arrays = 1; }
+
+gr_fortran_caller gr_fortran_take(void) { return std::exchange(next_caller, {}); }
+
+int gr_fortran_rank(void) {
+  int started = 0;
+  int ended = 0;
+  int rank = -1;
+  MPI_Initialized(&started);
+  MPI_Finalized(&ended);
+  if (started != 0 && ended == 0) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
 }
 
 gr_field const* gr_fortran_address(gr_field const* field) { return field; }

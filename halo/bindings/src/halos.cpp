@@ -61,7 +61,7 @@ gr_status gr_node_memory_destroy(gr_node_memory** memory) {
 
 gr_status gr_finish(gr_pending** pending) {
   return GR_BODY({
-    auto const call = take(required(pending, "pending"), "*pending");
+    auto const call = take(*not_null(pending, "pending"), speaks_fortran() ? "pending" : "*pending");
     std::visit([](auto& one) { one.wait(); }, call->call);
   });
 }
@@ -109,7 +109,8 @@ CallQueue add_fields(FewOrMany<HaloField>& result, HaloPlan const& plan, int num
     auto const field = read_element(fields, f, "fields");
     Name const name{"fields", f};
     if (field.kind < 0 || field.kind >= plan.num_kinds())
-      throw bad_argument(name + ".kind is " + std::to_string(field.kind) + " of a plan with " +
+      throw bad_argument(name + (speaks_fortran() ? ": kind= is " : ".kind is ") +
+                         std::to_string(detail::place_number(field.kind)) + " of a plan with " +
                          std::to_string(plan.num_kinds()) + " kinds");
     auto const parity = enumerator<Parity>(field.parity, GR_ODD, name, ".parity");
     queue.add(field, name);
@@ -121,12 +122,13 @@ CallQueue add_fields(FewOrMany<HaloField>& result, HaloPlan const& plan, int num
 
 /// Runs a call with the fields of a plan. Where they cannot be used, the plan refuses the call too, so that the ranks
 /// that wait for this one get an error.
-template <class Call>
-auto with_fields(Object<gr_halo> const& halo, int num_fields, gr_field const* fields, Call&& call) {
+template <class Call, class Check = NoCheck>
+auto with_fields(Object<gr_halo> const& halo, int num_fields, gr_field const* fields, Call&& call, Check&& check = {}) {
   LastFields::Claim const claim(halo.last);
   auto* const last = claim.get();
   std::exception_ptr failure;
   try {
+    check();
     if (last != nullptr && last->are(num_fields, fields)) return call(last->views(), last->queue());
     FewOrMany<HaloField> all(num_fields);
     auto const queue = add_fields(all, halo.plan, num_fields, fields);
@@ -257,9 +259,9 @@ gr_status gr_halo_exchange(gr_halo const* halo, int num_fields, gr_field const* 
 gr_status gr_halo_start(gr_halo const* halo, int num_fields, gr_field const* fields, gr_pending** pending) {
   return GR_BODY({
     auto const& of = required(halo, "halo");
-    required(pending, "pending");
-    give(pending,
-         with_fields(of, num_fields, fields, [&](auto all, auto const& queue) { return of.plan.start(all, queue); }));
+    give(pending, with_fields(
+                      of, num_fields, fields, [&](auto all, auto const& queue) { return of.plan.start(all, queue); },
+                      [&] { required(pending, "pending"); }));
   });
 }
 
@@ -276,9 +278,10 @@ gr_status gr_halo_exchange_adjoint(gr_halo const* halo, int num_fields, gr_field
 gr_status gr_halo_start_adjoint(gr_halo const* halo, int num_fields, gr_field const* fields, gr_pending** pending) {
   return GR_BODY({
     auto const& of = required(halo, "halo");
-    required(pending, "pending");
-    give(pending, with_fields(of, num_fields, fields,
-                              [&](auto all, auto const& queue) { return of.plan.start_adjoint(all, queue); }));
+    give(pending,
+         with_fields(
+             of, num_fields, fields, [&](auto all, auto const& queue) { return of.plan.start_adjoint(all, queue); },
+             [&] { required(pending, "pending"); }));
   });
 }
 

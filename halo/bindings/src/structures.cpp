@@ -29,8 +29,8 @@ static_assert(max_ndim == GR_MAX_AXES);
 char const* faulty_field(int type) noexcept {
   switch (type) {
     case too_many_axes: return "an array of more than 8 dimensions";
-    case wrong_axes: return "axes= of gr_field are not dimensions of the array";
-    case wrong_owned: return "owned= of gr_field has not one place for each dimension of the array";
+    case wrong_axes: return "axes= are not dimensions of the array";
+    case wrong_owned: return "owned= has not one place for each dimension of the array";
     case wrong_options: return "parity= or kind= has neither one value nor one for each array";
     default: return "an array of a type that fields do not have";
   }
@@ -38,18 +38,19 @@ char const* faulty_field(int type) noexcept {
 
 void require_count(int number, int least, char const* name) {
   if (number < least)
-    throw bad_argument(std::string(name) + " is " + std::to_string(number) + ", at least " + std::to_string(least) +
+    throw bad_argument(argument_text(name) + " is " + std::to_string(number) + ", at least " + std::to_string(least) +
                        " is needed");
 }
 
 void require_ndim(int ndim, int expected) {
   if (ndim != expected)
-    throw bad_argument("ndim is " + std::to_string(ndim) + ", the grid has " + std::to_string(expected) + " axes");
+    throw bad_argument(argument_text("ndim") + " is " + std::to_string(ndim) + ", the grid has " +
+                       std::to_string(expected) + " axes");
 }
 
 Indices indices(int64_t const* values, int ndim, char const* name, char const* count) {
   if (ndim < 1 || ndim > GR_MAX_AXES)
-    throw bad_argument(std::string(count) + " is " + std::to_string(ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) +
+    throw bad_argument(argument_text(count) + " is " + std::to_string(ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) +
                        " are possible");
   required(values, name);
   return Indices(std::span<Index const>(values, std::size_t(ndim)));
@@ -145,19 +146,20 @@ Indices grid_axes(gr_field const& field, int ndim, Name const& name) {
   Indices axes;
   if (field.num_grid_axes == 0) {
     if (field.rank < ndim)
-      throw bad_argument(name + ".rank is " + std::to_string(field.rank) + ", the grid has " + std::to_string(ndim) +
-                         " axes");
+      throw bad_argument(name + (speaks_fortran() ? ": the number of its dimensions is " : ".rank is ") +
+                         std::to_string(field.rank) + ", the grid has " + std::to_string(ndim) + " axes");
     for (int a = 0; a < ndim; ++a) axes.push_back(field.rank - ndim + a);
     return axes;
   }
   if (field.num_grid_axes != ndim)
-    throw bad_argument(name + ".num_grid_axes is " + std::to_string(field.num_grid_axes) + ", the grid has " +
-                       std::to_string(ndim) + " axes");
+    throw bad_argument(name + (speaks_fortran() ? ": size(axes) is " : ".num_grid_axes is ") +
+                       std::to_string(field.num_grid_axes) + ", the grid has " + std::to_string(ndim) + " axes");
   for (int a = 0; a < ndim; ++a) {
     int const axis = field.grid_axes[a];
     if (axis < 0 || axis >= field.rank || std::count(axes.begin(), axes.end(), Index(axis)) != 0)
-      throw bad_argument(name + ".grid_axes[" + std::to_string(a) + "] is " + std::to_string(axis) + " of a field of " +
-                         std::to_string(field.rank) + " axes");
+      throw bad_argument(name + (speaks_fortran() ? ": axes= has " : ".grid_axes[" + std::to_string(a) + "] is ") +
+                         std::to_string(detail::axis_number(axis, field.rank)) +
+                         (speaks_fortran() ? " twice" : " of a field of " + std::to_string(field.rank) + " axes"));
     axes.push_back(axis);
   }
   return axes;
@@ -167,9 +169,13 @@ Indices grid_axes(gr_field const& field, int ndim, Name const& name) {
 void narrow(FieldView& view, gr_field const& field, Box const& box, Box const& origin, Name const& name) {
   for (int m = 0; m < view.ndim(); ++m) {
     auto const* const found = std::find(view.grid_axes.begin(), view.grid_axes.end(), Index(m));
-    auto const at = [&] { return "[" + std::to_string(m) + "] is " + std::to_string(field.first[m]); };
+    auto const at = [&] {
+      return speaks_fortran() ? ": owned(" + std::to_string(detail::axis_number(m, view.ndim())) + ") is " +
+                                    std::to_string(field.first[m] + 1)
+                              : ".first[" + std::to_string(m) + "] is " + std::to_string(field.first[m]);
+    };
     if (found == view.grid_axes.end()) {
-      if (field.first[m] != 0) throw bad_argument(name + ".first" + at() + " on an axis that is not of the grid");
+      if (field.first[m] != 0) throw bad_argument(name + at() + " on an axis that is not of the grid");
       continue;
     }
     int const a = int(found - view.grid_axes.begin());
@@ -179,8 +185,8 @@ void narrow(FieldView& view, gr_field const& field, Box const& box, Box const& o
     }
     Index const begin = field.first[m] - (origin.lo(a) - box.lo(a));
     if (begin < 0 || begin + box.extent(a) > view.extents[m])
-      throw bad_argument(name + ".first" + at() + ": the " + std::to_string(box.extent(a)) + " cells of " +
-                         to_string(box) + " then begin at element " + std::to_string(begin) + " of " +
+      throw bad_argument(name + at() + ": the " + std::to_string(box.extent(a)) + " cells of " + to_string(box) +
+                         " then begin at element " + std::to_string(detail::place_number(begin)) + " of " +
                          std::to_string(view.extents[m]));
     view.data = static_cast<std::byte*>(view.data) + begin * view.strides[m] * size_of(view.dtype);
     view.extents[m] = box.extent(a);
@@ -203,7 +209,7 @@ Boundary boundary_of(gr_halo_kind const& kind, Name const& name) {
   Boundary boundary;
   bool folds = false;
   for (int a = 0; a < kind.ndim; ++a) {
-    auto const at = "[" + std::to_string(a) + "]";
+    auto const at = speaks_fortran() ? "(" + std::to_string(kind.ndim - a) + ")" : "[" + std::to_string(a) + "]";
     auto const lower = enumerator<Edge>(kind.lower_edge[a], GR_EDGE_TRIPOLAR_ROW, name, (".lower_edge" + at).c_str());
     auto const upper = enumerator<Edge>(kind.upper_edge[a], GR_EDGE_TRIPOLAR_ROW, name, (".upper_edge" + at).c_str());
     auto const stagger =

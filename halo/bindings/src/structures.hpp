@@ -26,13 +26,11 @@
 
 namespace graticule::c {
 
-/// An argument, `NAME` or `NAME[NUMBER]`; its text is made where an error needs it.
+/// An argument, `NAME` or `NAME[NUMBER]`, in the caller's language; its text is made where an error needs it.
 struct Name {
   char const* list;
   int number = -1;
-  [[nodiscard]] std::string text() const {
-    return number < 0 ? std::string(list) : std::string(list) + "[" + std::to_string(number) + "]";
-  }
+  [[nodiscard]] std::string text() const { return number < 0 ? argument_text(list) : element_text(list, number); }
   friend std::string operator+(Name const& name, std::string const& rest) { return name.text() + rest; }
 };
 
@@ -118,6 +116,11 @@ Enum enumerator(Of value, int last, Name const& name, char const* member = "", i
                                std::to_string(first) + " to " + std::to_string(last)));
   return Enum(number);
 }
+
+/// For calls without arguments beside their fields.
+struct NoCheck {
+  void operator()() const noexcept {}
+};
 
 /// The fields of a call. Calls of few fields allocate nothing, and set up no more than they use.
 template <class T>

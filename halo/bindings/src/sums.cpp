@@ -30,11 +30,13 @@ std::vector<AxisSumField> fields_of(AxisSumPlan const& plan, int num_fields, gr_
 
 /// Runs a call with its fields. Where they cannot be used, the plan refuses the call too, so that the ranks that wait
 /// for this one get an error.
-template <class Run>
-auto with_fields(gr_zonal const* zonal, int num_fields, gr_field const* cells, gr_field const* sums, Run&& run) {
+template <class Run, class Check = NoCheck>
+auto with_fields(gr_zonal const* zonal, int num_fields, gr_field const* cells, gr_field const* sums, Run&& run,
+                 Check&& check = {}) {
   auto const& plan = required(zonal, "zonal").plan;
   std::exception_ptr failure;
   try {
+    check();
     auto const fields = fields_of(plan, num_fields, cells, sums);
     return run(plan, std::span<AxisSumField const>(fields));
   } catch (Error const& error) {
@@ -98,9 +100,9 @@ gr_status gr_zonal_apply(gr_zonal const* zonal, int num_fields, gr_field const* 
 gr_status gr_zonal_start(gr_zonal const* zonal, int num_fields, gr_field const* cells, gr_field const* sums,
                          gr_pending** pending) {
   return GR_BODY({
-    required(pending, "pending");
-    give(pending,
-         with_fields(zonal, num_fields, cells, sums, [](auto const& plan, auto fields) { return plan.start(fields); }));
+    give(pending, with_fields(
+                      zonal, num_fields, cells, sums, [](auto const& plan, auto fields) { return plan.start(fields); },
+                      [&] { required(pending, "pending"); }));
   });
 }
 

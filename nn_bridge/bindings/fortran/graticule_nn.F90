@@ -12,15 +12,14 @@
 
 !> Constants and types.
 module graticule_nn_types
-  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, c_size_t, c_double, c_ptr, c_null_ptr
   implicit none
   public
+  private :: c_int, c_int64_t, c_size_t, c_double, c_ptr, c_null_ptr
 
-  enum, bind(c)
-    enumerator :: GR_SGD = 0
-    enumerator :: GR_ADAM = 1
-    enumerator :: GR_ADAMW = 2
-  end enum
+  integer, parameter :: GR_SGD = 0
+  integer, parameter :: GR_ADAM = 1
+  integer, parameter :: GR_ADAMW = 2
 
   !> an exported network, divided among the ranks
   type :: gr_net
@@ -66,8 +65,40 @@ module graticule_nn
   use graticule_fields, only: describe_whole
   use graticule_support
   implicit none
-  private :: ended, wrong_size, text_at, to_texts, reversed_words, describe_whole, address_of
-  private :: gr_comm, gr_layout, gr_field
+  private
+  public :: GR_SGD
+  public :: GR_ADAM
+  public :: GR_ADAMW
+  public :: gr_net
+  public :: gr_optimizer
+  public :: gr_forecaster
+  public :: gr_net_options
+  public :: gr_optimizer_options
+  public :: gr_net_load
+  public :: gr_net_destroy
+  public :: gr_net_num_inputs
+  public :: gr_net_num_outputs
+  public :: gr_net_input_name
+  public :: gr_net_output_name
+  public :: gr_net_text
+  public :: gr_net_save
+  public :: gr_net_bind_input
+  public :: gr_net_bind_output
+  public :: gr_net_bind_target
+  public :: gr_net_run
+  public :: gr_net_start
+  public :: gr_net_finish
+  public :: gr_optimizer_create
+  public :: gr_optimizer_destroy
+  public :: gr_optimizer_set_rate
+  public :: gr_net_learn
+  public :: gr_forecaster_load
+  public :: gr_forecaster_destroy
+  public :: gr_forecaster_text
+  public :: gr_forecaster_num_channels
+  public :: gr_forecaster_channel
+  public :: gr_forecaster_step
+  public :: gr_forecaster_next
 
   interface gr_net_bind_input
     module procedure gr_net_bind_input_list, gr_net_bind_input_one
@@ -85,7 +116,7 @@ module graticule_nn
     module procedure gr_forecaster_next_list, gr_forecaster_next_one, gr_forecaster_next_int8, &
         gr_forecaster_next_int16, gr_forecaster_next_int32, gr_forecaster_next_int64, gr_forecaster_next_real32, &
         gr_forecaster_next_real64, gr_forecaster_next_complex32, gr_forecaster_next_complex64, &
-        gr_forecaster_next_bool
+        gr_forecaster_next_bool, gr_forecaster_next_logical
   end interface
 
   interface
@@ -324,7 +355,7 @@ contains
     character(*), intent(in) :: path
     type(gr_net_options), intent(in), optional :: options
     type(gr_net), intent(inout) :: net
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     character(:, c_char), allocatable, target :: path_c
     type(gr_net_options), target :: options_c
@@ -340,6 +371,7 @@ contains
     net_c = net%handle
     options_p = c_null_ptr
     if (present(options)) options_p = c_loc(options_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_load(comm_c, c_loc(path_c), options_p, c_loc(net_c))
     net%handle = net_c
     call ended(status, stat)
@@ -348,10 +380,11 @@ contains
   !> Frees a network. Optimizers of it stay valid until they are freed.
   subroutine gr_net_destroy(net, stat)
     type(gr_net), intent(inout) :: net
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: net_c
     integer(c_int) :: status
     net_c = net%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_destroy(c_loc(net_c))
     net%handle = net_c
     call ended(status, stat)
@@ -360,13 +393,14 @@ contains
   !> Number of inputs. Not collective.
   subroutine gr_net_num_inputs(net, num_inputs, stat)
     type(gr_net), intent(in) :: net
-    integer(c_int), intent(out) :: num_inputs
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: num_inputs
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     integer(c_int), target :: num_inputs_c
     integer(c_int) :: status
     net_c = net%handle
     num_inputs_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_num_inputs(net_c, c_loc(num_inputs_c))
     if (status == 0) num_inputs = num_inputs_c
     call ended(status, stat)
@@ -375,13 +409,14 @@ contains
   !> Number of outputs. Not collective.
   subroutine gr_net_num_outputs(net, num_outputs, stat)
     type(gr_net), intent(in) :: net
-    integer(c_int), intent(out) :: num_outputs
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: num_outputs
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     integer(c_int), target :: num_outputs_c
     integer(c_int) :: status
     net_c = net%handle
     num_outputs_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_num_outputs(net_c, c_loc(num_outputs_c))
     if (status == 0) num_outputs = num_outputs_c
     call ended(status, stat)
@@ -390,16 +425,17 @@ contains
   !> Name of an input: that of the argument in Python. Not collective.
   subroutine gr_net_input_name(net, input, name, stat)
     type(gr_net), intent(in) :: net
-    integer(c_int), intent(in) :: input
+    integer, intent(in) :: input
     character(:), allocatable, intent(out) :: name
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     integer(c_int) :: input_c
     type(c_ptr), target :: name_c
     integer(c_int) :: status
     net_c = net%handle
-    input_c = input - 1
+    input_c = int(input - 1, c_int)
     name_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_input_name(net_c, input_c, c_loc(name_c))
     if (status == 0) name = text_at(name_c)
     call ended(status, stat)
@@ -408,16 +444,17 @@ contains
   !> Name of an output: that of its value in the exported graph. Not collective.
   subroutine gr_net_output_name(net, output, name, stat)
     type(gr_net), intent(in) :: net
-    integer(c_int), intent(in) :: output
+    integer, intent(in) :: output
     character(:), allocatable, intent(out) :: name
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     integer(c_int) :: output_c
     type(c_ptr), target :: name_c
     integer(c_int) :: status
     net_c = net%handle
-    output_c = output - 1
+    output_c = int(output - 1, c_int)
     name_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_output_name(net_c, output_c, c_loc(name_c))
     if (status == 0) name = text_at(name_c)
     call ended(status, stat)
@@ -428,12 +465,13 @@ contains
   subroutine gr_net_text(net, text, stat)
     type(gr_net), intent(in) :: net
     character(:), allocatable, intent(out) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     type(c_ptr), target :: text_c
     integer(c_int) :: status
     net_c = net%handle
     text_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_text(net_c, c_loc(text_c))
     if (status == 0) text = text_at(text_c)
     call ended(status, stat)
@@ -444,12 +482,13 @@ contains
   subroutine gr_net_save(net, path, stat)
     type(gr_net), intent(in) :: net
     character(*), intent(in) :: path
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     character(:, c_char), allocatable, target :: path_c
     integer(c_int) :: status
     net_c = net%handle
     path_c = trim(path) // c_null_char
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_save(net_c, c_loc(path_c))
     call ended(status, stat)
   end subroutine
@@ -467,7 +506,7 @@ contains
     character(*), intent(in), optional :: name
     type(gr_layout), intent(in), optional :: layout
     type(gr_field), intent(in), target, contiguous :: fields(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: layout_c
@@ -485,6 +524,7 @@ contains
     num_fields = int(size(fields), c_int)
     name_p = c_null_ptr
     if (present(name)) name_p = c_loc(name_c)
+    call gr_fortran_call('num_fields=size(fields);' // c_null_char)
     status = c_gr_net_bind_input(net_c, name_p, layout_c, num_fields, c_loc(fields))
     call ended(status, stat)
   end subroutine
@@ -494,7 +534,7 @@ contains
     character(*), intent(in), optional :: name
     type(gr_layout), intent(in), optional :: layout
     type(gr_field), intent(in) :: fields
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_net_bind_input_list(net, name, layout, fields_list, stat)
@@ -506,7 +546,7 @@ contains
     character(*), intent(in), optional :: name
     type(gr_layout), intent(in), optional :: layout
     type(gr_field), intent(in), target, contiguous :: fields(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: layout_c
@@ -524,6 +564,7 @@ contains
     num_fields = int(size(fields), c_int)
     name_p = c_null_ptr
     if (present(name)) name_p = c_loc(name_c)
+    call gr_fortran_call('num_fields=size(fields);' // c_null_char)
     status = c_gr_net_bind_output(net_c, name_p, layout_c, num_fields, c_loc(fields))
     call ended(status, stat)
   end subroutine
@@ -533,7 +574,7 @@ contains
     character(*), intent(in), optional :: name
     type(gr_layout), intent(in), optional :: layout
     type(gr_field), intent(in) :: fields
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_net_bind_output_list(net, name, layout, fields_list, stat)
@@ -550,7 +591,7 @@ contains
     type(gr_field), intent(in), target, contiguous :: fields(:)
     real(c_double), intent(in), optional :: scale
     real(c_double), intent(in), optional :: weights(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: layout_c
@@ -583,6 +624,7 @@ contains
     if (present(name)) name_p = c_loc(name_c)
     weights_p = c_null_ptr
     if (present(weights)) weights_p = c_loc(weights_c)
+    call gr_fortran_call('num_fields=size(fields);num_rows=size(weights);' // c_null_char)
     status = c_gr_net_bind_target(net_c, name_p, layout_c, num_fields, c_loc(fields), scale_c, num_rows, weights_p)
     call ended(status, stat)
   end subroutine
@@ -594,7 +636,7 @@ contains
     type(gr_field), intent(in) :: fields
     real(c_double), intent(in), optional :: scale
     real(c_double), intent(in), optional :: weights(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
     call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_net_bind_target_list(net, name, layout, fields_list, scale, weights, stat)
@@ -605,10 +647,11 @@ contains
   !> Dropout is off. Running statistics of a network that was exported in training mode are updated.
   subroutine gr_net_run(net, stat)
     type(gr_net), intent(inout) :: net
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     integer(c_int) :: status
     net_c = net%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_run(net_c)
     call ended(status, stat)
   end subroutine
@@ -616,10 +659,11 @@ contains
   !> Starts a run: the inputs travel, and may not be written until `gr_net_finish`. Collective.
   subroutine gr_net_start(net, stat)
     type(gr_net), intent(inout) :: net
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     integer(c_int) :: status
     net_c = net%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_start(net_c)
     call ended(status, stat)
   end subroutine
@@ -627,10 +671,11 @@ contains
   !> Ends the run that was started: the network computes, and the outputs are written. Collective.
   subroutine gr_net_finish(net, stat)
     type(gr_net), intent(inout) :: net
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     integer(c_int) :: status
     net_c = net%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_finish(net_c)
     call ended(status, stat)
   end subroutine
@@ -638,11 +683,11 @@ contains
   !> Makes an optimizer of the parameters of a network.
   subroutine gr_optimizer_create(net, kind, rate, options, optimizer, stat)
     type(gr_net), intent(in) :: net
-    integer(c_int), intent(in) :: kind
+    integer, intent(in) :: kind
     real(c_double), intent(in) :: rate
     type(gr_optimizer_options), intent(in), optional :: options
     type(gr_optimizer), intent(inout) :: optimizer
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     integer(c_int) :: kind_c
     real(c_double) :: rate_c
@@ -651,7 +696,7 @@ contains
     type(c_ptr) :: options_p
     integer(c_int) :: status
     net_c = net%handle
-    kind_c = kind
+    kind_c = int(kind, c_int)
     rate_c = rate
     if (present(options)) then
     options_c = options
@@ -660,6 +705,7 @@ contains
     optimizer_c = optimizer%handle
     options_p = c_null_ptr
     if (present(options)) options_p = c_loc(options_c)
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_optimizer_create(net_c, kind_c, rate_c, options_p, c_loc(optimizer_c))
     optimizer%handle = optimizer_c
     call ended(status, stat)
@@ -668,10 +714,11 @@ contains
   !> Frees an optimizer.
   subroutine gr_optimizer_destroy(optimizer, stat)
     type(gr_optimizer), intent(inout) :: optimizer
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: optimizer_c
     integer(c_int) :: status
     optimizer_c = optimizer%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_optimizer_destroy(c_loc(optimizer_c))
     optimizer%handle = optimizer_c
     call ended(status, stat)
@@ -681,12 +728,13 @@ contains
   subroutine gr_optimizer_set_rate(optimizer, rate, stat)
     type(gr_optimizer), intent(inout) :: optimizer
     real(c_double), intent(in) :: rate
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: optimizer_c
     real(c_double) :: rate_c
     integer(c_int) :: status
     optimizer_c = optimizer%handle
     rate_c = rate
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_optimizer_set_rate(optimizer_c, rate_c)
     call ended(status, stat)
   end subroutine
@@ -699,7 +747,7 @@ contains
     type(gr_net), intent(inout) :: net
     type(gr_optimizer), intent(inout), optional :: optimizer
     real(c_double), intent(out) :: loss
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: net_c
     type(c_ptr) :: optimizer_c
     real(c_double), target :: loss_c
@@ -710,6 +758,7 @@ contains
     optimizer_c = optimizer%handle
     end if
     loss_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_net_learn(net_c, optimizer_c, c_loc(loss_c))
     if (status == 0) loss = loss_c
     call ended(status, stat)
@@ -723,9 +772,9 @@ contains
     type(gr_comm), intent(in) :: comm
     character(*), intent(in) :: path
     type(gr_layout), intent(in) :: layout
-    integer(c_int), intent(in), optional :: num_threads
+    integer, intent(in), optional :: num_threads
     type(gr_forecaster), intent(inout) :: forecaster
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: comm_c
     character(:, c_char), allocatable, target :: path_c
     type(c_ptr) :: layout_c
@@ -737,9 +786,10 @@ contains
     layout_c = layout%handle
     num_threads_c = 0
     if (present(num_threads)) then
-    num_threads_c = num_threads
+    num_threads_c = int(num_threads, c_int)
     end if
     forecaster_c = forecaster%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_forecaster_load(comm_c, c_loc(path_c), layout_c, num_threads_c, c_loc(forecaster_c))
     forecaster%handle = forecaster_c
     call ended(status, stat)
@@ -748,10 +798,11 @@ contains
   !> Frees a network.
   subroutine gr_forecaster_destroy(forecaster, stat)
     type(gr_forecaster), intent(inout) :: forecaster
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr), target :: forecaster_c
     integer(c_int) :: status
     forecaster_c = forecaster%handle
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_forecaster_destroy(c_loc(forecaster_c))
     forecaster%handle = forecaster_c
     call ended(status, stat)
@@ -761,12 +812,13 @@ contains
   subroutine gr_forecaster_text(forecaster, text, stat)
     type(gr_forecaster), intent(in) :: forecaster
     character(:), allocatable, intent(out) :: text
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: forecaster_c
     type(c_ptr), target :: text_c
     integer(c_int) :: status
     forecaster_c = forecaster%handle
     text_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_forecaster_text(forecaster_c, c_loc(text_c))
     if (status == 0) text = text_at(text_c)
     call ended(status, stat)
@@ -775,9 +827,9 @@ contains
   !> Channels of a state (prognostic ones), and of a prediction: those, then diagnostic ones. Not collective.
   subroutine gr_forecaster_num_channels(forecaster, num_prognostic, num_channels, stat)
     type(gr_forecaster), intent(in) :: forecaster
-    integer(c_int), intent(out) :: num_prognostic
-    integer(c_int), intent(out) :: num_channels
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: num_prognostic
+    integer, intent(out) :: num_channels
+    integer, intent(out), optional :: stat
     type(c_ptr) :: forecaster_c
     integer(c_int), target :: num_prognostic_c
     integer(c_int), target :: num_channels_c
@@ -785,6 +837,7 @@ contains
     forecaster_c = forecaster%handle
     num_prognostic_c = 0
     num_channels_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_forecaster_num_channels(forecaster_c, c_loc(num_prognostic_c), c_loc(num_channels_c))
     if (status == 0) num_prognostic = num_prognostic_c
     if (status == 0) num_channels = num_channels_c
@@ -794,16 +847,17 @@ contains
   !> Name of a channel, with its level: `t 850 hPa`. Not collective.
   subroutine gr_forecaster_channel(forecaster, channel, label, stat)
     type(gr_forecaster), intent(in) :: forecaster
-    integer(c_int), intent(in) :: channel
+    integer, intent(in) :: channel
     character(:), allocatable, intent(out) :: label
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: forecaster_c
     integer(c_int) :: channel_c
     type(c_ptr), target :: label_c
     integer(c_int) :: status
     forecaster_c = forecaster%handle
-    channel_c = channel - 1
+    channel_c = int(channel - 1, c_int)
     label_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_forecaster_channel(forecaster_c, channel_c, c_loc(label_c))
     if (status == 0) label = text_at(label_c)
     call ended(status, stat)
@@ -812,9 +866,9 @@ contains
   !> How far a step goes, and the states that it starts from. Not collective.
   subroutine gr_forecaster_step(forecaster, history, lead_seconds, stat)
     type(gr_forecaster), intent(in) :: forecaster
-    integer(c_int), intent(out) :: history
+    integer, intent(out) :: history
     integer(c_int64_t), intent(out) :: lead_seconds
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: forecaster_c
     integer(c_int), target :: history_c
     integer(c_int64_t), target :: lead_seconds_c
@@ -822,6 +876,7 @@ contains
     forecaster_c = forecaster%handle
     history_c = 0
     lead_seconds_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_forecaster_step(forecaster_c, c_loc(history_c), c_loc(lead_seconds_c))
     if (status == 0) history = history_c
     if (status == 0) lead_seconds = lead_seconds_c
@@ -867,7 +922,7 @@ contains
     integer(c_int64_t), intent(in) :: time
     type(gr_field), intent(in), target, contiguous :: states(:)
     type(gr_field), intent(in), target, contiguous :: later(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: forecaster_c
     integer(c_int64_t) :: time_c
     integer(c_int) :: num_states
@@ -877,6 +932,7 @@ contains
     time_c = time
     num_states = int(size(states), c_int)
     num_later = int(size(later), c_int)
+    call gr_fortran_call('num_states=size(states);num_later=size(later);' // c_null_char)
     status = c_gr_forecaster_next(forecaster_c, time_c, num_states, c_loc(states), num_later, c_loc(later))
     call ended(status, stat)
   end subroutine
@@ -886,7 +942,7 @@ contains
     integer(c_int64_t), intent(in) :: time
     type(gr_field), intent(in) :: states
     type(gr_field), intent(in) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: states_list(:)
     type(gr_field), pointer, contiguous :: later_list(:)
     call c_f_pointer(address_of(states), states_list, [1])
@@ -899,11 +955,12 @@ contains
     integer(c_int64_t), intent(in) :: time
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: states
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: states_field
     type(gr_field), target :: later_field
     call describe_whole(states, states_field)
     call describe_whole(later, later_field)
+    call gr_fortran_arrays()
     call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 
@@ -912,11 +969,12 @@ contains
     integer(c_int64_t), intent(in) :: time
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: states
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: states_field
     type(gr_field), target :: later_field
     call describe_whole(states, states_field)
     call describe_whole(later, later_field)
+    call gr_fortran_arrays()
     call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 
@@ -925,11 +983,12 @@ contains
     integer(c_int64_t), intent(in) :: time
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: states
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: states_field
     type(gr_field), target :: later_field
     call describe_whole(states, states_field)
     call describe_whole(later, later_field)
+    call gr_fortran_arrays()
     call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 
@@ -938,11 +997,12 @@ contains
     integer(c_int64_t), intent(in) :: time
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: states
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: states_field
     type(gr_field), target :: later_field
     call describe_whole(states, states_field)
     call describe_whole(later, later_field)
+    call gr_fortran_arrays()
     call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 
@@ -951,11 +1011,12 @@ contains
     integer(c_int64_t), intent(in) :: time
     real(c_float), GR_WHOLE, target, intent(inout) :: states
     real(c_float), GR_WHOLE, target, intent(inout) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: states_field
     type(gr_field), target :: later_field
     call describe_whole(states, states_field)
     call describe_whole(later, later_field)
+    call gr_fortran_arrays()
     call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 
@@ -964,11 +1025,12 @@ contains
     integer(c_int64_t), intent(in) :: time
     real(c_double), GR_WHOLE, target, intent(inout) :: states
     real(c_double), GR_WHOLE, target, intent(inout) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: states_field
     type(gr_field), target :: later_field
     call describe_whole(states, states_field)
     call describe_whole(later, later_field)
+    call gr_fortran_arrays()
     call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 
@@ -977,11 +1039,12 @@ contains
     integer(c_int64_t), intent(in) :: time
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: states
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: states_field
     type(gr_field), target :: later_field
     call describe_whole(states, states_field)
     call describe_whole(later, later_field)
+    call gr_fortran_arrays()
     call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 
@@ -990,11 +1053,12 @@ contains
     integer(c_int64_t), intent(in) :: time
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: states
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: states_field
     type(gr_field), target :: later_field
     call describe_whole(states, states_field)
     call describe_whole(later, later_field)
+    call gr_fortran_arrays()
     call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 
@@ -1003,11 +1067,26 @@ contains
     integer(c_int64_t), intent(in) :: time
     logical(c_bool), GR_WHOLE, target, intent(inout) :: states
     logical(c_bool), GR_WHOLE, target, intent(inout) :: later
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(gr_field), target :: states_field
     type(gr_field), target :: later_field
     call describe_whole(states, states_field)
     call describe_whole(later, later_field)
+    call gr_fortran_arrays()
+    call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_logical(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    logical, GR_WHOLE, target, intent(inout) :: states
+    logical, GR_WHOLE, target, intent(inout) :: later
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: states_field
+    type(gr_field), target :: later_field
+    call describe_whole(states, states_field)
+    call describe_whole(later, later_field)
+    call gr_fortran_arrays()
     call gr_forecaster_next_one(forecaster=forecaster, time=time, states=states_field, later=later_field, stat=stat)
   end subroutine
 end module graticule_nn

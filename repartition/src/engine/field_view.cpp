@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/box.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/field_view.hpp>
 
@@ -73,7 +74,7 @@ FieldView FieldView::part(Box const& covered, Box const& box) const {
       fail("grid axes " + to_string(grid_axes));
     auto const m = int(axis);
     if (!covered.empty() && extents[m] != covered.extent(a))
-      fail("axis " + std::to_string(m) + " has " + std::to_string(extents[m]) + " cells");
+      fail(detail::axis_text(m, ndim()) + " has " + std::to_string(extents[m]) + " cells");
     result.extents[m] = box.extent(a);
     offset += (box.lo(a) - covered.lo(a)) * strides[m];
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/numbers_in.hpp>
 #include <graticule/repartition/detail/permutation_map.hpp>
@@ -38,11 +39,11 @@ void check_selection(Selection const& selection, Box const& global, char const* 
     fail("the grid has " + std::to_string(global.ndim()) + " axes");
   bool empty = false;
   for (int a = 0; a < global.ndim(); ++a) {
-    if (selection.step[a] == 0) fail("step 0 on axis " + std::to_string(a));
+    if (selection.step[a] == 0) fail("step 0 on " + detail::axis_text(a, global.ndim()));
     constexpr Index longest = std::numeric_limits<int>::max();
     if (selection.step[a] > longest || selection.step[a] < -longest)
-      fail("step " + std::to_string(selection.step[a]) + " on axis " + std::to_string(a));
-    if (selection.extents[a] < 0) fail("fewer than no cells on axis " + std::to_string(a));
+      fail("step " + std::to_string(selection.step[a]) + " on " + detail::axis_text(a, global.ndim()));
+    if (selection.extents[a] < 0) fail("fewer than no cells on " + detail::axis_text(a, global.ndim()));
     empty = empty || selection.extents[a] == 0;
   }
   for (int a = 0; !empty && a < global.ndim(); ++a) {
@@ -50,7 +51,7 @@ void check_selection(Selection const& selection, Box const& global, char const* 
     if (__builtin_mul_overflow(selection.extents[a] - 1, selection.step[a], &last) ||
         __builtin_add_overflow(last, selection.first[a], &last) || last < global.lo(a) || last >= global.hi(a) ||
         selection.first[a] < global.lo(a) || selection.first[a] >= global.hi(a))
-      fail("axis " + std::to_string(a) + " leaves the grid " + to_string(global));
+      fail(detail::axis_text(a, global.ndim()) + " leaves the grid " + to_string(global));
   }
 }
 
@@ -121,8 +122,8 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
   if (sides.to || options.to) check_selection(to, grid, "new");
   for (int a = 0; a < from.ndim(); ++a)
     if (Index const num_read = read.extents[int(permutation[a])]; to.extents[a] != num_read)
-      throw Error("LayoutMismatch", "axis " + std::to_string(a) + cells_text(to.extents[a], "new", options.to) +
-                                        ", axis " + std::to_string(permutation[a]) +
+      throw Error("LayoutMismatch", detail::axis_text(a, from.ndim()) + cells_text(to.extents[a], "new", options.to) +
+                                        ", " + detail::axis_text(permutation[a], from.ndim()) +
                                         cells_text(num_read, "old", options.from) + advice(sides, options));
   for (auto const* layout : {&from, sides.to})
     if (layout && layout->num_ranks() > comm.num_ranks())

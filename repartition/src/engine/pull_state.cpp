@@ -2,6 +2,8 @@
 #include "pull_state.hpp"
 
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/mpi_thread.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
@@ -147,12 +149,13 @@ bool is_nested(FieldView const& view) {
 std::string shared_axes(FieldView const& view) {
   auto const strides = " with strides " + to_string(view.strides);
   for (int m = 0; m < view.ndim(); ++m) {
-    if (view.extents[m] > 1 && view.strides[m] == 0) return "axis " + std::to_string(m) + " has stride 0";
+    if (view.extents[m] > 1 && view.strides[m] == 0) return detail::axis_text(m, view.ndim()) + " has stride 0";
     for (int other = 0; other < m; ++other) {
       auto two = view;
       two.extents = Indices::filled(view.ndim(), 1);
       for (int const axis : {other, m}) two.extents[axis] = view.extents[axis];
-      if (shares_own_memory(two)) return "axes " + std::to_string(other) + " and " + std::to_string(m) + strides;
+      if (shares_own_memory(two))
+        return detail::axis_text(other, view.ndim()) + " and " + detail::axis_text(m, view.ndim()) + strides;
     }
   }
   return "axes" + strides;
@@ -174,7 +177,7 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
   if (box.empty()) return;
   for (int a = 0; a < box.ndim(); ++a)
     if (view.extents[int(view.grid_axes[a])] != box.extent(a))
-      fail("axis " + std::to_string(view.grid_axes[a]) + " has " +
+      fail(detail::axis_text(view.grid_axes[a], view.ndim()) + " has " +
            std::to_string(view.extents[int(view.grid_axes[a])]) + " cells, the plan's box " + to_string(box) + " has " +
            std::to_string(box.extent(a)));
   if (access == Access::none || view.num_batch() == 0) return;
@@ -269,6 +272,7 @@ bool PullState::is_alive() const { return comm_.generation() == generation_ && !
 
 void PullState::check_generation() const {
   if (mpi_is_over()) throw Error("WrongState", "a call of plan " + std::to_string(tag_) + " after MPI_Finalize");
+  require_mpi_thread();
   if (comm_.generation() == generation_) return;
   throw Error("StalePlan", "plan " + std::to_string(tag_) + " was made before its communicator was renewed (" +
                                std::to_string(comm_.generation() - generation_) + " times since): construct it again");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cells.hpp"
 
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 
@@ -104,8 +105,9 @@ FieldCells field_cells(FieldView const& view, Indices const& axes, Indices const
     hi[axis] = a < 0 ? extents[axis] : cells.hi(a);
     Index const expected = a < 0 ? extents[axis] : local.extent(a);
     if (view.extents[m] != expected && (a < 0 || !cells.empty()))
-      throw Error("FieldMismatch", "memory axis " + std::to_string(m) + " has " + std::to_string(view.extents[m]) +
-                                       " elements for " + std::to_string(expected) + " cells");
+      throw Error("FieldMismatch", "memory " + detail::axis_text(m, view.ndim()) + " has " +
+                                       std::to_string(view.extents[m]) + " elements for " + std::to_string(expected) +
+                                       " cells");
     if (a >= 0 && !cells.empty()) offset += (cells.lo(a) - local.lo(a)) * view.strides[m];
   }
   result.box = Box(lo, hi);

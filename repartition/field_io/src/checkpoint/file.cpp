@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/same_copies.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "cells.hpp"
@@ -120,8 +121,9 @@ struct Checkpoint::State {
     for (int a = 0; a < global.ndim(); ++a) {
       Index const extent = field.extents[int(axes[int(view.grid_axes[a])])];
       if (global.extent(a) != extent)
-        throw Error("FieldMismatch", "grid axis " + std::to_string(a) + " of " + std::to_string(global.extent(a)) +
-                                         " cells for field " + field.name + " of " + to_string(field.extents));
+        throw Error("FieldMismatch", "grid " + detail::axis_text(a, global.ndim()) + " of " +
+                                         std::to_string(global.extent(a)) + " cells for field " + field.name + " of " +
+                                         to_string(field.extents));
     }
     if (!result.box.empty() && !Box::from_extents(field.extents).contains(result.box))
       throw Error("OutOfRange", "cells outside of the field: " + to_string(result.box) + " of field " + field.name +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "view_part.hpp"
 
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 
 #include <algorithm>
@@ -15,7 +16,8 @@ Indices FileSelection::counts() const {
   for (int axis = 0; axis < steps.size(); ++axis) {
     // The most negative number has no absolute value.
     if (steps[axis] == 0 || steps[axis] < -std::numeric_limits<Index>::max())
-      throw Error("BadSelection", "a step of " + std::to_string(steps[axis]) + " along axis " + std::to_string(axis));
+      throw Error("BadSelection",
+                  "a step of " + std::to_string(steps[axis]) + " along " + detail::axis_text(axis, steps.size()));
     if (result[axis] > 0) result[axis] = (result[axis] - 1) / std::abs(steps[axis]) + 1;
   }
   return result;
@@ -36,9 +38,9 @@ void require_axes(std::string const& described, FileSelection const& selection, 
   if (selection.axes.size() != 0 && selection.axes.size() != field.ndim()) bad("not one of `axes` per axis");
   for (int m = 0; m < selection.axes.size(); ++m) {
     auto const axis = selection.axes[m];
-    if (axis < -1 || axis >= ndim) bad("there is no axis " + std::to_string(axis));
+    if (axis < -1 || axis >= ndim) bad("there is no " + detail::axis_text(axis, ndim));
     for (int other = 0; other < m; ++other)
-      if (axis >= 0 && selection.axes[other] == axis) bad("axis " + std::to_string(axis) + " is given twice");
+      if (axis >= 0 && selection.axes[other] == axis) bad(detail::axis_text(axis, ndim) + " is given twice");
   }
 }
 
@@ -54,8 +56,9 @@ void set_memory(std::string const& described, FileSelection const& selection, Fi
     auto const offset = selection.offset.size() != 0 ? selection.offset[m] : 0;
     auto const count = axis >= 0 ? part.slab.counts[int(axis)] : 1;
     if (offset < 0 || offset > field.extents[m] - count)
-      throw Error("ShapeMismatch", std::to_string(count) + " cells from element " + std::to_string(offset) +
-                                       " on do not fit axis " + std::to_string(m) + " of a field of " +
+      throw Error("ShapeMismatch", std::to_string(count) + " cells from element " +
+                                       std::to_string(detail::place_number(offset)) + " on do not fit " +
+                                       detail::axis_text(m, field.ndim()) + " of a field of " +
                                        to_string(field.extents) + ", for " + described);
     bool const reversed = axis >= 0 && selection.steps.size() != 0 && selection.steps[int(axis)] < 0;
     origin += field.strides[m] * (reversed ? offset + count - 1 : offset);
@@ -65,7 +68,7 @@ void set_memory(std::string const& described, FileSelection const& selection, Fi
   }
   for (int axis = 0; axis < ndim; ++axis)
     if (left[axis] != 1)
-      throw Error("BadSelection", std::to_string(left[axis]) + " cells along axis " + std::to_string(axis) +
+      throw Error("BadSelection", std::to_string(left[axis]) + " cells along " + detail::axis_text(axis, ndim) +
                                       ", which the field does not have, for " + described);
   if (field.data == nullptr) throw Error("ShapeMismatch", "a field without memory, for " + described);
   part.first = static_cast<std::byte*>(field.data) + origin * size_of(field.dtype);

@@ -1,0 +1,220 @@
+! SPDX-License-Identifier: BSD-3-Clause
+!> A code whose default integers and reals have the size that compiler options choose: all of its arrays, numbers, and
+!> statuses are default ones. `use graticule` brings no names of `iso_c_binding`, which it has itself for other things.
+program test_fortran_defaults
+  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use mpi
+  use graticule
+  use check, only: begin, finish, fails, that, world_rank, world_size
+  implicit none
+  integer :: c_int, c_loc, c_ptr, c_double, c_null_ptr, MPI_Comm_of_mine, num_ranks
+  integer, parameter :: nlon = 6, nrow = 4
+  type(gr_comm) :: comm
+  type(gr_layout) :: layout, columns
+  type(gr_halo) :: halo
+  type(gr_halo_kind) :: kind
+  integer :: lo(2), hi(2), stat, rank
+
+  c_int = 1
+  c_loc = 2
+  c_ptr = 3
+  c_double = 4
+  c_null_ptr = 5
+  MPI_Comm_of_mine = MPI_COMM_WORLD
+  call begin()
+  num_ranks = world_size
+  call gr_init()
+  call gr_comm_create(MPI_Comm_of_mine, comm)
+  call gr_comm_rank(comm, rank)
+  call that(rank == world_rank .and. c_int + c_loc + c_ptr + c_double + c_null_ptr == 15, 'the rank')
+  call gr_layout_create([nlon, nrow * num_ranks], [1, num_ranks], layout)
+  call gr_layout_create([nlon, nrow * num_ranks], [num_ranks, 1], columns)
+  call gr_halo_kind_uniform(2, GR_EDGE_PERIODIC, 1, kind)
+  call gr_halo_create(comm, layout, kind, halo, stat)
+  call that(stat == GR_SUCCESS, 'a plan')
+  call gr_halo_local(halo, 1, lo, hi)
+  call that(all(lo == [0, nrow * rank]) .and. all(hi == [nlon + 1, nrow * (rank + 1) + 1]), 'a local box')
+  call exchanges()
+  call keeps_live_handles()
+  call moves()
+  call adds_and_writes()
+  call speaks_fortran()
+  call gr_halo_destroy(halo)
+  call gr_layout_destroy(columns)
+  call gr_layout_destroy(layout)
+  call gr_comm_destroy(comm)
+  call gr_finalize()
+  call finish()
+
+contains
+
+  elemental integer function cell(i, j)
+    integer, intent(in) :: i, j
+    cell = 10 * (modulo(j - 1, nrow * num_ranks) + 1) + modulo(i - 1, nlon) + 1
+  end function
+
+  function expected() result(values)
+    integer :: values(lo(1):hi(1), lo(2):hi(2)), i, j
+    do j = lo(2), hi(2)
+      do i = lo(1), hi(1)
+        values(i, j) = cell(i, j)
+      end do
+    end do
+  end function
+
+  logical function inside(i, j)
+    integer, intent(in) :: i, j
+    inside = i > lo(1) .and. i < hi(1) .and. j > lo(2) .and. j < hi(2)
+  end function
+
+  subroutine exchanges()
+    real :: q(lo(1):hi(1), lo(2):hi(2)), levels(3, lo(1):hi(1), lo(2):hi(2)), wide(lo(1) - 1:hi(1) + 1, lo(2) - 2:hi(2))
+    integer :: k(lo(1):hi(1), lo(2):hi(2)), want(lo(1):hi(1), lo(2):hi(2)), i, j
+    logical :: land(lo(1):hi(1), lo(2):hi(2))
+    complex :: z(lo(1):hi(1), lo(2):hi(2))
+    type(gr_pending) :: pending
+    want = expected()
+    q = -1; k = -1; z = -1; land = .false.; levels = -1; wide = -1
+    do j = lo(2) + 1, hi(2) - 1
+      do i = lo(1) + 1, hi(1) - 1
+        q(i, j) = cell(i, j)
+        k(i, j) = cell(i, j)
+        z(i, j) = cell(i, j)
+        land(i, j) = modulo(cell(i, j), 3) == 0
+        levels(:, i, j) = cell(i, j)
+        wide(i, j) = cell(i, j)
+      end do
+    end do
+    call gr_halo_exchange(halo, q)
+    call gr_halo_exchange(halo, k, stat=stat)
+    call gr_halo_exchange(halo, z)
+    call that(all(q == want) .and. all(k == want) .and. all(z == want) .and. stat == GR_SUCCESS, 'default kinds')
+    call gr_halo_exchange(halo, land)
+    call that(all(land .eqv. modulo(want, 3) == 0), 'a mask')
+    call gr_halo_exchange(halo, levels, axes=[2, 3], parity=[GR_EVEN], kind=1)
+    call that(all(levels(2, :, :) == want), 'levels first')
+    call gr_halo_exchange(halo, wide, owned=[3, 4])
+    call that(all(wide(lo(1):hi(1), lo(2):hi(2)) == want), 'an array that is larger')
+    land(lo(1), :) = .false.
+    call gr_halo_start(halo, gr_field(land, axes=[1, 2], kind=1, parity=GR_EVEN), pending)
+    call gr_finish(pending)
+    call that(all(land .eqv. modulo(want, 3) == 0), 'a description of a mask')
+  end subroutine
+
+  !> A variable that holds a handle is not overwritten, on any rank: its plan, communicator or memory would be lost.
+  subroutine keeps_live_handles()
+    type(gr_halo) :: own
+    type(gr_pending) :: pending
+    type(gr_cuts) :: cuts
+    type(gr_node_memory) :: memory
+    real :: q(lo(1):hi(1), lo(2):hi(2))
+    q = 1
+    call gr_comm_create(MPI_COMM_WORLD, comm, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'comm holds a gr_comm that exists')
+    call gr_layout_create([4, 4], [1, 1], layout, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'layout holds a gr_layout that exists: free it first, or use another variable')
+    call gr_cuts_create_balanced(8, 2, cuts)
+    call gr_cuts_create([4, 4], cuts, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'cuts holds a gr_cuts that exists')
+    call gr_cuts_destroy(cuts)
+    call gr_node_memory_create(8_int64, memory)
+    call gr_node_memory_create(8_int64, memory, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'memory holds a gr_node_memory that exists')
+    call gr_node_memory_destroy(memory)
+    ! On one rank alone: the others get the error too, and no rank waits.
+    if (rank == 0) own = halo
+    call gr_halo_create(comm, layout, kind, own, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'halo holds a gr_halo that exists')
+    call gr_halo_start(halo, gr_field(q), pending)
+    call gr_halo_start(halo, gr_field(q), pending, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'pending holds a gr_pending that exists')
+    call gr_finish(pending)
+    q(lo(1), :) = 0
+    call gr_halo_exchange(halo, q)
+    call that(all(q == 1), 'a call after the refused ones')
+  end subroutine
+
+  subroutine moves()
+    type(gr_repartition) :: plan
+    integer :: from(2), to(2), i, j
+    integer, allocatable :: rows(:, :), by_column(:, :)
+    call gr_repartition_create(comm, layout, columns, plan=plan)
+    call gr_repartition_target(plan, 1, from, to)
+    allocate (rows(nlon, nrow), by_column(from(1):to(1), from(2):to(2)))
+    do j = 1, nrow
+      do i = 1, nlon
+        rows(i, j) = cell(i, nrow * rank + j)
+      end do
+    end do
+    call gr_repartition_apply(plan, rows, by_column)
+    call that(all([((by_column(i, j) == cell(i, j), i=from(1), to(1)), j=from(2), to(2))]), 'a repartition')
+    call gr_repartition_destroy(plan)
+  end subroutine
+
+  subroutine adds_and_writes()
+    type(gr_area_sum) :: area
+    type(gr_cuts) :: cuts
+    integer :: sizes(2), i, j
+    real :: q(nlon, nrow)
+    double precision :: total(1)
+    call gr_cuts_create([3, 5], cuts)
+    call gr_cuts_sizes(cuts, sizes)
+    call that(all(sizes == [3, 5]), 'sizes of cuts')
+    call gr_cuts_destroy(cuts)
+    do j = 1, nrow
+      do i = 1, nlon
+        q(i, j) = cell(i, nrow * rank + j)
+      end do
+    end do
+    call gr_area_sum_create(comm, layout, 1, 2, [(1d0, i=1, nrow * num_ranks)], GR_SCALE_SUM, area)
+    call gr_area_sum_apply(area, q, total)
+    call that(nint(total(1)) == sum([((cell(i, j), i=1, nlon), j=1, nrow * num_ranks)]), 'a sum of all cells')
+    call gr_area_sum_destroy(area)
+  end subroutine
+
+  !> Errors name cells, axes and arguments as the program does.
+  subroutine speaks_fortran()
+    real, allocatable :: q(:, :), line(:)
+    type(gr_layout) :: holed
+    type(gr_halo_kind) :: one_axis
+    type(gr_halo) :: plan
+    type(gr_halo) :: none
+    character(40) :: box
+    integer :: box_lo(2), box_hi(2), boxes(3), upper(3)
+    allocate (q(lo(1):hi(1), lo(2):hi(2) - 1), line(nlon), source=0.)
+    write (box, '("(", i0, ":", i0, ", ", i0, ":", i0, ")")') lo(1), hi(1), lo(2), hi(2)
+    call gr_halo_exchange(halo, q, stat=stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'dimension 2 has 5 cells, the plan''s box ' // trim(box) // ' has 6')
+    call gr_halo_exchange(halo, q, owned=[2, 1], stat=stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'field1: owned(2) is 1: the 6 cells of ' // trim(box) // ' then begin at element 0 of 5')
+    call gr_halo_exchange(halo, [gr_field(q, owned=[1, 2])], stat=stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'fields(1): owned(2) is 2')
+    call gr_halo_exchange(halo, line, stat=stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'field1: the number of its dimensions is 1, the grid has 2 axes')
+    call gr_halo_exchange(halo, q, kind=2, stat=stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'field1: kind= is 2 of a plan with 1 kinds')
+    call gr_halo_exchange(halo, q, axes=[2, 2], stat=stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'field1: axes= has 2 twice')
+    call gr_halo_exchange(none, q, stat=stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'halo holds no gr_halo')
+    call gr_layout_owned(layout, 0, boxes, upper, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'size(lower) is 3, the grid has 2 axes')
+    call gr_halo_kind_uniform(1, GR_EDGE_PERIODIC, 1, one_axis)
+    call gr_halo_create(comm, layout, one_axis, plan, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'kinds(1)%ndim is 1, the layout has 2 axes')
+    one_axis = kind
+    one_axis%upper_edge(2) = GR_EDGE_POLE_FACE
+    one_axis%stagger(1) = 7
+    call gr_halo_create(comm, layout, one_axis, plan, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'kinds(1)%stagger(1) is 7')
+    one_axis%stagger(1) = GR_CENTRE
+    call gr_halo_create(comm, layout, one_axis, plan, stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'dimension 2 is periodic on one side: GR_EDGE_PERIODIC and GR_EDGE_POLE_FACE')
+    ! The boxes of all ranks leave a hole: columns 3 to 4 of the last rank's rows.
+    box_lo = [1, nrow * rank + 1]
+    box_hi = [merge(2, nlon, rank == num_ranks - 1), nrow * (rank + 1)]
+    call gr_layout_create_boxes(comm, [nlon, nrow * num_ranks], reshape(box_lo, [2, 1]), reshape(box_hi, [2, 1]), holed, stat)
+    write (box, '("(3:", i0, ", ", i0, ":", i0, ")")') nlon, nrow * (num_ranks - 1) + 1, nrow * num_ranks
+    call fails(stat, GR_ERROR_PROGRAM, 'no rank owns ' // trim(box))
+  end subroutine
+end program
