@@ -130,7 +130,7 @@ class Method:
     def spec(self):
         rows = []
         for a in self.arguments:
-            tags = ', '.join(' '.join([t, *v]) for t, v in a.tags.items() if t not in ('default', 'wide', 'words', 'c', 'index'))
+            tags = ', '.join(' '.join([t, *v]) for t, v in a.tags.items() if t not in ('default', 'wide', 'words', 'c', 'index', 'named'))
             rows.append(f"    ('{a.name}', '{a.type}', '{tags}')")
         return f"_{self.name.removeprefix('gr_').upper()} = _engine.function(\n    '{self.name}'" + \
             ''.join(',\n' + row for row in rows) + ')'

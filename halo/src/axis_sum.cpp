@@ -4,6 +4,7 @@
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/convert_cells.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
 #include <graticule/repartition/detail/permutation_map.hpp>
@@ -16,6 +17,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <initializer_list>
@@ -280,9 +282,10 @@ void AxisSumPlan::State::check(std::span<AxisSumField const> fields, Writes writ
     check(cells, geometry.owned, "cells");
     check(sums, geometry.sums, "sums");
     if (cells.dtype != sums.dtype || !(cells.batch_extents() == sums.batch_extents()))
-      throw Error("FieldMismatch", "cells of " + to_string(cells.dtype) + " " + to_string(cells.extents) +
-                                       ", sums of " + to_string(sums.dtype) + " " + to_string(sums.extents) +
-                                       ": types and batch axes must be equal");
+      throw Error("FieldMismatch",
+                  "cells of " + to_string(cells.dtype) + " " + to_string(cells.extents) + ", sums of " +
+                      to_string(sums.dtype) + " " + to_string(sums.extents) +
+                      ": batch axes must be equal, and types too, unless f32 in host memory gets sums of f64");
     if (cells.space != sums.space || cells.space != fields.front().cells.space)
       throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
     auto const& written = writes == Writes::sums ? sums : cells;
@@ -398,8 +401,47 @@ AxisSumPlan::Running AxisSumPlan::start(FieldView const& cells, FieldView const&
 
 void AxisSumPlan::apply(std::span<AxisSumField const> fields) const { start(fields).wait(); }
 
-AxisSumPlan::Running AxisSumPlan::start(std::span<AxisSumField const> fields) const {
+namespace {
+
+/// Cells of f32 whose sums are f64, as f64: exact sums of them lose nothing.
+class Widened {
+ public:
+  explicit Widened(std::span<AxisSumField const> fields) : given_(fields) {
+    if (std::none_of(fields.begin(), fields.end(), is_narrow)) return;
+    fields_.assign(fields.begin(), fields.end());
+    for (auto& field : fields_) {
+      if (!is_narrow(field)) continue;
+      auto const& wide = memory_.emplace_back(field.cells, DType::f64).view();
+      detail::convert_cells(field.cells, wide);
+      field.cells = wide;
+    }
+  }
+  [[nodiscard]] std::span<AxisSumField const> fields() const {
+    return fields_.empty() ? given_ : std::span<AxisSumField const>(fields_);
+  }
+  /// Rounds cells that were written to the caller's.
+  void write_back() const {
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      if (is_narrow(given_[f])) detail::convert_cells(fields_[f].cells, given_[f].cells);
+  }
+
+ private:
+  static bool is_narrow(AxisSumField const& field) {
+    return field.cells.dtype == DType::f32 && field.sums.dtype == DType::f64 &&
+           field.cells.space == MemorySpace::host && field.sums.space == MemorySpace::host &&
+           field.cells.data != nullptr && field.cells.strides.size() == field.cells.ndim();
+  }
+  std::span<AxisSumField const> given_;
+  std::vector<AxisSumField> fields_;
+  std::deque<detail::DenseField> memory_;
+};
+
+}  // namespace
+
+AxisSumPlan::Running AxisSumPlan::start(std::span<AxisSumField const> given) const {
   using enum State::Round;
+  Widened const widened(given);
+  auto const fields = widened.fields();
   std::vector<FieldView> sums;
   std::vector<PullField> pulls;
   state_->or_refuse({collect, spread}, [&] {
@@ -445,8 +487,10 @@ void AxisSumPlan::Running::wait() {
   state->spread(sums_);
 }
 
-void AxisSumPlan::apply_adjoint(std::span<AxisSumField const> fields, Cotangents cotangents) const {
+void AxisSumPlan::apply_adjoint(std::span<AxisSumField const> given, Cotangents cotangents) const {
   using enum State::Round;
+  Widened const widened(given);
+  auto const fields = widened.fields();
   auto const& geometry = state_->geometry;
   std::vector<FieldView> scaled;  // the cotangents as they are added to cells, one per ring
   std::vector<FieldView> sums;
@@ -482,6 +526,7 @@ void AxisSumPlan::apply_adjoint(std::span<AxisSumField const> fields, Cotangents
   varies[std::size_t(state_->sum_axis)] = false;
   for (std::size_t f = 0; f < fields.size(); ++f)
     add_to_cells(fields[f].cells, geometry.owned, geometry.part, scaled[f], varies, state_->calls.queue());
+  widened.write_back();
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/plan_name.hpp>
 
 #include "geometry.hpp"
 
@@ -169,7 +170,8 @@ PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vec
   });
   std::string text = to_string(layout);
   for (auto const& kind : kinds) text += "; " + text_of(kind);
-  require_same(comm, "ArgumentDisagreement", Hash().add(result.fingerprint).add(layout.fingerprint()).value(), text);
+  require_same(comm, "ArgumentDisagreement", Hash().add(result.fingerprint).add(layout.fingerprint()).value(),
+               detail::plan_prefix() + text);
   return result;
 }
 

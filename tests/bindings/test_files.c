@@ -40,10 +40,26 @@ static void write_record(gr_writer* writer, int64_t at, int64_t t) {
   double hours = 6.0 * (double)t;
   gr_field time;
   int64_t const one[1] = {1};
-  OK(gr_field_dense(&hours, GR_F64, 1, one, &time));
   int64_t const first[1] = {at};
-  int64_t const last[1] = {world_rank == 0 ? at + 1 : at};
-  OK(gr_writer_write(writer, "time", 1, first, last, NULL, 0, NULL, &time));
+  if (t % 2 == 0) {
+    int64_t const last[1] = {world_rank == 0 ? at + 1 : at};
+    OK(gr_field_dense(&hours, GR_F64, 1, one, &time));
+    OK(gr_writer_write(writer, "time", 1, first, last, NULL, 0, NULL, &time));
+  } else {
+    // The same by one call on all ranks, of a number.
+    int64_t const last[1] = {at + 1};
+    OK(gr_field_dense(&hours, GR_F64, 0, NULL, &time));
+    OK(gr_writer_write_replicated(writer, "time", 1, first, last, NULL, 0, NULL, &time));
+    int64_t const far[1] = {at + 2};
+    REFUSES(gr_writer_write_replicated(writer, "time", 1, first, far, NULL, 0, NULL, &time), "field is a number");
+    REFUSES(gr_writer_write_replicated(writer, NULL, 1, first, last, NULL, 0, NULL, &time), "variable is NULL");
+    hours += world_rank;
+    if (world_size > 1) {
+      FAILS(gr_writer_write_replicated(writer, "time", 1, first, last, NULL, 0, NULL, &time), GR_ERROR_PROGRAM,
+            "values of its own for time");
+      RULE("ReplicaMismatch");
+    }
+  }
 }
 
 static void writes_and_appends(char const* path) {
@@ -370,6 +386,27 @@ static void saves_and_continues(char const* folder) {
   OK(gr_checkpoint_close(&checkpoint));
   OK(gr_checkpoint_open(comm, path, &checkpoint));
   OK(gr_checkpoint_verify(checkpoint));
+  // The other precision, where it is asked for.
+  float single[MOST];
+  float single_table[3] = {0, 0, 0};
+  gr_field other = field;
+  gr_field other_table = replica;
+  other.type = other_table.type = GR_F32;
+  other.base = single;
+  other_table.base = single_table;
+  for (int m = 0; m < 2; ++m) other.strides[m] /= 2;
+  other_table.strides[0] /= 2;
+  FAILS(gr_checkpoint_read(checkpoint, "u", layout, &other), GR_ERROR_PROGRAM, "WrongType");
+  OK(gr_checkpoint_convert(checkpoint, 1));
+  OK(gr_checkpoint_read(checkpoint, "u", layout, &other));
+  OK(gr_checkpoint_read_replicated(checkpoint, "table", &other_table));
+  for (int64_t i = 0; i < (hi[0] - lo[0]) * (hi[1] - lo[1]); ++i) CHECK(single[i] == (float)cells[i]);
+  CHECK(single_table[0] == 1 && single_table[1] == 2.5F && single_table[2] == 4);
+  other_table.type = GR_I32;
+  FAILS(gr_checkpoint_read_replicated(checkpoint, "table", &other_table), GR_ERROR_PROGRAM, "WrongType");
+  OK(gr_checkpoint_convert(checkpoint, 0));
+  FAILS(gr_checkpoint_read(checkpoint, "u", layout, &other), GR_ERROR_PROGRAM, "WrongType");
+  REFUSES(gr_checkpoint_convert(NULL, 1), "checkpoint is NULL");
   int has = 0;
   OK(gr_checkpoint_has(checkpoint, "rate", &has));
   CHECK(has == 1);

@@ -2,7 +2,7 @@
 !> A code whose default integers and reals have the size that compiler options choose: all of its arrays, numbers, and
 !> statuses are default ones. `use graticule` brings no names of `iso_c_binding`, which it has itself for other things.
 program test_fortran_defaults
-  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real32
   use mpi
   use graticule
   use check, only: begin, finish, fails, that, world_rank, world_size
@@ -38,6 +38,7 @@ program test_fortran_defaults
   call keeps_live_handles()
   call moves()
   call adds_and_writes()
+  call names_plans()
   call speaks_fortran()
   call gr_halo_destroy(halo)
   call gr_layout_destroy(columns)
@@ -170,6 +171,121 @@ contains
     call gr_area_sum_apply(area, q, total)
     call that(nint(total(1)) == sum([((cell(i, j), i=1, nlon), j=1, nrow * num_ranks)]), 'a sum of all cells')
     call gr_area_sum_destroy(area)
+    call adds_in_double(q)
+    call continues_in_another_precision(q)
+  end subroutine
+
+  !> Sums of default reals in double precision, and with a weight for each cell.
+  subroutine adds_in_double(q)
+    real, intent(in) :: q(:, :)
+    type(gr_zonal) :: zonal
+    type(gr_area_sum) :: area
+    real :: cells(nlon, nrow)
+    double precision :: sums(1, nrow), weights(nlon, nrow), total(1)
+    integer :: i, j
+    cells = 1
+    cells(2, :) = 2.0**24
+    call gr_zonal_create(comm, layout, 1, zonal=zonal, name='zonal sums')
+    call gr_zonal_apply(zonal, gr_field(cells), gr_field(sums))
+    call that(all(sums == 2d0**24 + nlon - 1), 'zonal sums in double precision')
+    call gr_zonal_destroy(zonal)
+    weights = merge(0, 2, q > 15)
+    call gr_plan_name('global sum')
+    call gr_area_sum_create_cells(comm, layout, weights, area_sum=area)
+    call gr_area_sum_apply(area, q, total)
+    call that(nint(total(1)) == 2 * sum([((merge(0, cell(i, j), cell(i, j) > 15), i=1, nlon), j=1, nrow * num_ranks)]), &
+      'a sum with weights of cells')
+    call gr_area_sum_destroy(area)
+    call gr_area_sum_create_cells(comm, layout, gr_field(weights), GR_SCALE_MEAN, area)
+    call gr_area_sum_apply(area, 0 * q + 3, total)
+    call that(total(1) == 3, 'a mean with weights of cells')
+    call gr_area_sum_destroy(area)
+  end subroutine
+
+  !> A checkpoint in double precision read in single, and a time of a file that all ranks write by one call.
+  subroutine continues_in_another_precision(q)
+    real, intent(in) :: q(:, :)
+    type(gr_checkpoints) :: checkpoints
+    type(gr_checkpoint_writer) :: to
+    type(gr_checkpoint) :: from
+    type(gr_writer) :: writer
+    type(gr_file) :: file
+    double precision :: wide(nlon, nrow), time, times(2)
+    real(real32) :: narrow(nlon, nrow)
+    character(4096) :: folder
+    integer(int32) :: number, code
+    number = c_getpid()
+    call MPI_Bcast(number, 1_int32, MPI_INTEGER, 0_int32, MPI_COMM_WORLD, code)
+    call get_environment_variable('TMPDIR', folder)
+    if (folder == '') folder = '/tmp'
+    write (folder(len_trim(folder) + 1:), '(a, i0)') '/graticule-defaults-', number
+    wide = q + 0.1d0
+    call gr_checkpoints_create(comm, folder, checkpoints=checkpoints)
+    call gr_checkpoint_begin(checkpoints, 3_int64, to)
+    call gr_checkpoint_add(to, 'q', layout, wide)
+    call gr_checkpoint_commit(to)
+    call gr_checkpoint_writer_destroy(to)
+    call gr_checkpoints_newest(checkpoints, from)
+    narrow = 0
+    call gr_checkpoint_read(from, 'q', layout, narrow, stat=stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'WrongType')
+    call gr_checkpoint_convert(from, .true.)
+    call gr_checkpoint_read(from, 'q', layout, narrow)
+    call that(all(narrow == real(wide, real32)), 'a checkpoint in single precision')
+    call gr_checkpoint_close(from)
+    call gr_checkpoints_destroy(checkpoints)
+    call gr_writer_create(comm, trim(folder) // '/times.nc', writer=writer)
+    call gr_writer_add_dimension(writer, 'time', 2, unlimited=.true.)
+    call gr_writer_add_variable(writer, 'time', 'time', GR_F64)
+    time = 6
+    call gr_writer_write_replicated(writer, 'time', [1], [1], field=time)
+    call gr_writer_write_replicated(writer, 'time', [2], [2], field=[2 * time])
+    call gr_writer_commit(writer)
+    call gr_writer_destroy(writer)
+    call gr_file_open(comm, trim(folder) // '/times.nc', file)
+    call gr_file_read(file, 'time', [1], [2], field=times)
+    call that(all(times == [6, 12]), 'times that all ranks write')
+    call gr_file_close(file)
+    if (rank == 0) call execute_command_line("rm -rf '" // trim(folder) // "'")
+  end subroutine
+
+  integer(int32) function c_getpid()
+    interface
+      function process_id() bind(c, name='getpid') result(pid)
+        use, intrinsic :: iso_c_binding, only: int_of_c => c_int
+        integer(int_of_c) :: pid
+      end function
+    end interface
+    c_getpid = process_id()
+  end function
+
+  !> The name of a plan is in what ranks say about it.
+  subroutine names_plans()
+    type(gr_halo) :: tracers
+    type(gr_repartition) :: transpose
+    type(gr_halo_kind) :: wider
+    real :: q(lo(1):hi(1), lo(2):hi(2))
+    wider = kind
+    if (rank == 0) wider%corners = GR_SKIP_CORNERS
+    call gr_halo_create(comm, layout, wider, tracers, stat, name='tracers')
+    if (num_ranks > 1) call fails(stat, GR_ERROR_PROGRAM, 'rank 0 has plan ''tracers'': ')
+    if (num_ranks == 1) call gr_halo_destroy(tracers)
+    call gr_repartition_create(comm, layout, columns, plan=transpose, name='to columns')
+    call gr_repartition_destroy(transpose)
+    ! One name is for one plan.
+    if (num_ranks > 1) then
+      call gr_halo_create(comm, layout, wider, tracers, stat)
+      call that(stat == GR_ERROR_PROGRAM .and. index(gr_error_text(), 'tracers') == 0, 'no name')
+    end if
+    call gr_halo_create(comm, layout, kind, tracers, name='tracers')
+    q = 0
+    if (rank == 0) then
+      call gr_halo_exchange(tracers, q(:, lo(2) + 1:), stat=stat)
+    else
+      call gr_halo_exchange(tracers, q, stat=stat)
+    end if
+    if (rank == 1) call fails(stat, GR_ERROR_PROGRAM, 'of the plan ''tracers'' and has thrown the reason')
+    call gr_halo_destroy(tracers)
   end subroutine
 
   !> Errors name cells, axes and arguments as the program does.

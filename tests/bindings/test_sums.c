@@ -118,6 +118,93 @@ static void adds_areas(void) {
   CHECK(sum == NULL);
 }
 
+/// Cells of F32 whose sums are F64: no digit is lost, whatever the type of the cells could hold.
+static void adds_single_in_double(void) {
+  gr_zonal* zonal = NULL;
+  OK(gr_zonal_create(comm, layout, 1, GR_SUM_EXACT, GR_SCALE_SUM, 0, NULL, NULL, &zonal));
+  int64_t lo[2];
+  int64_t hi[2];
+  OK(gr_zonal_cells(zonal, 2, lo, hi));
+  int64_t const extents[2] = {ROWS, hi[1] - lo[1]};
+  int64_t const slots[2] = {ROWS, 1};
+  float cells[MOST];
+  double sums[ROWS];
+  gr_field of_cells;
+  gr_field of_sums;
+  OK(gr_field_dense(cells, GR_F32, 2, extents, &of_cells));
+  OK(gr_field_dense(sums, GR_F64, 2, slots, &of_sums));
+  // 2^24 and 1 have no sum in single precision.
+  for (int64_t i = 0; i < ROWS; ++i)
+    for (int64_t j = lo[1]; j < hi[1]; ++j) cells[i * extents[1] + j - lo[1]] = j == 0 ? 16777216.0F : (float)(i + 1);
+  OK(gr_zonal_apply(zonal, 1, &of_cells, &of_sums));
+  for (int i = 0; i < ROWS; ++i) CHECK(extents[1] == 0 || sums[i] == 16777216.0 + (COLUMNS - 1) * (i + 1));
+  for (int i = 0; i < ROWS; ++i) sums[i] = 0.5;
+  OK(gr_zonal_apply_adjoint(zonal, 1, &of_cells, &of_sums, GR_COTANGENTS_REPLICATED));
+  if (lo[1] > 0 && hi[1] > lo[1]) CHECK(cells[0] == 1.5F && cells[extents[1]] == 2.5F);
+  // Sums of F32 of cells of F64 would lose digits.
+  of_cells.type = GR_F64;
+  of_sums.type = GR_F32;
+  double wide[MOST] = {0};
+  of_cells.base = wide;
+  for (int m = 0; m < 2; ++m) of_cells.strides[m] *= 2;
+  FAILS(gr_zonal_apply(zonal, 1, &of_cells, &of_sums), GR_ERROR_PROGRAM, "FieldMismatch");
+  OK(gr_zonal_destroy(&zonal));
+}
+
+/// A weight for each cell; cells of weight 0 may hold anything.
+static void adds_weighted_cells(void) {
+  gr_area_sum* sum = NULL;
+  gr_field weights;
+  gr_field field;
+  int64_t lo[2];
+  int64_t hi[2];
+  OK(gr_layout_owned(layout, world_rank, 2, lo, hi));
+  int64_t const columns = hi[1] - lo[1];
+  int64_t const extents[2] = {ROWS, columns};
+  int64_t const levels[3] = {2, ROWS, columns};
+  double areas[MOST];
+  float cells[MOST];
+  double expected = 0;
+  double total = 0;
+  for (int64_t i = 0; i < ROWS; ++i)
+    for (int64_t j = 0; j < COLUMNS; ++j) {
+      double const area = (i + j) % 3 == 0 ? 0 : (double)(1 + i * j);
+      expected += area * cell(i, j);
+      total += area;
+      if (j < lo[1] || j >= hi[1]) continue;
+      int64_t const at = i * columns + j - lo[1];
+      areas[at] = area;
+      cells[at] = area == 0 ? NAN : (float)cell(i, j);
+      cells[ROWS * columns + at] = area == 0 ? INFINITY : 1.0F;
+    }
+  OK(gr_field_dense(areas, GR_F64, 2, extents, &weights));
+  OK(gr_field_dense(cells, GR_F32, 3, levels, &field));
+  for (int scale = 0; scale < 2; ++scale) {
+    double sums[2] = {0, 0};
+    double const divisor = scale == 0 ? 1 : total;
+    OK(gr_plan_name("areas"));
+    OK(gr_area_sum_create_cells(comm, layout, &weights, scale == 0 ? GR_SCALE_SUM : GR_SCALE_MEAN, &sum));
+    OK(gr_area_sum_apply(sum, &field, 2, sums));
+    CHECK(sums[0] == expected / divisor && sums[1] == total / divisor);
+    OK(gr_area_sum_destroy(&sum));
+  }
+  double ones[MOST];
+  double const cotangents[1] = {2};
+  for (int i = 0; i < MOST; ++i) ones[i] = 1;
+  gr_field adjoint;
+  OK(gr_field_dense(ones, GR_F64, 2, extents, &adjoint));
+  OK(gr_area_sum_create_cells(comm, layout, &weights, GR_SCALE_SUM, &sum));
+  OK(gr_area_sum_apply_adjoint(sum, &adjoint, 1, cotangents));
+  for (int64_t i = 0; i < ROWS * columns; ++i) CHECK(ones[i] == 1 + 2 * areas[i]);
+  OK(gr_area_sum_destroy(&sum));
+  REFUSES(gr_area_sum_create_cells(comm, layout, NULL, GR_SCALE_SUM, &sum), "weights is NULL");
+  if (columns > 0) areas[0] = NAN;
+  FAILS(gr_area_sum_create_cells(comm, layout, &weights, GR_SCALE_SUM, &sum), GR_ERROR_PROGRAM, "NotFinite");
+  for (int i = 0; i < MOST; ++i) areas[i] = 0;
+  FAILS(gr_area_sum_create_cells(comm, layout, &weights, GR_SCALE_MEAN, &sum), GR_ERROR_PROGRAM, "sum to 0");
+  CHECK(sum == NULL);
+}
+
 int main(int argc, char** argv) {
   begin(argc, argv);
   OK(gr_init(0, NULL));
@@ -127,6 +214,8 @@ int main(int argc, char** argv) {
   OK(gr_layout_create(2, extents, parts, &layout));
   adds_rows();
   adds_areas();
+  adds_single_in_double();
+  adds_weighted_cells();
   OK(gr_layout_destroy(&layout));
   OK(gr_comm_destroy(&comm));
   OK(gr_finalize());

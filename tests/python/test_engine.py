@@ -40,6 +40,7 @@ def test_library():
     assert comm.rank() == RANK and comm.size() == RANKS and comm.node()[0] >= 1
     e.set_patience(100.0, 0.0)
     e.set_patience(0.0, 0.0)
+    e.plan_name("tracers")
     comm.renew()
     comm.close()
     raises("WrongState", comm.rank, "comm was closed")
@@ -356,6 +357,11 @@ def test_zonal_and_area_sums():
     area.apply_adjoint(adjoint, [1.0, 2.0])
     rows = slice(*[b[0] for b in layout.owned(RANK)])
     assert np.array_equal(adjoint[1], np.broadcast_to(2 * weights[rows, None], cells.shape))
+    areas = np.broadcast_to(weights[rows, None], cells.shape).copy()
+    by_cell = e.AreaSum.create_cells(comm, layout, areas)
+    assert np.allclose(by_cell.apply(levels, 2), [wanted, 2 * wanted])
+    zonal.apply(cells.astype(np.float32), sums)
+    assert sums.dtype == np.float64 and np.array_equal(sums.ravel(), cells.sum(1))
 
 
 def test_options_of_plans():
@@ -397,7 +403,10 @@ def write(writer, layout, time):
     (a, b), (c, d) = layout.owned(RANK)
     cells = GLOBE[a:c, b:d] + 100.0 * time
     writer.write("u", [time, a, b], [time + 1, c, d], cells)
-    writer.write("time", [time], [time + (RANK == 0)], np.array([6.0 * time] * (RANK == 0)))
+    if time % 2:
+        writer.write_replicated("time", [time], [time + 1], np.array([6.0 * time]))
+    else:
+        writer.write("time", [time], [time + (RANK == 0)], np.array([6.0 * time] * (RANK == 0)))
 
 
 def test_files():
@@ -497,6 +506,10 @@ def test_checkpoints():
     part = np.zeros(upper - lower)
     found.read("z", columns, part)
     assert np.array_equal(part, GLOBE[:, lower[1]:upper[1]])
+    found.convert(True)
+    single = np.zeros(upper - lower, dtype=np.float32)
+    found.read("z", columns, single)
+    assert np.array_equal(single, GLOBE[:, lower[1]:upper[1]])
     w = torch.zeros(3, dtype=torch.float64)
     found.read_replicated("w", w)
     assert w.tolist() == [0, 1, 2] and list(found.integers("seeds", 3)) == [1, 2, 3] and list(found.reals("seconds", 1)) == [2.5]

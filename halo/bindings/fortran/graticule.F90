@@ -2054,6 +2054,7 @@ module graticule_calls
   public :: gr_init
   public :: gr_finalize
   public :: gr_is_initialized
+  public :: gr_plan_name
   public :: gr_set_patience
   public :: gr_comm_create_integer
   public :: gr_comm_destroy
@@ -2150,6 +2151,7 @@ module graticule_calls
   public :: gr_zonal_start
   public :: gr_zonal_apply_adjoint
   public :: gr_area_sum_create
+  public :: gr_area_sum_create_cells
   public :: gr_area_sum_destroy
   public :: gr_area_sum_apply
   public :: gr_area_sum_apply_adjoint
@@ -2169,6 +2171,10 @@ module graticule_calls
   public :: gr_file_extents
   public :: gr_file_dimension
   public :: gr_file_coordinate
+  public :: gr_file_calendar
+  public :: gr_file_times
+  public :: gr_time_of_date
+  public :: gr_date_of_time
   public :: gr_file_attribute_text
   public :: gr_file_attribute_numbers
   public :: gr_file_read
@@ -2180,6 +2186,7 @@ module graticule_calls
   public :: gr_writer_add_variable
   public :: gr_writer_extend
   public :: gr_writer_write
+  public :: gr_writer_write_replicated
   public :: gr_writer_commit
   public :: gr_checkpoints_create
   public :: gr_checkpoints_destroy
@@ -2200,6 +2207,7 @@ module graticule_calls
   public :: gr_checkpoint_has
   public :: gr_checkpoint_read
   public :: gr_checkpoint_read_replicated
+  public :: gr_checkpoint_convert
   public :: gr_checkpoint_integers
   public :: gr_checkpoint_reals
   public :: gr_checkpoint_text
@@ -2304,6 +2312,13 @@ module graticule_calls
         gr_zonal_apply_adjoint_complex64, gr_zonal_apply_adjoint_bool, gr_zonal_apply_adjoint_logical
   end interface
 
+  interface gr_area_sum_create_cells
+    module procedure gr_area_sum_create_cells_field, gr_area_sum_create_cells_int8, gr_area_sum_create_cells_int16, &
+        gr_area_sum_create_cells_int32, gr_area_sum_create_cells_int64, gr_area_sum_create_cells_real32, &
+        gr_area_sum_create_cells_real64, gr_area_sum_create_cells_complex32, gr_area_sum_create_cells_complex64, &
+        gr_area_sum_create_cells_bool, gr_area_sum_create_cells_logical
+  end interface
+
   interface gr_area_sum_apply
     module procedure gr_area_sum_apply_field, gr_area_sum_apply_int8, gr_area_sum_apply_int16, &
         gr_area_sum_apply_int32, gr_area_sum_apply_int64, gr_area_sum_apply_real32, gr_area_sum_apply_real64, &
@@ -2327,6 +2342,13 @@ module graticule_calls
     module procedure gr_writer_write_field, gr_writer_write_int8, gr_writer_write_int16, gr_writer_write_int32, &
         gr_writer_write_int64, gr_writer_write_real32, gr_writer_write_real64, gr_writer_write_complex32, &
         gr_writer_write_complex64, gr_writer_write_bool, gr_writer_write_logical
+  end interface
+
+  interface gr_writer_write_replicated
+    module procedure gr_writer_write_replicated_field, gr_writer_write_replicated_int8, &
+        gr_writer_write_replicated_int16, gr_writer_write_replicated_int32, gr_writer_write_replicated_int64, &
+        gr_writer_write_replicated_real32, gr_writer_write_replicated_real64, gr_writer_write_replicated_complex32, &
+        gr_writer_write_replicated_complex64, gr_writer_write_replicated_bool, gr_writer_write_replicated_logical
   end interface
 
   interface gr_checkpoint_add
@@ -2403,6 +2425,12 @@ module graticule_calls
     function c_gr_is_initialized(initialized) bind(c, name='gr_is_initialized') result(status)
       import
       type(c_ptr), value :: initialized
+      integer(c_int) :: status
+    end function
+
+    function c_gr_plan_name(name) bind(c, name='gr_plan_name') result(status)
+      import
+      type(c_ptr), value :: name
       integer(c_int) :: status
     end function
 
@@ -3265,6 +3293,17 @@ module graticule_calls
       integer(c_int) :: status
     end function
 
+    function c_gr_area_sum_create_cells(comm, layout, weights, scale, area_sum) bind(c, &
+        name='gr_area_sum_create_cells') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: layout
+      type(c_ptr), value :: weights
+      integer(c_int), value :: scale
+      type(c_ptr), value :: area_sum
+      integer(c_int) :: status
+    end function
+
     function c_gr_area_sum_destroy(area_sum) bind(c, name='gr_area_sum_destroy') result(status)
       import
       type(c_ptr), value :: area_sum
@@ -3581,6 +3620,21 @@ module graticule_calls
       integer(c_int) :: status
     end function
 
+    function c_gr_writer_write_replicated(writer, variable, ndim, lower, upper, steps, num_axes, axes, field) &
+        bind(c, name='gr_writer_write_replicated') result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: variable
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      type(c_ptr), value :: steps
+      integer(c_int), value :: num_axes
+      type(c_ptr), value :: axes
+      type(c_ptr), value :: field
+      integer(c_int) :: status
+    end function
+
     function c_gr_writer_commit(writer) bind(c, name='gr_writer_commit') result(status)
       import
       type(c_ptr), value :: writer
@@ -3734,6 +3788,13 @@ module graticule_calls
       type(c_ptr), value :: checkpoint
       type(c_ptr), value :: name
       type(c_ptr), value :: field
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_convert(checkpoint, converts) bind(c, name='gr_checkpoint_convert') result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      integer(c_int), value :: converts
       integer(c_int) :: status
     end function
 
@@ -3921,6 +3982,19 @@ contains
     call gr_fortran_call('' // c_null_char)
     status = c_gr_is_initialized(c_loc(initialized_c))
     if (status == 0) initialized = initialized_c /= 0
+    call ended(status, stat)
+  end subroutine
+
+  !> Name of the next plan that this thread makes: a halo, a repartition, sums. Reports of waits that stall, refused
+  !> calls and disagreements between ranks contain it. In Fortran, `name='tracers'` of the call that makes the plan.
+  subroutine gr_plan_name(name, stat)
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int) :: status
+    name_c = trim(name) // c_null_char
+    call gr_fortran_call('' // c_null_char)
+    status = c_gr_plan_name(c_loc(name_c))
     call ended(status, stat)
   end subroutine
 
@@ -4831,17 +4905,19 @@ contains
   !> Plans halo exchanges of fields of one or several kinds on a layout. Collective.
   !>
   !> One plan serves any number of fields of any type and any number of batch axes.
-  subroutine gr_halo_create_list(comm, layout, kinds, halo, stat)
+  subroutine gr_halo_create_list(comm, layout, kinds, halo, stat, name)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: layout
     type(gr_halo_kind), intent(in) :: kinds(:)
     type(gr_halo), intent(inout) :: halo
     integer, intent(out), optional :: stat
+    character(*), intent(in), optional :: name
     type(c_ptr) :: comm_c
     type(c_ptr) :: layout_c
     integer(c_int) :: num_kinds
     type(gr_halo_kind), target :: kinds_c(size(kinds))
     type(c_ptr), target :: halo_c
+    character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: status
     comm_c = comm%handle
     layout_c = layout%handle
@@ -4849,21 +4925,26 @@ contains
     kinds_c = in_c_order(kinds)
     kinds_c%size = c_sizeof(kinds_c(1))
     halo_c = halo%handle
+    if (present(name)) then
+      name_c = trim(name) // c_null_char
+      status = c_gr_plan_name(c_loc(name_c))
+    end if
     call gr_fortran_call('num_kinds=size(kinds);' // c_null_char)
     status = c_gr_halo_create(comm_c, layout_c, num_kinds, c_loc(kinds_c), c_loc(halo_c))
     halo%handle = halo_c
     call ended(status, stat)
   end subroutine
 
-  subroutine gr_halo_create_one(comm, layout, kinds, halo, stat)
+  subroutine gr_halo_create_one(comm, layout, kinds, halo, stat, name)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: layout
     type(gr_halo_kind), intent(in), target :: kinds
     type(gr_halo), intent(inout) :: halo
     integer, intent(out), optional :: stat
+    character(*), intent(in), optional :: name
     type(gr_halo_kind), pointer, contiguous :: kinds_list(:)
     call c_f_pointer(c_loc(kinds), kinds_list, [1])
-    call gr_halo_create_list(comm, layout, kinds_list, halo, stat)
+    call gr_halo_create_list(comm, layout, kinds_list, halo, stat, name=name)
   end subroutine
 
   !> Frees a plan. Calls in flight remain valid.
@@ -7267,18 +7348,20 @@ contains
   !>
   !> Each rank passes fields on its box of `from` and gets them on its box of `to`, of any type that the values convert
   !> to.
-  subroutine gr_repartition_create(comm, from, to, options, plan, stat)
+  subroutine gr_repartition_create(comm, from, to, options, plan, stat, name)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: from
     type(gr_layout), intent(in) :: to
     type(gr_repartition_options), intent(in), optional :: options
     type(gr_repartition), intent(inout) :: plan
     integer, intent(out), optional :: stat
+    character(*), intent(in), optional :: name
     type(c_ptr) :: comm_c
     type(c_ptr) :: from_c
     type(c_ptr) :: to_c
     type(gr_repartition_options), target :: options_c
     type(c_ptr), target :: plan_c
+    character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: options_p
     integer(c_int) :: status
     comm_c = comm%handle
@@ -7291,6 +7374,10 @@ contains
     plan_c = plan%handle
     options_p = c_null_ptr
     if (present(options)) options_p = c_loc(options_c)
+    if (present(name)) then
+      name_c = trim(name) // c_null_char
+      status = c_gr_plan_name(c_loc(name_c))
+    end if
     call gr_fortran_call('' // c_null_char)
     status = c_gr_repartition_create(comm_c, from_c, to_c, options_p, c_loc(plan_c))
     plan%handle = plan_c
@@ -7298,7 +7385,7 @@ contains
   end subroutine
 
   !> The same to any boxes on each rank, which may overlap and need not cover the grid. Collective.
-  subroutine gr_repartition_create_boxes(comm, from, lower, upper, options, plan, stat)
+  subroutine gr_repartition_create_boxes(comm, from, lower, upper, options, plan, stat, name)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: from
     integer, intent(in) :: lower(:, :)
@@ -7306,6 +7393,7 @@ contains
     type(gr_repartition_options), intent(in), optional :: options
     type(gr_repartition), intent(inout) :: plan
     integer, intent(out), optional :: stat
+    character(*), intent(in), optional :: name
     type(c_ptr) :: comm_c
     type(c_ptr) :: from_c
     integer(c_int) :: ndim
@@ -7314,6 +7402,7 @@ contains
     integer(c_int64_t), allocatable, target :: upper_c(:, :)
     type(gr_repartition_options), target :: options_c
     type(c_ptr), target :: plan_c
+    character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: options_p
     integer(c_int) :: status
     comm_c = comm%handle
@@ -7337,6 +7426,10 @@ contains
     plan_c = plan%handle
     options_p = c_null_ptr
     if (present(options)) options_p = c_loc(options_c)
+    if (present(name)) then
+      name_c = trim(name) // c_null_char
+      status = c_gr_plan_name(c_loc(name_c))
+    end if
     call gr_fortran_call('ndim=size(lower, 1);num_boxes=size(lower, 2);' // c_null_char)
     status = c_gr_repartition_create_boxes(comm_c, from_c, ndim, num_boxes, c_loc(lower_c), c_loc(upper_c), &
         options_p, c_loc(plan_c))
@@ -7486,7 +7579,7 @@ contains
 
   subroutine gr_repartition_apply_int8(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: from
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7500,7 +7593,7 @@ contains
 
   subroutine gr_repartition_apply_int16(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: from
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7514,7 +7607,7 @@ contains
 
   subroutine gr_repartition_apply_int32(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: from
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7528,7 +7621,7 @@ contains
 
   subroutine gr_repartition_apply_int64(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: from
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7542,7 +7635,7 @@ contains
 
   subroutine gr_repartition_apply_real32(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    real(c_float), GR_WHOLE, target, intent(inout) :: from
+    real(c_float), GR_WHOLE, target, intent(in) :: from
     real(c_float), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7556,7 +7649,7 @@ contains
 
   subroutine gr_repartition_apply_real64(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    real(c_double), GR_WHOLE, target, intent(inout) :: from
+    real(c_double), GR_WHOLE, target, intent(in) :: from
     real(c_double), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7570,7 +7663,7 @@ contains
 
   subroutine gr_repartition_apply_complex32(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: from
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7584,7 +7677,7 @@ contains
 
   subroutine gr_repartition_apply_complex64(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: from
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7598,7 +7691,7 @@ contains
 
   subroutine gr_repartition_apply_bool(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    logical(c_bool), GR_WHOLE, target, intent(inout) :: from
+    logical(c_bool), GR_WHOLE, target, intent(in) :: from
     logical(c_bool), GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7612,7 +7705,7 @@ contains
 
   subroutine gr_repartition_apply_logical(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    logical, GR_WHOLE, target, intent(inout) :: from
+    logical, GR_WHOLE, target, intent(in) :: from
     logical, GR_WHOLE, target, intent(inout) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
@@ -7734,7 +7827,7 @@ contains
   subroutine gr_repartition_apply_adjoint_int8(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
-    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7748,7 +7841,7 @@ contains
   subroutine gr_repartition_apply_adjoint_int16(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
-    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7762,7 +7855,7 @@ contains
   subroutine gr_repartition_apply_adjoint_int32(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
-    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7776,7 +7869,7 @@ contains
   subroutine gr_repartition_apply_adjoint_int64(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
-    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7790,7 +7883,7 @@ contains
   subroutine gr_repartition_apply_adjoint_real32(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     real(c_float), GR_WHOLE, target, intent(inout) :: from
-    real(c_float), GR_WHOLE, target, intent(inout) :: to
+    real(c_float), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7804,7 +7897,7 @@ contains
   subroutine gr_repartition_apply_adjoint_real64(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     real(c_double), GR_WHOLE, target, intent(inout) :: from
-    real(c_double), GR_WHOLE, target, intent(inout) :: to
+    real(c_double), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7818,7 +7911,7 @@ contains
   subroutine gr_repartition_apply_adjoint_complex32(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
-    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7832,7 +7925,7 @@ contains
   subroutine gr_repartition_apply_adjoint_complex64(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
-    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7846,7 +7939,7 @@ contains
   subroutine gr_repartition_apply_adjoint_bool(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     logical(c_bool), GR_WHOLE, target, intent(inout) :: from
-    logical(c_bool), GR_WHOLE, target, intent(inout) :: to
+    logical(c_bool), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7860,7 +7953,7 @@ contains
   subroutine gr_repartition_apply_adjoint_logical(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     logical, GR_WHOLE, target, intent(inout) :: from
-    logical, GR_WHOLE, target, intent(inout) :: to
+    logical, GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7981,7 +8074,7 @@ contains
   subroutine gr_repartition_apply_inverse_int8(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: from
-    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -7995,7 +8088,7 @@ contains
   subroutine gr_repartition_apply_inverse_int16(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: from
-    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -8009,7 +8102,7 @@ contains
   subroutine gr_repartition_apply_inverse_int32(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: from
-    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -8023,7 +8116,7 @@ contains
   subroutine gr_repartition_apply_inverse_int64(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: from
-    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: to
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -8037,7 +8130,7 @@ contains
   subroutine gr_repartition_apply_inverse_real32(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     real(c_float), GR_WHOLE, target, intent(inout) :: from
-    real(c_float), GR_WHOLE, target, intent(inout) :: to
+    real(c_float), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -8051,7 +8144,7 @@ contains
   subroutine gr_repartition_apply_inverse_real64(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     real(c_double), GR_WHOLE, target, intent(inout) :: from
-    real(c_double), GR_WHOLE, target, intent(inout) :: to
+    real(c_double), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -8065,7 +8158,7 @@ contains
   subroutine gr_repartition_apply_inverse_complex32(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: from
-    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: to
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -8079,7 +8172,7 @@ contains
   subroutine gr_repartition_apply_inverse_complex64(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: from
-    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: to
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -8093,7 +8186,7 @@ contains
   subroutine gr_repartition_apply_inverse_bool(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     logical(c_bool), GR_WHOLE, target, intent(inout) :: from
-    logical(c_bool), GR_WHOLE, target, intent(inout) :: to
+    logical(c_bool), GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -8107,7 +8200,7 @@ contains
   subroutine gr_repartition_apply_inverse_logical(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     logical, GR_WHOLE, target, intent(inout) :: from
-    logical, GR_WHOLE, target, intent(inout) :: to
+    logical, GR_WHOLE, target, intent(in) :: to
     type(gr_update), intent(in), optional :: updates
     integer, intent(out), optional :: stat
     type(gr_field), target :: from_field
@@ -8454,8 +8547,8 @@ contains
 
   !> Plans sums of all cells along one axis, as of all columns of a row. Collective.
   !>
-  !> Fields are F32 or F64. Each rank gets the sums of its own rows.
-  subroutine gr_zonal_create(comm, layout, axis, summation, scale, lower, upper, zonal, stat)
+  !> Fields are F32 or F64; cells of F32 in host memory may have sums of F64. Each rank gets the sums of its own rows.
+  subroutine gr_zonal_create(comm, layout, axis, summation, scale, lower, upper, zonal, stat, name)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: layout
     integer, intent(in) :: axis
@@ -8465,6 +8558,7 @@ contains
     integer, intent(in), optional :: upper(:)
     type(gr_zonal), intent(inout) :: zonal
     integer, intent(out), optional :: stat
+    character(*), intent(in), optional :: name
     type(c_ptr) :: comm_c
     type(c_ptr) :: layout_c
     integer(c_int) :: axis_c
@@ -8474,6 +8568,7 @@ contains
     integer(c_int64_t), allocatable, target :: lower_c(:)
     integer(c_int64_t), allocatable, target :: upper_c(:)
     type(c_ptr), target :: zonal_c
+    character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: lower_p
     type(c_ptr) :: upper_p
     integer(c_int) :: status
@@ -8507,6 +8602,10 @@ contains
     if (present(lower)) lower_p = c_loc(lower_c)
     upper_p = c_null_ptr
     if (present(upper)) upper_p = c_loc(upper_c)
+    if (present(name)) then
+      name_c = trim(name) // c_null_char
+      status = c_gr_plan_name(c_loc(name_c))
+    end if
     call gr_fortran_call('ndim=size(lower);' // c_null_char)
     status = c_gr_zonal_create(comm_c, layout_c, axis_c, summation_c, scale_c, ndim, lower_p, upper_p, &
         c_loc(zonal_c))
@@ -8617,7 +8716,7 @@ contains
 
   subroutine gr_zonal_apply_int8(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: cells
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8630,7 +8729,7 @@ contains
 
   subroutine gr_zonal_apply_int16(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: cells
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8643,7 +8742,7 @@ contains
 
   subroutine gr_zonal_apply_int32(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: cells
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8656,7 +8755,7 @@ contains
 
   subroutine gr_zonal_apply_int64(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: cells
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8669,7 +8768,7 @@ contains
 
   subroutine gr_zonal_apply_real32(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    real(c_float), GR_WHOLE, target, intent(inout) :: cells
+    real(c_float), GR_WHOLE, target, intent(in) :: cells
     real(c_float), GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8682,7 +8781,7 @@ contains
 
   subroutine gr_zonal_apply_real64(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    real(c_double), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), GR_WHOLE, target, intent(in) :: cells
     real(c_double), GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8695,7 +8794,7 @@ contains
 
   subroutine gr_zonal_apply_complex32(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: cells
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8708,7 +8807,7 @@ contains
 
   subroutine gr_zonal_apply_complex64(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: cells
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8721,7 +8820,7 @@ contains
 
   subroutine gr_zonal_apply_bool(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
+    logical(c_bool), GR_WHOLE, target, intent(in) :: cells
     logical(c_bool), GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8734,7 +8833,7 @@ contains
 
   subroutine gr_zonal_apply_logical(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    logical, GR_WHOLE, target, intent(inout) :: cells
+    logical, GR_WHOLE, target, intent(in) :: cells
     logical, GR_WHOLE, target, intent(inout) :: sums
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8821,7 +8920,7 @@ contains
   subroutine gr_zonal_apply_adjoint_int8(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
-    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8836,7 +8935,7 @@ contains
   subroutine gr_zonal_apply_adjoint_int16(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
-    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8851,7 +8950,7 @@ contains
   subroutine gr_zonal_apply_adjoint_int32(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
-    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8866,7 +8965,7 @@ contains
   subroutine gr_zonal_apply_adjoint_int64(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
-    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: sums
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8881,7 +8980,7 @@ contains
   subroutine gr_zonal_apply_adjoint_real32(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     real(c_float), GR_WHOLE, target, intent(inout) :: cells
-    real(c_float), GR_WHOLE, target, intent(inout) :: sums
+    real(c_float), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8896,7 +8995,7 @@ contains
   subroutine gr_zonal_apply_adjoint_real64(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     real(c_double), GR_WHOLE, target, intent(inout) :: cells
-    real(c_double), GR_WHOLE, target, intent(inout) :: sums
+    real(c_double), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8911,7 +9010,7 @@ contains
   subroutine gr_zonal_apply_adjoint_complex32(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
-    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: sums
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8926,7 +9025,7 @@ contains
   subroutine gr_zonal_apply_adjoint_complex64(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
-    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: sums
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8941,7 +9040,7 @@ contains
   subroutine gr_zonal_apply_adjoint_bool(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
-    logical(c_bool), GR_WHOLE, target, intent(inout) :: sums
+    logical(c_bool), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8956,7 +9055,7 @@ contains
   subroutine gr_zonal_apply_adjoint_logical(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
     logical, GR_WHOLE, target, intent(inout) :: cells
-    logical, GR_WHOLE, target, intent(inout) :: sums
+    logical, GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -8969,7 +9068,7 @@ contains
   end subroutine
 
   !> Plans the sum of all cells times a weight of their row, with the same bits for every split. Collective.
-  subroutine gr_area_sum_create(comm, layout, axis, row_axis, weights, scale, area_sum, stat)
+  subroutine gr_area_sum_create(comm, layout, axis, row_axis, weights, scale, area_sum, stat, name)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: layout
     integer, intent(in) :: axis
@@ -8978,6 +9077,7 @@ contains
     integer, intent(in), optional :: scale
     type(gr_area_sum), intent(inout) :: area_sum
     integer, intent(out), optional :: stat
+    character(*), intent(in), optional :: name
     type(c_ptr) :: comm_c
     type(c_ptr) :: layout_c
     integer(c_int) :: axis_c
@@ -8986,6 +9086,7 @@ contains
     real(c_double), allocatable, target :: weights_c(:)
     integer(c_int) :: scale_c
     type(c_ptr), target :: area_sum_c
+    character(:, c_char), allocatable, target :: name_c
     integer(c_int) :: status
     comm_c = comm%handle
     layout_c = layout%handle
@@ -8998,11 +9099,189 @@ contains
     scale_c = int(scale, c_int)
     end if
     area_sum_c = area_sum%handle
+    if (present(name)) then
+      name_c = trim(name) // c_null_char
+      status = c_gr_plan_name(c_loc(name_c))
+    end if
     call gr_fortran_call('num_rows=size(weights);' // c_null_char)
     status = c_gr_area_sum_create(comm_c, layout_c, axis_c, row_axis_c, num_rows, c_loc(weights_c), scale_c, &
         c_loc(area_sum_c))
     area_sum%handle = area_sum_c
     call ended(status, stat)
+  end subroutine
+
+  !> The same with a weight of each cell, such as the areas of a tripolar grid: fields in host memory. Collective.
+  !>
+  !> A weight of 0 leaves a cell out, whatever its value. `weights` has one weight for each cell of this rank's box.
+  subroutine gr_area_sum_create_cells_field(comm, layout, weights, scale, area_sum, stat, name)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    type(gr_field), intent(in), target :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    character(*), intent(in), optional :: name
+    type(c_ptr) :: comm_c
+    type(c_ptr) :: layout_c
+    integer(c_int) :: scale_c
+    type(c_ptr), target :: area_sum_c
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    layout_c = layout%handle
+    scale_c = 0
+    if (present(scale)) then
+    scale_c = int(scale, c_int)
+    end if
+    area_sum_c = area_sum%handle
+    if (present(name)) then
+      name_c = trim(name) // c_null_char
+      status = c_gr_plan_name(c_loc(name_c))
+    end if
+    call gr_fortran_call('' // c_null_char)
+    status = c_gr_area_sum_create_cells(comm_c, layout_c, c_loc(weights), scale_c, c_loc(area_sum_c))
+    area_sum%handle = area_sum_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_int8(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_int16(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_int32(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_int64(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_real32(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    real(c_float), GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_real64(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    real(c_double), GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_complex32(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_complex64(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_bool(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    logical(c_bool), GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
+  end subroutine
+
+  subroutine gr_area_sum_create_cells_logical(comm, layout, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    logical, GR_WHOLE, target, intent(in) :: weights
+    integer, intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: weights_field
+    call describe_whole(weights, weights_field)
+    call gr_fortran_arrays()
+    call gr_area_sum_create_cells_field(comm=comm, layout=layout, weights=weights_field, scale=scale, &
+        area_sum=area_sum, stat=stat)
   end subroutine
 
   !> Frees a plan.
@@ -9040,7 +9319,7 @@ contains
 
   subroutine gr_area_sum_apply_int8(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    integer(c_int8_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9051,7 +9330,7 @@ contains
 
   subroutine gr_area_sum_apply_int16(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    integer(c_int16_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9062,7 +9341,7 @@ contains
 
   subroutine gr_area_sum_apply_int32(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    integer(c_int32_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9073,7 +9352,7 @@ contains
 
   subroutine gr_area_sum_apply_int64(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    integer(c_int64_t), GR_WHOLE, target, intent(inout) :: cells
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9084,7 +9363,7 @@ contains
 
   subroutine gr_area_sum_apply_real32(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    real(c_float), GR_WHOLE, target, intent(inout) :: cells
+    real(c_float), GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9095,7 +9374,7 @@ contains
 
   subroutine gr_area_sum_apply_real64(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    real(c_double), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9106,7 +9385,7 @@ contains
 
   subroutine gr_area_sum_apply_complex32(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    complex(c_float_complex), GR_WHOLE, target, intent(inout) :: cells
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9117,7 +9396,7 @@ contains
 
   subroutine gr_area_sum_apply_complex64(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    complex(c_double_complex), GR_WHOLE, target, intent(inout) :: cells
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9128,7 +9407,7 @@ contains
 
   subroutine gr_area_sum_apply_bool(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    logical(c_bool), GR_WHOLE, target, intent(inout) :: cells
+    logical(c_bool), GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9139,7 +9418,7 @@ contains
 
   subroutine gr_area_sum_apply_logical(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    logical, GR_WHOLE, target, intent(inout) :: cells
+    logical, GR_WHOLE, target, intent(in) :: cells
     real(c_double), intent(out) :: sums(:)
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field
@@ -9603,7 +9882,7 @@ contains
     type(gr_file), intent(in) :: file
     character(*), intent(in) :: dimension
     character(:), allocatable, intent(out) :: calendar
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: dimension_c
     type(c_ptr), target :: calendar_c
@@ -9611,6 +9890,7 @@ contains
     file_c = file%handle
     dimension_c = trim(dimension) // c_null_char
     calendar_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_file_calendar(file_c, c_loc(dimension_c), c_loc(calendar_c))
     if (status == 0) calendar = text_at(calendar_c)
     call ended(status, stat)
@@ -9622,7 +9902,7 @@ contains
     type(gr_file), intent(in) :: file
     character(*), intent(in) :: dimension
     integer(c_int64_t), intent(out) :: times(:)
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: dimension_c
     integer(c_int) :: num_times
@@ -9633,6 +9913,7 @@ contains
     num_times = int(size(times), c_int)
     allocate(times_c(size(times)))
     times_c = 0
+    call gr_fortran_call('num_times=size(times);' // c_null_char)
     status = c_gr_file_times(file_c, c_loc(dimension_c), num_times, c_loc(times_c))
     if (status == 0) times = times_c
     call ended(status, stat)
@@ -9642,12 +9923,12 @@ contains
   !> Example: 2001-03-01 in `noleap` is 31 * 365 + 59 days later.
   subroutine gr_time_of_date(calendar, year, month, day, second, time, stat)
     character(*), intent(in) :: calendar
-    integer(c_int), intent(in) :: year
-    integer(c_int), intent(in) :: month
-    integer(c_int), intent(in) :: day
-    integer(c_int), intent(in) :: second
+    integer, intent(in) :: year
+    integer, intent(in) :: month
+    integer, intent(in) :: day
+    integer, intent(in) :: second
     integer(c_int64_t), intent(out) :: time
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     character(:, c_char), allocatable, target :: calendar_c
     integer(c_int) :: year_c
     integer(c_int) :: month_c
@@ -9656,11 +9937,12 @@ contains
     integer(c_int64_t), target :: time_c
     integer(c_int) :: status
     calendar_c = trim(calendar) // c_null_char
-    year_c = year
-    month_c = month
-    day_c = day
-    second_c = second
+    year_c = int(year, c_int)
+    month_c = int(month, c_int)
+    day_c = int(day, c_int)
+    second_c = int(second, c_int)
     time_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_time_of_date(c_loc(calendar_c), year_c, month_c, day_c, second_c, c_loc(time_c))
     if (status == 0) time = time_c
     call ended(status, stat)
@@ -9670,11 +9952,11 @@ contains
   subroutine gr_date_of_time(calendar, time, year, month, day, second, stat)
     character(*), intent(in) :: calendar
     integer(c_int64_t), intent(in) :: time
-    integer(c_int), intent(out) :: year
-    integer(c_int), intent(out) :: month
-    integer(c_int), intent(out) :: day
-    integer(c_int), intent(out) :: second
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out) :: year
+    integer, intent(out) :: month
+    integer, intent(out) :: day
+    integer, intent(out) :: second
+    integer, intent(out), optional :: stat
     character(:, c_char), allocatable, target :: calendar_c
     integer(c_int64_t) :: time_c
     integer(c_int), target :: year_c
@@ -9688,6 +9970,7 @@ contains
     month_c = 0
     day_c = 0
     second_c = 0
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_date_of_time(c_loc(calendar_c), time_c, c_loc(year_c), c_loc(month_c), c_loc(day_c), &
         c_loc(second_c))
     if (status == 0) year = year_c
@@ -10365,6 +10648,223 @@ contains
     call gr_fortran_arrays()
     call gr_writer_write_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, axes=axes, &
         field=field_field, stat=stat)
+  end subroutine
+
+  !> Writes values that every rank holds with the same bits, such as a time: all ranks pass the same box and field, of
+  !> which one is written. A number (a field without axes) is one cell of any variable. Collective.
+  !>
+  !> Example in Fortran: `call gr_writer_write_replicated(writer, 'time', [n], [n], field=t)`.
+  subroutine gr_writer_write_replicated_field(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    type(gr_field), intent(in), target :: field
+    integer, intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: variable_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int64_t), allocatable, target :: steps_c(:)
+    integer(c_int) :: num_axes
+    integer(c_int), allocatable, target :: axes_c(:)
+    type(c_ptr) :: steps_p
+    type(c_ptr) :: axes_p
+    integer(c_int) :: status
+    writer_c = writer%handle
+    variable_c = trim(variable) // c_null_char
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_writer_write_replicated', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    if (present(steps)) then
+    if (size(steps) /= ndim) then
+    call wrong_size('gr_writer_write_replicated', 'steps', int(size(steps), c_int), ndim, stat)
+    return
+    end if
+    end if
+    lower_c = int(lower(ndim:1:-1) - 1, c_int64_t)
+    upper_c = int(upper(ndim:1:-1), c_int64_t)
+    if (present(steps)) then
+    steps_c = int(steps(ndim:1:-1), c_int64_t)
+    end if
+    num_axes = 0
+    if (present(axes)) num_axes = int(size(axes), c_int)
+    if (present(axes)) then
+    axes_c = int(merge(-1, int(ndim) - axes(num_axes:1:-1), axes(num_axes:1:-1) == 0), c_int)
+    end if
+    steps_p = c_null_ptr
+    if (present(steps)) steps_p = c_loc(steps_c)
+    axes_p = c_null_ptr
+    if (present(axes)) axes_p = c_loc(axes_c)
+    call gr_fortran_call('ndim=size(lower);num_axes=size(axes);' // c_null_char)
+    status = c_gr_writer_write_replicated(writer_c, c_loc(variable_c), ndim, c_loc(lower_c), c_loc(upper_c), &
+        steps_p, num_axes, axes_p, c_loc(field))
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_int8(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    integer(c_int8_t), GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_int16(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    integer(c_int16_t), GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_int32(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    integer(c_int32_t), GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_int64(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    integer(c_int64_t), GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_real32(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    real(c_float), GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_real64(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    real(c_double), GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_complex32(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    complex(c_float_complex), GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_complex64(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    complex(c_double_complex), GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_bool(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    logical(c_bool), GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
+  end subroutine
+
+  subroutine gr_writer_write_replicated_logical(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer, intent(in), optional :: axes(:)
+    logical, GR_WHOLE, target, intent(in) :: field
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: field_field
+    call describe_whole(field, field_field)
+    call gr_fortran_arrays()
+    call gr_writer_write_replicated_field(writer=writer, variable=variable, lower=lower, upper=upper, steps=steps, &
+        axes=axes, field=field_field, stat=stat)
   end subroutine
 
   !> Completes the file and gives it its name. Collective. Fails while cells are missing.
@@ -11162,6 +11662,22 @@ contains
     call describe_whole(field, field_field)
     call gr_fortran_arrays()
     call gr_checkpoint_read_replicated_field(checkpoint=checkpoint, name=name, field=field_field, stat=stat)
+  end subroutine
+
+  !> Whether reading converts between F32 and F64 from now on, for a run that continues in another precision. Without it
+  !> a field of another type than the saved one is refused. Fields in host memory.
+  subroutine gr_checkpoint_convert(checkpoint, converts, stat)
+    type(gr_checkpoint), intent(inout) :: checkpoint
+    logical, intent(in) :: converts
+    integer, intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    integer(c_int) :: converts_c
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    converts_c = merge(1_c_int, 0_c_int, converts)
+    call gr_fortran_call('' // c_null_char)
+    status = c_gr_checkpoint_convert(checkpoint_c, converts_c)
+    call ended(status, stat)
   end subroutine
 
   !> Reads integers.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checkpoints of a run.
+#include <graticule/field_io/converted.hpp>
+
 #include "handles.hpp"
 #include "structures.hpp"
 
@@ -192,7 +194,11 @@ gr_status gr_checkpoint_read(gr_checkpoint const* checkpoint, char const* name, 
       required(name, "name");
       return owned_view(of.comm, layout, field);
     });
-    of.checkpoint.read(name, required(layout, "layout").layout, view);
+    auto const& on = required(layout, "layout").layout;
+    if (of.converts)
+      read_converted(of.checkpoint, name, on, view);
+    else
+      of.checkpoint.read(name, on, view);
   });
 }
 
@@ -203,8 +209,15 @@ gr_status gr_checkpoint_read_replicated(gr_checkpoint const* checkpoint, char co
       required(name, "name");
       return memory_of(read_structure(field, {"field"}), {"field"});
     });
-    of.checkpoint.read(name, view);
+    if (of.converts)
+      read_converted(of.checkpoint, name, view);
+    else
+      of.checkpoint.read(name, view);
   });
+}
+
+gr_status gr_checkpoint_convert(gr_checkpoint* checkpoint, int converts) {
+  return GR_BODY({ required(checkpoint, "checkpoint").converts = converts != 0; });
 }
 
 gr_status gr_checkpoint_integers(gr_checkpoint const* checkpoint, char const* name, int num_values, int64_t* values) {

@@ -111,6 +111,10 @@ template <class Body>
   }
 }
 
+/// The name of the next plan of this thread, which making one takes.
+void name_next_plan(std::string name);
+[[nodiscard]] std::string name_of_next_plan();
+
 /// A text that stays until the next call of this thread.
 [[nodiscard]] char const* kept_text(std::string text);
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // netCDF-4 and HDF5 files.
 #include <graticule/field_io/calendar.hpp>
+#include <graticule/partition/hash.hpp>
+#include <graticule/repartition/field_view.hpp>
 
 #include "handles.hpp"
 #include "structures.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -416,6 +419,55 @@ gr_status gr_writer_write(gr_writer* writer, char const* variable, int ndim, int
       required(variable, "variable");
       return part_of({ndim, lower, upper, steps, num_axes, axes, field});
     });
+    of.writer.write(variable, part.selection, part.view);
+  });
+}
+
+namespace {
+
+/// The values of a replicated field, in order of its memory axes; those of all ranks are compared.
+std::uint64_t hash_of(FieldView const& view) {
+  auto dense = view;
+  dense.strides = row_major_strides(view.extents);
+  Index elements = 1;
+  for (Index const extent : view.extents) elements *= extent;
+  std::vector<std::byte> bytes(std::size_t(elements * size_of(view.dtype)));
+  dense.data = bytes.data();
+  if (!bytes.empty()) copy_cells(view, dense);
+  Hash hash;
+  hash.add(int(view.dtype)).add(elements);
+  for (auto const byte : bytes) hash.add(int(byte));
+  return hash.value();
+}
+
+}  // namespace
+
+gr_status gr_writer_write_replicated(gr_writer* writer, char const* variable, int ndim, int64_t const* lower,
+                                     int64_t const* upper, int64_t const* steps, int num_axes, int const* axes,
+                                     gr_field const* field) {
+  return GR_BODY({
+    auto& of = required(writer, "writer");
+    Hash hash;
+    auto part = agreed(of.comm, [&] {
+      required(variable, "variable");
+      auto result = part_of({ndim, lower, upper, steps, num_axes, axes, field});
+      if (result.view.ndim() == 0 && ndim > 0) {
+        if (result.selection.box.num_cells() != 1)
+          throw bad_argument("field is a number, and the box " + to_string(result.selection.box) + " has " +
+                             std::to_string(result.selection.box.num_cells()) + " cells");
+        result.selection.axes = {};
+        result.view.extents = Indices::filled(ndim, 1);
+        result.view.strides = result.view.extents;
+      }
+      if (result.view.space != MemorySpace::host) throw bad_argument("field.space is not GR_HOST");
+      hash.add(hash_of(result.view));
+      for (int a = 0; a < ndim; ++a) hash.add(lower[a]).add(upper[a]);
+      return result;
+    });
+    require_same(of.comm, "ReplicaMismatch", hash.value(),
+                 "values of its own for " + std::string(variable) + " " + to_string(part.selection.box));
+    // The other ranks write no cells. The one cell of a variable without axes is written by all, with the same bits.
+    if (of.comm.rank() != 0 && ndim > 0) part.selection.box = Box(part.selection.box.lo(), part.selection.box.lo());
     of.writer.write(variable, part.selection, part.view);
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fields, calls in flight and halo plans.
 #include <graticule/repartition/dump.hpp>
+#include <graticule/repartition/plan_name.hpp>
 
 #include "handles.hpp"
 #include "queues.hpp"
@@ -176,6 +177,7 @@ gr_status gr_halo_kind_tripolar(gr_edge south, gr_edge seam, int64_t width, gr_h
 gr_status gr_halo_create(gr_comm const* comm, gr_layout const* layout, int num_kinds, gr_halo_kind const* kinds,
                          gr_halo** halo) {
   return GR_BODY({
+    PlanName const name(name_of_next_plan());
     auto const& of = required(comm, "comm").comm;
     auto all = agreed(of, [&] {
       required(halo, "halo");

@@ -8,6 +8,7 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/graticule.h>
 #include <graticule/halo/axis_sum.hpp>
+#include <graticule/halo/cell_sum.hpp>
 #include <graticule/halo/depth.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/comm.hpp>
@@ -101,10 +102,11 @@ struct Object<gr_zonal> {
 template <>
 struct Object<gr_area_sum> {
   static constexpr char const* name = "gr_area_sum";
-  Object(Comm of, Box box, AreaSum adds) : comm(std::move(of)), owned(std::move(box)), sum(std::move(adds)) {}
+  Object(Comm of, Box box, std::variant<AreaSum, CellSum> adds)
+      : comm(std::move(of)), owned(std::move(box)), sum(std::move(adds)) {}
   Comm comm;
   Box owned;
-  AreaSum sum;
+  std::variant<AreaSum, CellSum> sum;
 };
 
 template <>
@@ -159,6 +161,7 @@ struct Object<gr_checkpoint> {
   Object(Comm of, Checkpoint reads) : comm(std::move(of)), checkpoint(std::move(reads)) {}
   Comm comm;
   Checkpoint checkpoint;
+  bool converts = false;
 };
 
 }  // namespace graticule::c

@@ -14,7 +14,9 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace graticule::c {
 
@@ -67,6 +69,16 @@ void require_started() {
   if (detail::mpi_is_over())
     throw Error("WrongState", "MPI has ended (MPI_Finalize); handles can be freed, and nothing else can be called");
 }
+
+namespace {
+
+thread_local std::string next_name;
+
+}  // namespace
+
+void name_next_plan(std::string name) { next_name = std::move(name); }
+
+std::string name_of_next_plan() { return std::exchange(next_name, {}); }
 
 }  // namespace graticule::c
 
@@ -129,6 +141,10 @@ gr_status gr_finalize(void) {
 
 gr_status gr_is_initialized(int* initialized) {
   return guarded_always(__func__, [&] { required(initialized, "initialized") = started().num_inits > 0 ? 1 : 0; });
+}
+
+gr_status gr_plan_name(char const* name) {
+  return GR_BODY({ name_next_plan(&required(name, "name")); });
 }
 
 gr_status gr_set_patience(double report_seconds, double error_seconds) {

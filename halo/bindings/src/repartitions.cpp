@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Movements between layouts.
 #include <graticule/repartition/dump.hpp>
+#include <graticule/repartition/plan_name.hpp>
 
 #include "handles.hpp"
 #include "structures.hpp"
@@ -14,6 +15,7 @@ using namespace graticule::c;
 gr_status gr_repartition_create(gr_comm const* comm, gr_layout const* from, gr_layout const* to,
                                 gr_repartition_options const* options, gr_repartition** plan) {
   return GR_BODY({
+    PlanName const name(name_of_next_plan());
     auto const& of = required(comm, "comm").comm;
     auto const all = agreed(of, [&] {
       required(plan, "plan");
@@ -29,6 +31,7 @@ gr_status gr_repartition_create_boxes(gr_comm const* comm, gr_layout const* from
                                       int64_t const* lower, int64_t const* upper, gr_repartition_options const* options,
                                       gr_repartition** plan) {
   return GR_BODY({
+    PlanName const name(name_of_next_plan());
     auto const& of = required(comm, "comm").comm;
     auto const given = agreed(of, [&] {
       required(plan, "plan");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums along one axis and over all cells.
+#include <graticule/repartition/plan_name.hpp>
+
 #include "handles.hpp"
 #include "structures.hpp"
 
@@ -57,6 +59,7 @@ auto with_fields(gr_zonal const* zonal, int num_fields, gr_field const* cells, g
 gr_status gr_zonal_create(gr_comm const* comm, gr_layout const* layout, int axis, gr_summation summation,
                           gr_scale scale, int ndim, int64_t const* lower, int64_t const* upper, gr_zonal** zonal) {
   return GR_BODY({
+    PlanName const name(name_of_next_plan());
     auto const& of = required(comm, "comm").comm;
     auto const options = agreed(of, [&] {
       required(zonal, "zonal");
@@ -120,6 +123,7 @@ gr_status gr_zonal_apply_adjoint(gr_zonal const* zonal, int num_fields, gr_field
 gr_status gr_area_sum_create(gr_comm const* comm, gr_layout const* layout, int axis, int row_axis, int num_rows,
                              double const* weights, gr_scale scale, gr_area_sum** area_sum) {
   return GR_BODY({
+    PlanName const name(name_of_next_plan());
     auto const& of = required(comm, "comm").comm;
     auto const how = agreed(of, [&] {
       required(area_sum, "area_sum");
@@ -131,6 +135,23 @@ gr_status gr_area_sum_create(gr_comm const* comm, gr_layout const* layout, int a
     auto const& on = required(layout, "layout").layout;
     AreaSum sum(of, on, axis, row_axis, std::span<double const>(weights, std::size_t(num_rows)), how);
     give(area_sum, of, on.owned(of.rank()), std::move(sum));
+  });
+}
+
+gr_status gr_area_sum_create_cells(gr_comm const* comm, gr_layout const* layout, gr_field const* weights,
+                                   gr_scale scale, gr_area_sum** area_sum) {
+  return GR_BODY({
+    PlanName const name(name_of_next_plan());
+    auto const& of = required(comm, "comm").comm;
+    AxisSumScale how = AxisSumScale::sum;
+    auto const view = agreed(of, [&] {
+      required(area_sum, "area_sum");
+      how = scale_of(scale);
+      auto const owned = required(layout, "layout").layout.owned(of.rank());
+      return view_of(read_structure(weights, {"weights"}), owned, owned, {"weights"});
+    });
+    auto const& on = required(layout, "layout").layout;
+    give(area_sum, of, on.owned(of.rank()), CellSum(of, on, view, how));
   });
 }
 
@@ -158,7 +179,7 @@ gr_status gr_area_sum_apply(gr_area_sum const* area_sum, gr_field const* cells, 
       required(sums, "sums");
       return cells_of(of, cells, num_sums, "sums");
     });
-    auto const values = of.sum.apply(view);
+    auto const values = std::visit([&](auto const& sum) { return sum.apply(view); }, of.sum);
     std::copy(values.begin(), values.end(), sums);
   });
 }
@@ -168,7 +189,8 @@ gr_status gr_area_sum_apply_adjoint(gr_area_sum const* area_sum, gr_field const*
   return GR_BODY({
     auto const& of = required(area_sum, "area_sum");
     required(cotangents, "cotangents");
-    of.sum.apply_adjoint(cells_of(of, cells, num_sums, "cotangents"),
-                         std::span<double const>(cotangents, std::size_t(num_sums)));
+    auto const view = cells_of(of, cells, num_sums, "cotangents");
+    std::span<double const> const all(cotangents, std::size_t(num_sums));
+    std::visit([&](auto const& sum) { sum.apply_adjoint(view, all); }, of.sum);
   });
 }

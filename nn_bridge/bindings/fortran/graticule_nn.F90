@@ -98,6 +98,8 @@ module graticule_nn
   public :: gr_forecaster_num_channels
   public :: gr_forecaster_channel
   public :: gr_forecaster_step
+  public :: gr_forecaster_calendar
+  public :: gr_forecaster_set_calendar
   public :: gr_forecaster_next
 
   interface gr_net_bind_input
@@ -887,12 +889,13 @@ contains
   subroutine gr_forecaster_calendar(forecaster, calendar, stat)
     type(gr_forecaster), intent(in) :: forecaster
     character(:), allocatable, intent(out) :: calendar
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: forecaster_c
     type(c_ptr), target :: calendar_c
     integer(c_int) :: status
     forecaster_c = forecaster%handle
     calendar_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_forecaster_calendar(forecaster_c, c_loc(calendar_c))
     if (status == 0) calendar = text_at(calendar_c)
     call ended(status, stat)
@@ -902,12 +905,13 @@ contains
   subroutine gr_forecaster_set_calendar(forecaster, calendar, stat)
     type(gr_forecaster), intent(inout) :: forecaster
     character(*), intent(in) :: calendar
-    integer(c_int), intent(out), optional :: stat
+    integer, intent(out), optional :: stat
     type(c_ptr) :: forecaster_c
     character(:, c_char), allocatable, target :: calendar_c
     integer(c_int) :: status
     forecaster_c = forecaster%handle
     calendar_c = trim(calendar) // c_null_char
+    call gr_fortran_call('' // c_null_char)
     status = c_gr_forecaster_set_calendar(forecaster_c, c_loc(calendar_c))
     call ended(status, stat)
   end subroutine

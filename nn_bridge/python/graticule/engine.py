@@ -1122,7 +1122,7 @@ class Zonal(_engine.Handle):
     def create(cls, comm: 'Comm', layout: 'Layout', axis: int, summation: 'Summation' = Summation.EXACT, scale: 'Scale' =
                Scale.SUM, lower: Optional[Sequence[int]] = None, upper: Optional[Sequence[int]] = None) -> 'Zonal':
         """Plans sums of all cells along one axis, as of all columns of a row. Collective.
-        Fields are F32 or F64. Each rank gets the sums of its own rows.
+        Fields are F32 or F64; cells of F32 in host memory may have sums of F64. Each rank gets the sums of its own rows.
 
         comm: communicator.
         layout: layout of the cells.
@@ -1198,6 +1198,19 @@ class AreaSum(_engine.Handle):
         """
         return _AREA_SUM_CREATE({'comm': comm, 'layout': layout, 'axis': axis, 'row_axis': row_axis, 'weights': weights,
                                 'scale': scale})
+
+    @classmethod
+    def create_cells(cls, comm: 'Comm', layout: 'Layout', weights: Fields, scale: 'Scale' = Scale.SUM) -> 'AreaSum':
+        """The same with a weight of each cell, such as the areas of a tripolar grid: fields in host memory. Collective.
+        A weight of 0 leaves a cell out, whatever its value. `weights` has one weight for each cell of this rank's box.
+
+        comm: communicator.
+        layout: layout of the cells.
+        weights: weights, read: F32 or F64.
+        scale: sum, or mean.
+        Returns area_sum: plan.
+        """
+        return _AREA_SUM_CREATE_CELLS({'comm': comm, 'layout': layout, 'weights': weights, 'scale': scale})
 
     def apply(self, cells: Fields, num_sums: int) -> np.ndarray:
         """One sum for each element of the batch axes, in row-major order, the same on all ranks. Collective.
@@ -1514,6 +1527,22 @@ class Writer(_engine.Handle):
         return _WRITER_WRITE({'self': self, 'variable': variable, 'lower': lower, 'upper': upper, 'field': field, 'steps':
                              steps, 'axes': axes})
 
+    def write_replicated(self, variable: str, lower: Sequence[int], upper: Sequence[int], field: Fields, steps:
+                         Optional[Sequence[int]] = None, axes: Optional[Sequence[int]] = None) -> None:
+        """Writes values that every rank holds with the same bits, such as a time: all ranks pass the same box and field, of
+        which one is written. A number (a field without axes) is one cell of any variable. Collective.
+        Example in Fortran: `call gr_writer_write_replicated(writer, 'time', [n], [n], field=t)`.
+
+        variable: name.
+        lower: first cells.
+        upper: ends.
+        field: field, read.
+        steps: as `file_read`.
+        axes: as `file_read`.
+        """
+        return _WRITER_WRITE_REPLICATED({'self': self, 'variable': variable, 'lower': lower, 'upper': upper, 'field': field,
+                                        'steps': steps, 'axes': axes})
+
     def commit(self) -> None:
         """Completes the file and gives it its name. Collective. Fails while cells are missing."""
         return _WRITER_COMMIT({'self': self})
@@ -1663,6 +1692,14 @@ class Checkpoint(_engine.Handle):
         """
         return _CHECKPOINT_READ_REPLICATED({'self': self, 'name': name, 'field': field})
 
+    def convert(self, converts: bool) -> None:
+        """Whether reading converts between F32 and F64 from now on, for a run that continues in another precision. Without it
+        a field of another type than the saved one is refused. Fields in host memory.
+
+        converts: 1: convert.
+        """
+        return _CHECKPOINT_CONVERT({'self': self, 'converts': converts})
+
     def integers(self, name: str, num_values: int) -> np.ndarray:
         """Reads integers.
 
@@ -1710,6 +1747,15 @@ def is_initialized() -> bool:
     Returns initialized: 1 if so.
     """
     return _IS_INITIALIZED({})
+
+
+def plan_name(name: str) -> None:
+    """Name of the next plan that this thread makes: a halo, a repartition, sums. Reports of waits that stall, refused
+    calls and disagreements between ranks contain it. In Fortran, `name='tracers'` of the call that makes the plan.
+
+    name: name, such as tracers.
+    """
+    return _PLAN_NAME({'name': name})
 
 
 def set_patience(report_seconds: float, error_seconds: float) -> None:
@@ -1797,6 +1843,9 @@ _VERSION = _engine.function(
 _IS_INITIALIZED = _engine.function(
     'gr_is_initialized',
     ('initialized', 'int*', 'out, flag'))
+_PLAN_NAME = _engine.function(
+    'gr_plan_name',
+    ('name', 'char const*', 'in'))
 _SET_PATIENCE = _engine.function(
     'gr_set_patience',
     ('report_seconds', 'double', 'in'),
@@ -2310,6 +2359,13 @@ _AREA_SUM_CREATE = _engine.function(
     ('weights', 'double const*', 'in, values num_rows'),
     ('scale', 'gr_scale', 'in'),
     ('area_sum', 'gr_area_sum**', 'out'))
+_AREA_SUM_CREATE_CELLS = _engine.function(
+    'gr_area_sum_create_cells',
+    ('comm', 'gr_comm const*', 'in'),
+    ('layout', 'gr_layout const*', 'in'),
+    ('weights', 'gr_field const*', 'in'),
+    ('scale', 'gr_scale', 'in'),
+    ('area_sum', 'gr_area_sum**', 'out'))
 _AREA_SUM_APPLY = _engine.function(
     'gr_area_sum_apply',
     ('area_sum', 'gr_area_sum const*', 'in'),
@@ -2499,6 +2555,17 @@ _WRITER_WRITE = _engine.function(
     ('num_axes', 'int', 'in, count axes'),
     ('axes', 'int const*', 'in, optional, axes num_axes, axis ndim'),
     ('field', 'gr_field const*', 'in'))
+_WRITER_WRITE_REPLICATED = _engine.function(
+    'gr_writer_write_replicated',
+    ('writer', 'gr_writer*', 'inout'),
+    ('variable', 'char const*', 'in'),
+    ('ndim', 'int', 'in, count lower upper steps'),
+    ('lower', 'int64_t const*', 'in, lower ndim'),
+    ('upper', 'int64_t const*', 'in, upper ndim'),
+    ('steps', 'int64_t const*', 'in, optional, axes ndim'),
+    ('num_axes', 'int', 'in, count axes'),
+    ('axes', 'int const*', 'in, optional, axes num_axes, axis ndim'),
+    ('field', 'gr_field const*', 'in'))
 _WRITER_COMMIT = _engine.function(
     'gr_writer_commit',
     ('writer', 'gr_writer*', 'inout'))
@@ -2581,6 +2648,10 @@ _CHECKPOINT_READ_REPLICATED = _engine.function(
     ('checkpoint', 'gr_checkpoint const*', 'in'),
     ('name', 'char const*', 'in'),
     ('field', 'gr_field const*', 'in'))
+_CHECKPOINT_CONVERT = _engine.function(
+    'gr_checkpoint_convert',
+    ('checkpoint', 'gr_checkpoint*', 'inout'),
+    ('converts', 'int', 'in, flag'))
 _CHECKPOINT_INTEGERS = _engine.function(
     'gr_checkpoint_integers',
     ('checkpoint', 'gr_checkpoint const*', 'in'),
@@ -2608,5 +2679,5 @@ __all__ = ['AreaSum', 'AtMirrors', 'Attributes', 'Checkpoint', 'CheckpointWriter
            'MirrorLine', 'NodeMemory', 'OddLongitudes', 'Parity', 'Pending', 'RelabelOptions', 'Relabelling',
            'Repartition', 'RepartitionOptions', 'Scale', 'Space', 'Stagger', 'Stats', 'Summation', 'Teams',
            'Transport', 'Type', 'Update', 'VariableOptions', 'Writer', 'Zonal', 'area_weights', 'date_of_time',
-           'halo_kind_sphere', 'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized', 'set_patience',
-           'time_of_date', 'version']
+           'halo_kind_sphere', 'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized', 'plan_name',
+           'set_patience', 'time_of_date', 'version']

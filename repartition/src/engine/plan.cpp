@@ -4,6 +4,7 @@
 #include <graticule/repartition/detail/numbers_in.hpp>
 #include <graticule/repartition/detail/permutation_map.hpp>
 #include <graticule/repartition/plan.hpp>
+#include <graticule/repartition/plan_name.hpp>
 
 #include <algorithm>
 #include <array>
@@ -180,7 +181,7 @@ Described described(Comm const& comm, Layout const& from, Layout const* to, std:
   });
   require_same(comm, "ArgumentDisagreement",
                Hash().add(from.fingerprint()).add(result.pull.fingerprint).add(to != nullptr).value(),
-               text_of(from, to, options));
+               detail::plan_prefix() + text_of(from, to, options));
   result.target_boxes = std::move(targets);
   return result;
 }

@@ -7,6 +7,7 @@
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
+#include <graticule/repartition/plan_name.hpp>
 #include <graticule/repartition/tuning.hpp>
 
 #include "kernels/kokkos_compat.hpp"
@@ -83,7 +84,8 @@ std::uint64_t agreed_fingerprint(Comm const& comm, PullDescription const& d) {
     targets += (targets.empty() ? "" : ", ") + std::to_string(kind.targets.size());
   }
   require_same(comm, "ArgumentDisagreement", hash.value(),
-               to_string(d.source) + " with " + targets + " targets, arguments " + std::to_string(d.fingerprint));
+               plan_prefix() + to_string(d.source) + " with " + targets + " targets, arguments " +
+                   std::to_string(d.fingerprint));
   return hash.add(comm.num_ranks()).value();
 }
 
@@ -192,6 +194,7 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
     : comm_(comm),
       generation_(comm.generation()),
       tag_(comm.next_tag()),
+      name_(plan_name()),
       comparison_(comm),
       kinds_(d.kinds),
       after_adjoint_(d.after_adjoint),
@@ -268,13 +271,17 @@ PullState::~PullState() {
   for (auto& workspace : workspaces_) keep_for_good(std::move(workspace));
 }
 
+std::string PullState::label() const {
+  return "plan " + std::to_string(tag_) + (name_.empty() ? "" : " ('" + name_ + "')");
+}
+
 bool PullState::is_alive() const { return comm_.generation() == generation_ && !comm_.failed_peer(); }
 
 void PullState::check_generation() const {
-  if (mpi_is_over()) throw Error("WrongState", "a call of plan " + std::to_string(tag_) + " after MPI_Finalize");
+  if (mpi_is_over()) throw Error("WrongState", "a call of " + label() + " after MPI_Finalize");
   require_mpi_thread();
   if (comm_.generation() == generation_) return;
-  throw Error("StalePlan", "plan " + std::to_string(tag_) + " was made before its communicator was renewed (" +
+  throw Error("StalePlan", label() + " was made before its communicator was renewed (" +
                                std::to_string(comm_.generation() - generation_) + " times since): construct it again");
 }
 
@@ -503,8 +510,8 @@ char const* name_of(Direction direction) {
 void PullState::check_call(Workspace const& w, std::span<PullField const> fields) const {
   Hash hash;
   hash.add(tag_).add(w.call).add(w.fields_hash);
-  comparison_.compare("call " + std::to_string(w.call) + " (" + name_of(w.shape.direction) + ") of plan " +
-                          std::to_string(tag_) + " with " + text_of(fields),
+  comparison_.compare("call " + std::to_string(w.call) + " (" + name_of(w.shape.direction) + ") of " + label() +
+                          " with " + text_of(fields),
                       hash.value());
 }
 
@@ -562,7 +569,7 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
 }
 
 Workspace& PullState::make_workspace(CallShape shape, int num_views) const {
-  WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, peers_read_device_, num_views};
+  WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, peers_read_device_, num_views, name_};
   auto& workspace = *workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape)));
   if (stream_plan_)
     workspace.stream = std::make_unique<Stream>(*stream_plan_, workspace.shape.direction, workspace.shape.space,
@@ -604,9 +611,8 @@ void PullState::refuse(Direction direction, std::string const& reason) const {
     Hash hash;
     hash.add(tag_).add(num_calls_).add(~0);
     try {
-      comparison_.compare(
-          "call " + std::to_string(num_calls_) + " of plan " + std::to_string(tag_) + " refused: " + reason,
-          hash.value());
+      comparison_.compare("call " + std::to_string(num_calls_) + " of " + label() + " refused: " + reason,
+                          hash.value());
     } catch (Error const&) {
       // This rank throws the reason.
     }

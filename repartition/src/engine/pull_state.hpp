@@ -193,6 +193,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void unpack_forward(Workspace& workspace) const;
   void add_adjoint(Workspace& workspace) const;
 
+  /// `plan 7`, with its name.
+  [[nodiscard]] std::string label() const;
   /// Throws `StalePlan` when the communicator was renewed since.
   void check_generation() const;
   /// True when messages on the communicator may still come.
@@ -201,6 +203,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   Comm comm_;
   int generation_;  ///< of the communicator when the plan was made
   int tag_;
+  std::string name_;  ///< for texts; empty: none
   mutable messages::CallComparison comparison_;
   std::vector<PullKind> kinds_;
   AfterAdjoint after_adjoint_;

@@ -3,6 +3,7 @@
 
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
+#include <graticule/repartition/plan_name.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -516,8 +517,9 @@ void Stream::note_refusal(Incoming& in) {
   in.failed = true;
   for (auto& out : outgoing_) out.cut = out.cut || out.peer->peer == in.peer->peer;
   failed_rule_ = "PeerRefused";
-  failure_ = "rank " + std::to_string(in.peer->peer) + " refused call " + std::to_string(call_) +
-             " of the plan and has thrown the reason; cells of this call are unspecified, and its next call pairs with "
+  failure_ = "rank " + std::to_string(in.peer->peer) + " refused call " + std::to_string(call_) + " of " +
+             named_plan(plan_.name, "the plan") +
+             " and has thrown the reason; cells of this call are unspecified, and its next call pairs with "
              "that of this rank";
 }
 
@@ -539,8 +541,8 @@ void Stream::fail(Incoming& in, std::string const& text) {
 bool Stream::matches(Incoming& in, std::uint32_t fields, std::uint32_t call) {
   if (in.failed) return false;
   if (call != std::uint32_t(call_))
-    fail(in, "is in call " + std::to_string(call) + " of the plan, this rank in call " + std::to_string(call_) +
-                 ": a call failed or was left out on one of them");
+    fail(in, "is in call " + std::to_string(call) + " of " + named_plan(plan_.name, "the plan") +
+                 ", this rank in call " + std::to_string(call_) + ": a call failed or was left out on one of them");
   else if (fields != fields_hash_)
     fail(in, "sent fields of other types, batch axes, parity, factors or packings");
   return !in.failed;
@@ -855,7 +857,7 @@ void Stream::release_buffers() {
 
 std::string Stream::describe() const {
   std::string text = "rank " + std::to_string(plan_.comm.rank()) + " waits in call " + std::to_string(call_) + " (" +
-                     (forward() ? "forward" : "backward") + ") of a plan for";
+                     (forward() ? "forward" : "backward") + ") of " + named_plan(plan_.name, "a plan") + " for";
   char const* separator = " ";
   auto const add = [&](PeerTransfers const& peer, std::size_t segments, char const* what, bool linked) {
     text += separator + std::to_string(segments) + what + std::to_string(peer.peer) +

@@ -70,6 +70,7 @@ struct StreamPlan {
   PullTable const& table;
   messages::NodeLinks const& links;
   int tag;
+  std::string const& name;    ///< of the plan, for texts; empty: none
   std::size_t segment_bytes;  ///< longest segment; the same on all ranks
   int window;                 ///< slots of each message when not all of it is packed at once
   Index budget;               ///< bytes of slots of this rank; 0: as much as it takes

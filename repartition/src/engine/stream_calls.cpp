@@ -42,6 +42,7 @@ StreamPlan PullState::make_stream_plan(PullDescription const& d) const {
           .table = table_,
           .links = *links_,
           .tag = tag_,
+          .name = name_,
           .segment_bytes = std::size_t(-negative),
           .window = window,
           .budget = d.workspace_bytes,

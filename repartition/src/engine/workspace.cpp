@@ -2,6 +2,7 @@
 #include "workspace.hpp"
 
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/repartition/plan_name.hpp>
 
 #include "stream.hpp"
 
@@ -171,9 +172,12 @@ void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const
 }  // namespace
 
 Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
-    : shape(std::move(call_shape)), comm(needs.comm), handle_(needs.comm.handle()), tag_(needs.tag), describe_([this] {
-        return describe();
-      }) {
+    : shape(std::move(call_shape)),
+      plan_name(needs.name),
+      comm(needs.comm),
+      handle_(needs.comm.handle()),
+      tag_(needs.tag),
+      describe_([this] { return describe(); }) {
   if (!shape.streamed) {
     make_messages(outgoing, needs, shape, Way::out);
     make_messages(incoming, needs, shape, Way::in);
@@ -415,8 +419,9 @@ void Workspace::fail(Message const& message, std::string const& sent) {
 void Workspace::note_refusal(Message& message) {
   // Of all that may be wrong, this is the reason.
   failed_rule = "PeerRefused";
-  failure = "rank " + std::to_string(message.peer->peer) + " refused call " + std::to_string(call) +
-            " of the plan and has thrown the reason; cells of this call are unspecified, and its next call pairs with "
+  failure = "rank " + std::to_string(message.peer->peer) + " refused call " + std::to_string(call) + " of " +
+            named_plan(plan_name, "the plan") +
+            " and has thrown the reason; cells of this call are unspecified, and its next call pairs with "
             "that of this rank";
   // The other pieces of a long message do not come.
   message.num_open = 0;
@@ -432,8 +437,8 @@ bool Workspace::matches(Message const& message, Trailer const& trailer) {
   if (!failure.empty()) return false;
   failed_rule = "FieldMismatch";
   if (trailer.call != std::uint32_t(call))
-    failure = "rank " + std::to_string(message.peer->peer) + " is in call " + std::to_string(trailer.call) +
-              " of the plan, this rank in call " + std::to_string(call) +
+    failure = "rank " + std::to_string(message.peer->peer) + " is in call " + std::to_string(trailer.call) + " of " +
+              named_plan(plan_name, "the plan") + ", this rank in call " + std::to_string(call) +
               ": a call failed or was left out on one of them";
   else if (trailer.fields != fields_hash)
     fail(message, "fields of other types or batch axes");
@@ -662,7 +667,8 @@ Index Workspace::buffer_bytes() const noexcept {
 
 std::string Workspace::describe() const {
   std::string text = "rank " + std::to_string(comm.rank()) + " waits in call " + std::to_string(call) + " (" +
-                     (shape.direction == Direction::forward ? "forward" : "adjoint") + ") of a plan for";
+                     (shape.direction == Direction::forward ? "forward" : "adjoint") + ") of " +
+                     named_plan(plan_name, "a plan") + " for";
   char const* separator = " ";
   auto const add = [&](Message const& message, char const* what) {
     text += separator + std::string(what) + " rank " + std::to_string(message.peer->peer) + " (" +

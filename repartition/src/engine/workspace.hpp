@@ -123,9 +123,10 @@ struct WorkspaceNeeds {
   int tag;
   PullTable const& table;
   messages::NodeLinks const& links;
-  bool mpi_reads_device;   ///< packed cells of device fields go to MPI as they are
-  bool peers_read_device;  ///< packed cells of device fields stay there for peers on the node
-  int num_views;           ///< views of the fields on the sending side, all fields together
+  bool mpi_reads_device;    ///< packed cells of device fields go to MPI as they are
+  bool peers_read_device;   ///< packed cells of device fields stay there for peers on the node
+  int num_views;            ///< views of the fields on the sending side, all fields together
+  std::string const& name;  ///< of the plan, for texts; empty: none
 };
 
 /// Buffers, requests and arguments of one call in flight. Reused when free, so that nothing is allocated later on.
@@ -136,6 +137,7 @@ struct Workspace {
   ~Workspace();
 
   CallShape shape;
+  std::string const& plan_name;
   std::unique_ptr<Stream> stream;  ///< of a streamed call, which has no messages here
   bool busy = false;
   MessageSet outgoing;

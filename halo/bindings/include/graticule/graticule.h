@@ -21,7 +21,8 @@
 // A and B; [axes N]: N values, one for each axis; [lower N], [upper N]: bounds of a box; [boxes N]: of N boxes;
 // [values N]: a list; [axis N]: number of one of N axes; [index]: a number counted from 0; [flag]: 0 or 1, or such a
 // list;
-// [default X]: optional in Fortran; [wide]: 64 bits in Fortran, too; [words]: a list in one text; [c]: C only.
+// [default X]: optional in Fortran; [wide]: 64 bits in Fortran, too; [words]: a list in one text; [c]: C only;
+// [named F]: a plan, whose optional `name` in Fortran is passed to F before.
 #ifndef GRATICULE_GRATICULE_H
 #define GRATICULE_GRATICULE_H
 
@@ -366,6 +367,10 @@ GR_API char const* gr_error_rule(void);
 /// Status of the last error of this thread; GR_SUCCESS when there was none.
 GR_API gr_status gr_error_status(void);
 
+/// Name of the next plan that this thread makes: a halo, a repartition, sums. Reports of waits that stall, refused
+/// calls and disagreements between ranks contain it. In Fortran, `name='tracers'` of the call that makes the plan.
+GR_API gr_status gr_plan_name(char const* name);  // [in] name, such as tracers
+
 /// Sets after how many seconds a wait for other ranks is reported on stderr, and after how many it ends with an error.
 GR_API gr_status gr_set_patience(double report_seconds,  // [in] s; 0: never
                                  double error_seconds);  // [in] s; 0: never
@@ -640,7 +645,7 @@ GR_API gr_status gr_halo_create(gr_comm const* comm,        // [in] communicator
                                 gr_layout const* layout,    // [in] layout
                                 int num_kinds,              // [in] [count kinds] number of kinds
                                 gr_halo_kind const* kinds,  // [in] [values num_kinds] kinds
-                                gr_halo** halo);            // [out] plan
+                                gr_halo** halo);            // [out] [named gr_plan_name] plan
 
 /// Frees a plan. Calls in flight remain valid.
 GR_API gr_status gr_halo_destroy(gr_halo** halo);  // [inout] plan
@@ -813,7 +818,7 @@ GR_API gr_status gr_repartition_create(gr_comm const* comm,                    /
                                        gr_layout const* from,                  // [in] old layout
                                        gr_layout const* to,                    // [in] new layout
                                        gr_repartition_options const* options,  // [in] [optional] options
-                                       gr_repartition** plan);                 // [out] plan
+                                       gr_repartition** plan);                 // [out] [named gr_plan_name] plan
 
 /// The same to any boxes on each rank, which may overlap and need not cover the grid. Collective.
 GR_API gr_status gr_repartition_create_boxes(gr_comm const* comm,    // [in] communicator
@@ -823,7 +828,7 @@ GR_API gr_status gr_repartition_create_boxes(gr_comm const* comm,    // [in] com
                                              int64_t const* lower,   // [in] [lower ndim] [boxes num_boxes] first cells
                                              int64_t const* upper,   // [in] [upper ndim] [boxes num_boxes] ends
                                              gr_repartition_options const* options,  // [in] [optional] options
-                                             gr_repartition** plan);                 // [out] plan
+                                             gr_repartition** plan);                 // [out] [named gr_plan_name] plan
 
 /// Frees a plan. Calls in flight remain valid.
 GR_API gr_status gr_repartition_destroy(gr_repartition** plan);  // [inout] plan
@@ -939,7 +944,7 @@ GR_API gr_status gr_repartition_dump(gr_repartition const* plan,  // [in] plan
 
 /// Plans sums of all cells along one axis, as of all columns of a row. Collective.
 ///
-/// Fields are F32 or F64. Each rank gets the sums of its own rows.
+/// Fields are F32 or F64; cells of F32 in host memory may have sums of F64. Each rank gets the sums of its own rows.
 GR_API gr_status gr_zonal_create(gr_comm const* comm,      // [in] communicator
                                  gr_layout const* layout,  // [in] layout of the cells
                                  int axis,                 // [in] [axis layout] axis that is summed over
@@ -948,7 +953,7 @@ GR_API gr_status gr_zonal_create(gr_comm const* comm,      // [in] communicator
                                  int ndim,                 // [in] [count lower upper] axes of the grid
                                  int64_t const* lower,  // [in] [optional] [lower ndim] cells that are added; NULL: all
                                  int64_t const* upper,  // [in] [optional] [upper ndim] their ends
-                                 gr_zonal** zonal);     // [out] plan
+                                 gr_zonal** zonal);     // [out] [named gr_plan_name] plan
 
 /// Frees a plan.
 GR_API gr_status gr_zonal_destroy(gr_zonal** zonal);  // [inout] plan
@@ -994,7 +999,16 @@ GR_API gr_status gr_area_sum_create(gr_comm const* comm,      // [in] communicat
                                     int num_rows,  // [in] [count weights] cells along `row_axis`
                                     double const* weights,    // [in] [values num_rows] weight of each row
                                     gr_scale scale,           // [in] [default 0] sum, or mean
-                                    gr_area_sum** area_sum);  // [out] plan
+                                    gr_area_sum** area_sum);  // [out] [named gr_plan_name] plan
+
+/// The same with a weight of each cell, such as the areas of a tripolar grid: fields in host memory. Collective.
+///
+/// A weight of 0 leaves a cell out, whatever its value. `weights` has one weight for each cell of this rank's box.
+GR_API gr_status gr_area_sum_create_cells(gr_comm const* comm,      // [in] communicator
+                                          gr_layout const* layout,  // [in] layout of the cells
+                                          gr_field const* weights,  // [in] weights, read: F32 or F64
+                                          gr_scale scale,           // [in] [default 0] sum, or mean
+                                          gr_area_sum** area_sum);  // [out] [named gr_plan_name] plan
 
 /// Frees a plan.
 GR_API gr_status gr_area_sum_destroy(gr_area_sum** area_sum);  // [inout] plan
@@ -1223,6 +1237,21 @@ GR_API gr_status gr_writer_write(gr_writer* writer,     // [inout] writer
                                  int const* axes,       // [in] [optional] [axes num_axes] [axis ndim] as `gr_file_read`
                                  gr_field const* field);  // [in] field, read
 
+/// Writes values that every rank holds with the same bits, such as a time: all ranks pass the same box and field, of
+/// which one is written. A number (a field without axes) is one cell of any variable. Collective.
+///
+/// Example in Fortran: `call gr_writer_write_replicated(writer, 'time', [n], [n], field=t)`.
+GR_API gr_status
+gr_writer_write_replicated(gr_writer* writer,       // [inout] writer
+                           char const* variable,    // [in] name
+                           int ndim,                // [in] [count lower upper steps] axes of the variable
+                           int64_t const* lower,    // [in] [lower ndim] first cells
+                           int64_t const* upper,    // [in] [upper ndim] ends
+                           int64_t const* steps,    // [in] [optional] [axes ndim] as `gr_file_read`
+                           int num_axes,            // [in] [count axes] memory axes of the field
+                           int const* axes,         // [in] [optional] [axes num_axes] [axis ndim] as `gr_file_read`
+                           gr_field const* field);  // [in] field, read
+
 /// Completes the file and gives it its name. Collective. Fails while cells are missing.
 GR_API gr_status gr_writer_commit(gr_writer* writer);  // [inout] writer
 
@@ -1316,6 +1345,11 @@ GR_API gr_status gr_checkpoint_read(gr_checkpoint const* checkpoint,  // [in] ch
 GR_API gr_status gr_checkpoint_read_replicated(gr_checkpoint const* checkpoint,  // [in] checkpoint
                                                char const* name,                 // [in] name of the field
                                                gr_field const* field);           // [in] field, written
+
+/// Whether reading converts between F32 and F64 from now on, for a run that continues in another precision. Without it
+/// a field of another type than the saved one is refused. Fields in host memory.
+GR_API gr_status gr_checkpoint_convert(gr_checkpoint* checkpoint,  // [inout] checkpoint
+                                       int converts);              // [in] [flag] 1: convert
 
 /// Reads integers.
 GR_API gr_status gr_checkpoint_integers(gr_checkpoint const* checkpoint,  // [in] checkpoint

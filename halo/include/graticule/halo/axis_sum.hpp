@@ -37,8 +37,8 @@ struct AxisSumOptions {
   std::optional<Box> region = std::nullopt;  ///< cells that are added; unset: all
 };
 
-/// One field of a call: `cells` covers `AxisSumPlan::cells()`, `sums` covers `AxisSumPlan::sums()`; same type and batch
-/// axes.
+/// One field of a call: `cells` covers `AxisSumPlan::cells()`, `sums` covers `AxisSumPlan::sums()`; same batch axes and
+/// type, but that cells of f32 in host memory may have sums of f64.
 struct AxisSumField {
   FieldView cells;
   FieldView sums;
