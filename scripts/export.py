@@ -31,7 +31,8 @@ import torch
 sys.dont_write_bytecode = True
 # The Python package captures models, too; that file needs torch alone.
 _capture = importlib.util.spec_from_file_location(
-    "graticule_capture", os.path.join(os.path.dirname(os.path.realpath(__file__)), "../nn_bridge/python/graticule/_capture.py"))
+    "graticule_capture", next(path for folder in ("_capture.py", "../nn_bridge/python/graticule/_capture.py")
+                              if os.path.exists(path := os.path.join(os.path.dirname(os.path.realpath(__file__)), folder))))
 capture = importlib.util.module_from_spec(_capture)
 sys.modules[_capture.name] = capture
 _capture.loader.exec_module(capture)

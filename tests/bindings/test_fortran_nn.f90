@@ -124,7 +124,7 @@ contains
     call gr_net_load(comm, trim(folder) // '/missing.pt2', net=net, stat=stat)
     call fails(stat, GR_ERROR_INPUT, 'missing.pt2')
     call gr_net_run(net, stat)
-    call fails(stat, GR_ERROR_ARGUMENT, 'net is NULL')
+    call fails(stat, GR_ERROR_ARGUMENT, 'net holds no gr_net')
     call load(net)
     call gr_net_bind_input(net, 'z', layout, gr_field(u), stat)
     call fails(stat, GR_ERROR_ARGUMENT, "name is 'z'")

@@ -560,6 +560,108 @@ static int gives_what_python_gave(char const* network, int64_t in_channels, int6
   return 1;
 }
 
+/// Value of a cell of the globe.
+static double level(int64_t c, int64_t i, int64_t j) { return (double)(i - 2 * j) + 5.0 * (double)c; }
+
+/// Runs a network of `write_networks` with a norm on the globe. @return the outputs of this rank's rows are the inputs
+/// normed by these statistics
+static int norms_by(gr_net* net, double const* mean, double const* var) {
+  gr_layout* layout = bands(6, 8);
+  array x = make_array(layout, world_rank, 2, DENSE);
+  array y = make_array(layout, world_rank, 2, DENSE);
+  for (int64_t c = 0; c < 2; ++c)
+    for (int64_t i = 0; i < x.size[0]; ++i)
+      for (int64_t j = 0; j < x.size[1]; ++j)
+        x.first[c * x.strides[0] + i * x.strides[1] + j * x.strides[2]] = level(c, x.lower[0] + i, x.lower[1] + j);
+  OK(gr_net_bind_input(net, "x", layout, 1, &x.field));
+  OK(gr_net_bind_output(net, NULL, layout, 1, &y.field));
+  int good = 1;
+  // The second run gives what the first one gives.
+  for (int run = 0; run < 2; ++run) {
+    OK(gr_net_run(net));
+    for (int64_t c = 0; c < 2; ++c)
+      for (int64_t i = 0; i < x.size[0]; ++i)
+        for (int64_t j = 0; j < x.size[1]; ++j) {
+          int64_t const at = c * x.strides[0] + i * x.strides[1] + j * x.strides[2];
+          double const normed = (x.first[at] - mean[c]) / sqrt(var[c] + 0.25);
+          good = good && fabs(y.first[at] - (c == 0 ? normed + 0.5 : 2 * normed)) < 1e-5;
+        }
+  }
+  OK(gr_net_bind_target(net, NULL, layout, 1, &x.field, 1, 0, NULL));
+  OK(gr_net_learn(net, NULL, &(double){0}));  // a loss alone changes nothing
+  OK(gr_layout_destroy(&layout));
+  free(x.base);
+  free(y.base);
+  return good;
+}
+
+/// Statistics of norms stay what they are in a run; `evaluation` uses them.
+static void evaluates_norms(void) {
+  double const running_mean[2] = {3, -1};
+  double const running_var[2] = {3.75, 15.75};
+  double mean[2] = {0, 0};
+  double var[2] = {0, 0};
+  for (int c = 0; c < 2; ++c) {
+    for (int n = 0; n < 48; ++n) mean[c] += level(c, n / 8, n % 8) / 48;
+    for (int n = 0; n < 48; ++n) var[c] += pow(level(c, n / 8, n % 8) - mean[c], 2) / 48;
+  }
+  char const* const names[2] = {"normed.pt2", "functional.pt2"};
+  for (int f = 0; f < 2; ++f) {
+    gr_net* net = NULL;
+    gr_net_options options = GR_NET_OPTIONS_INIT;
+    char saved[4096];
+    OK(gr_net_load(comm, in_folder(names[f]), NULL, &net));
+    CHECK(norms_by(net, mean, var));
+    snprintf(saved, sizeof saved, "%s/%d_of_%d_%s", folder, f, world_size, names[f]);
+    OK(gr_net_save(net, saved));
+    OK(gr_net_destroy(&net));
+    options.evaluation = 1;
+    OK(gr_net_load(comm, saved, &options, &net));
+    CHECK(norms_by(net, running_mean, running_var));
+    OK(gr_net_save(net, saved));
+    OK(gr_net_destroy(&net));
+    // What was saved is not in evaluation mode, and has the same statistics.
+    OK(gr_net_load(comm, saved, NULL, &net));
+    CHECK(norms_by(net, mean, var));
+    // A step of training moves them: momentum 0.5, and the unbiased variance.
+    gr_optimizer* optimizer = NULL;
+    double loss = 0;
+    OK(gr_optimizer_create(net, GR_SGD, 0, NULL, &optimizer));
+    gr_layout* layout = bands(6, 8);
+    array x = make_array(layout, world_rank, 2, DENSE);
+    for (int64_t c = 0; c < 2; ++c)
+      for (int64_t i = 0; i < x.size[0]; ++i)
+        for (int64_t j = 0; j < x.size[1]; ++j)
+          x.first[c * x.strides[0] + i * x.strides[1] + j * x.strides[2]] = level(c, x.lower[0] + i, x.lower[1] + j);
+    OK(gr_net_bind_input(net, "x", layout, 1, &x.field));
+    OK(gr_net_bind_target(net, NULL, layout, 1, &x.field, 1, 0, NULL));
+    OK(gr_net_learn(net, optimizer, &loss));
+    OK(gr_optimizer_destroy(&optimizer));
+    OK(gr_net_save(net, saved));
+    OK(gr_net_destroy(&net));
+    double moved_mean[2];
+    double moved_var[2];
+    for (int c = 0; c < 2; ++c) {
+      moved_mean[c] = (running_mean[c] + mean[c]) / 2;
+      moved_var[c] = (running_var[c] + var[c] * 48 / 47) / 2;
+    }
+    OK(gr_net_load(comm, saved, &options, &net));
+    CHECK(norms_by(net, moved_mean, moved_var));
+    OK(gr_net_destroy(&net));
+    OK(gr_layout_destroy(&layout));
+    free(x.base);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (world_rank == 0) CHECK(unlink(saved) == 0);
+  }
+  gr_net* net = NULL;
+  gr_net_options options = GR_NET_OPTIONS_INIT;
+  OK(gr_net_load(comm, in_folder("computed.pt2"), NULL, &net));
+  OK(gr_net_destroy(&net));
+  options.evaluation = 1;
+  FAILS(gr_net_load(comm, in_folder("computed.pt2"), &options, &net), GR_ERROR_INPUT, "after model.eval()");
+  RULE("RefusedProgram");
+}
+
 int main(int argc, char** argv) {
   begin(argc, argv);
   if (argc > 1) folder = argv[1];
@@ -574,6 +676,7 @@ int main(int argc, char** argv) {
   takes_whole_values();
   learns_as_on_one_rank();
   saves_what_it_learned();
+  evaluates_norms();
   refuses_arguments();
   if (data == NULL || !gives_what_python_gave("unet_probe", 3, 2, 24, 48) ||
       !gives_what_python_gave("makani_sfno", 4, 4, 33, 64))

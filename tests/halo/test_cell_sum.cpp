@@ -109,7 +109,8 @@ TEST(CellSum, throws_on_all_ranks_where_one_has_bad_weights) {
   Part part(layout.owned(comm.rank()));
   if (comm.rank() == 0) part.weights[0] = std::numeric_limits<double>::infinity();
 
-  EXPECT_EQ(rule_of([&] { CellSum const sum(comm, layout, part.of_weights()); }), (test::ErrorWith{"NotFinite", "a weight of"}));
+  EXPECT_EQ(rule_of([&] { CellSum const sum(comm, layout, part.of_weights()); }),
+            (test::ErrorWith{"NotFinite", "a weight of"}));
   if (comm.rank() == 0) part.weights[0] = 1;
   CellSum const sum(comm, layout, part.of_weights());
   auto const narrow = comm.rank() == 0 ? part.of_weights() : part.of_values();

@@ -43,4 +43,25 @@ flags() { folders; pkg-config --cflags --libs "$1" || fail "pkg-config $1"; }
         "$@" 2 ./consumer_fortran >out 2>&1 || fail "the consumer in Fortran"
         grep -q 'fortran: 2 ranks agree' out || fail "the consumer in Fortran did not report"
     fi
+    # The examples that are installed, by the lines of their README.
+    examples=$prefix/share/graticule/examples
+    [ -e "$examples/README.md" ] || fail "the README of the examples is not installed"
+    "$mpicc" "$examples/c/tracer.c" -o tracer_c $(flags graticule_c) >out 2>&1 || fail "mpicc with the example"
+    "$@" 2 ./tracer_c c.nc 4 >out 2>&1 || fail "the example in C"
+    grep -q '^mean ' out || fail "the example in C did not report"
+    if [ -e "$PKG_CONFIG_PATH/graticule_fortran.pc" ]; then
+        "$mpifort" "$examples/fortran/tracer.f90" -o tracer_fortran $(flags graticule_fortran) >out 2>&1 || fail "mpifort with the example"
+        "$@" 2 ./tracer_fortran fortran.nc 4 >out 2>&1 || fail "the example in Fortran"
+        grep -q '^ *mean ' out || fail "the example in Fortran did not report"
+        cmp c.nc fortran.nc || fail "the examples in C and Fortran wrote other files"
+    fi
+    if [ -e "$PKG_CONFIG_PATH/graticule_fortran_i8.pc" ]; then
+        # Of a code whose default integers have 8 bytes: the options of the package say so.
+        printf '%s\n' 'program long' '  use mpi, only: MPI_COMM_WORLD' '  use graticule' '  implicit none' '  type(gr_comm) :: comm' \
+            '  integer :: num_ranks' '  call gr_init()' '  call gr_comm_create(MPI_COMM_WORLD, comm)' '  call gr_comm_size(comm, num_ranks)' \
+            '  print *, "bytes", storage_size(num_ranks) / 8, num_ranks' '  call gr_finalize()' 'end program' >long.f90
+        "$mpifort" long.f90 -o long $(flags graticule_fortran_i8) >out 2>&1 || fail "mpifort with long integers"
+        "$@" 2 ./long >out 2>&1 || fail "the program with long integers"
+        grep -q 'bytes *8 *2' out || fail "the program with long integers did not report"
+    fi
 }

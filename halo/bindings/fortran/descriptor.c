@@ -21,16 +21,16 @@ static int type_of(CFI_type_t type, size_t bytes) {
   if (type == CFI_type_float_Complex) return GR_C64;
   if (type == CFI_type_double_Complex) return GR_C128;
   if (type == CFI_type_Bool) return GR_U8;
+  // Logicals of other sizes, which C does not have, move as integers. flang gives them types of its fast integers.
 #if defined(CFI_type_Logical) && defined(CFI_type_mask)
-  // Logicals of other sizes, which C does not have, move as integers.
-  if ((type & CFI_type_mask) == CFI_type_Logical) {
-    if (bytes == 4) return GR_I32;
-    if (bytes == 8) return GR_I64;
-    if (bytes == 2) return GR_I16;
-  }
+  int const is_logical = (type & CFI_type_mask) == CFI_type_Logical;
 #else
-  (void)bytes;
+  int const is_logical =
+      type == CFI_type_int_fast16_t || type == CFI_type_int_fast32_t || type == CFI_type_int_fast64_t;
 #endif
+  if (is_logical && bytes == 2) return GR_I16;
+  if (is_logical && bytes == 4) return GR_I32;
+  if (is_logical && bytes == 8) return GR_I64;
   return -1;
 }
 

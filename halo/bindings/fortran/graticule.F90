@@ -349,7 +349,7 @@ module graticule_fields
       type(*), dimension(..), target, asynchronous :: array
       integer(c_int), value :: num_axes, num_owned, parity, kind
       integer(c_int), intent(in) :: axes(*), owned(*)
-      type(gr_field), intent(out) :: field
+      type(c_ptr), value :: field  ! flang 22 loses a type here whose name is that of a generic function, too
     end subroutine
   end interface
 
@@ -371,7 +371,7 @@ contains
     type(*), dimension(..), target, asynchronous :: array
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity, kind
-    type(gr_field) :: field
+    type(gr_field), target :: field
     integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned, parity_c, kind_c
     num_axes = 0
     num_owned = 0
@@ -387,7 +387,7 @@ contains
     end if
     if (present(parity)) parity_c = int(parity, c_int)
     if (present(kind)) kind_c = int(kind - 1, c_int)
-    call gr_fortran_descriptor(array, num_axes, axes_c, num_owned, owned_c, parity_c, kind_c, field)
+    call gr_fortran_descriptor(array, num_axes, axes_c, num_owned, owned_c, parity_c, kind_c, c_loc(field))
   end function
 #else
   interface gr_field
@@ -485,7 +485,7 @@ contains
       integer(c_int), value :: type, rank, num_axes, num_owned, parity, kind
       integer(c_int64_t), intent(in) :: extents(*), strides(*)
       integer(c_int), intent(in) :: axes(*), owned(*)
-      type(gr_field), intent(out) :: field
+      type(c_ptr), value :: field
     end subroutine
   end interface
 
@@ -498,7 +498,7 @@ contains
     integer, intent(in) :: extents(:)
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity, kind
-    type(gr_field) :: field
+    type(gr_field), target :: field
     integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned, parity_c, kind_c
     integer(c_int64_t) :: strides(size(next))
     integer :: d
@@ -521,7 +521,7 @@ contains
       if (c_associated(next(d))) strides(d) = transfer(next(d), 0_c_intptr_t) - transfer(first, 0_c_intptr_t)
     end do
     call gr_fortran_field(first, int(code, c_int), int(size(next), c_int), int(extents, c_int64_t), strides, num_axes, axes_c, &
-        num_owned, owned_c, parity_c, kind_c, field)
+        num_owned, owned_c, parity_c, kind_c, c_loc(field))
   end function
 
   function field_int8_1(array, axes, owned, parity, kind) result(field)
@@ -1790,7 +1790,7 @@ contains
     integer, intent(in) :: extents(:)
     integer(c_int64_t), intent(in) :: bytes
     integer, intent(in), optional :: axes(:), owned(:)
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(out), target :: field
     integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned
     integer(c_int64_t) :: strides(size(extents))
     integer :: d
@@ -1808,7 +1808,7 @@ contains
       strides(d) = bytes * product(int(extents(:d - 1), c_int64_t))
     end do
     call gr_fortran_field(first, int(code, c_int), int(size(extents), c_int), int(extents, c_int64_t), strides, num_axes, &
-        axes_c, num_owned, owned_c, int(GR_EVEN, c_int), 0_c_int, field)
+        axes_c, num_owned, owned_c, int(GR_EVEN, c_int), 0_c_int, c_loc(field))
   end subroutine
 
   subroutine whole_int8(array, field, axes, owned)

@@ -43,6 +43,7 @@ module graticule_nn_types
     integer(c_int) :: num_threads = 0  !< threads of LibTorch on this rank; 0: OMP_NUM_THREADS, or this rank's part of the cores
     integer(c_int) :: dropout = 0  !< dropout layers work in `gr_net_learn`; otherwise they are off
     integer(c_int64_t) :: largest_gather = 0  !< bytes of a value that every rank may hold whole; 0: 4 GiB
+    integer(c_int) :: evaluation = 0  !< norms use their running statistics, as after model.eval(), in learning too
   end type
 
   type, bind(c) :: gr_optimizer_options
@@ -646,7 +647,8 @@ contains
 
   !> Computes the outputs from the inputs. Collective.
   !>
-  !> Dropout is off. Running statistics of a network that was exported in training mode are updated.
+  !> Dropout is off, and nothing of the network changes: norms of a network that was exported in training mode use the
+  !> statistics of its input, or with `evaluation` of its options the running ones, which only `gr_net_learn` updates.
   subroutine gr_net_run(net, stat)
     type(gr_net), intent(inout) :: net
     integer, intent(out), optional :: stat

@@ -4,6 +4,8 @@
 
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/process_grid.hpp>
+#include <graticule/program/detail/evaluation.hpp>
+#include <graticule/program/detail/program_access.hpp>
 #include <graticule/program/layout/plan.hpp>
 
 #include <algorithm>
@@ -32,6 +34,7 @@ program::Program read_program(Comm const& comm, std::string const& path, gr_net_
     if (options.largest_gather < 0)
       throw bad_argument("options.largest_gather is " + std::to_string(options.largest_gather));
     result = program::Program(path);
+    if (options.evaluation != 0) program::detail::ProgramAccess::evaluate(*result);
     if (has_type) result->to(type);
   });
   return result;
@@ -74,6 +77,7 @@ Net::Net(Comm const& of, std::string const& path, gr_net_options const& options)
       program(read_program(comm, path, options)),
       shards(nullptr),
       dropout_(options.dropout != 0) {
+  written_ = program::detail::written_buffers(program->graph());
   run_agreed(comm, [&] { shards = program::ShardedProgram(program, domain, shard_options(options)); });
   auto const& exported = program->graph();
   first_field_ = *program::first_field(exported);

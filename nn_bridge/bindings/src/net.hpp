@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -131,10 +132,13 @@ class Net {
                                                     std::vector<torch::Tensor> const& tensors) const;
   [[nodiscard]] std::vector<torch::Tensor> tensors(Side side) const;
   void read_whole(Side side) const;
+  /// Outputs for the present inputs, without a change of running statistics unless the network learns.
+  [[nodiscard]] std::vector<torch::Tensor> outputs_of(bool learns);
   void write(std::vector<torch::Tensor> const& results) const;
   [[nodiscard]] std::vector<torch::Tensor> checked(std::vector<torch::Tensor> const& results) const;
 
   std::size_t first_field_ = 0;
+  std::set<std::string> written_;  ///< buffers that a run overwrites
   Bound bound_;
   std::vector<Sizes64> planned_;  ///< whole inputs that the network was planned for
   std::vector<Index> planned_rows_;

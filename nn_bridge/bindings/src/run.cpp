@@ -2,11 +2,15 @@
 // Runs of a network on the caller's arrays.
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
+#include <graticule/program/detail/program_access.hpp>
 
 #include "net.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace graticule::c {
@@ -140,6 +144,36 @@ void Net::start() {
   started_ = true;
 }
 
+namespace {
+
+/// Buffers that a run overwrites, as they were before it.
+class KeptBuffers {
+ public:
+  KeptBuffers(std::map<std::string, torch::Tensor> const& tensors, std::set<std::string> const& names) {
+    torch::NoGradGuard const no_gradients;
+    for (auto const& name : names)
+      if (auto const found = tensors.find(name); found != tensors.end())
+        kept_.emplace_back(found->second, found->second.clone());
+  }
+  KeptBuffers(KeptBuffers const&) = delete;
+  KeptBuffers& operator=(KeptBuffers const&) = delete;
+  ~KeptBuffers() {
+    torch::NoGradGuard const no_gradients;
+    for (auto& [buffer, before] : kept_) buffer.copy_(before);
+  }
+
+ private:
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> kept_;
+};
+
+}  // namespace
+
+std::vector<torch::Tensor> Net::outputs_of(bool learns) {
+  std::optional<KeptBuffers> kept;
+  if (!learns && !written_.empty()) kept.emplace(program::detail::ProgramAccess::tensors(*program), written_);
+  return shards->run(tensors(Side::input));
+}
+
 void Net::finish() {
   run_agreed(comm, [&] {
     if (!started_) throw Error("WrongState", "no run was started; call gr_net_start first");
@@ -149,7 +183,7 @@ void Net::finish() {
   for (auto& one : pending) one.wait();
   torch::NoGradGuard const no_gradients;
   shards->eval();
-  auto const results = shards->run(tensors(Side::input));
+  auto const results = outputs_of(false);
   ran_ = true;
   write(checked(results));
 }
@@ -198,7 +232,7 @@ torch::Tensor Net::loss(bool learns) {
   }
   torch::AutoGradMode const with_gradients(learns);
   shards->train(learns && dropout_);
-  auto const results = checked(shards->run(tensors(Side::input)));
+  auto const results = checked(outputs_of(learns));
   ran_ = true;
   torch::Tensor sum = torch::zeros({}, torch::kFloat64);
   for (std::size_t o = 0; o < results.size(); ++o) {

@@ -21,9 +21,7 @@ PlanName::~PlanName() { name_of_thread() = std::move(before_); }
 
 std::string const& detail::plan_name() noexcept { return name_of_thread(); }
 
-std::string detail::plan_prefix() {
-  return plan_name().empty() ? std::string() : "plan '" + plan_name() + "': ";
-}
+std::string detail::plan_prefix() { return plan_name().empty() ? std::string() : "plan '" + plan_name() + "': "; }
 
 std::string detail::named_plan(std::string_view name, char const* other) {
   return name.empty() ? std::string(other) : "the plan '" + std::string(name) + "'";

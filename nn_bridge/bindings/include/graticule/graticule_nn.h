@@ -47,6 +47,7 @@ typedef struct gr_net_options {
   int num_threads;         ///< threads of LibTorch on this rank; 0: OMP_NUM_THREADS, or this rank's part of the cores
   int dropout;             ///< [flag] dropout layers work in `gr_net_learn`; otherwise they are off
   int64_t largest_gather;  ///< bytes of a value that every rank may hold whole; 0: 4 GiB
+  int evaluation;          ///< [flag] norms use their running statistics, as after model.eval(), in learning too
 } gr_net_options;
 #define GR_NET_OPTIONS_INIT GR_INITIAL(gr_net_options)
 
@@ -148,7 +149,8 @@ gr_net_bind_target(gr_net* net,              // [inout] network
 
 /// Computes the outputs from the inputs. Collective.
 ///
-/// Dropout is off. Running statistics of a network that was exported in training mode are updated.
+/// Dropout is off, and nothing of the network changes: norms of a network that was exported in training mode use the
+/// statistics of its input, or with `evaluation` of its options the running ones, which only `gr_net_learn` updates.
 GR_API gr_status gr_net_run(gr_net* net);  // [inout] network
 
 /// Starts a run: the inputs travel, and may not be written until `gr_net_finish`. Collective.

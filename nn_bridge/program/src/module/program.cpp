@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 #include <graticule/program/detail/check_operators.hpp>
+#include <graticule/program/detail/evaluation.hpp>
 #include <graticule/program/detail/program_access.hpp>
 #include <graticule/program/program.hpp>
 #include <graticule/program/sizes.hpp>
@@ -269,6 +270,12 @@ std::vector<c10::IValue> ProgramAccess::inputs(ProgramImpl const& program, std::
 
 std::map<std::string, torch::Tensor> const& ProgramAccess::tensors(ProgramImpl const& program) {
   return program.state_->weights.tensors;
+}
+
+void ProgramAccess::evaluate(ProgramImpl& program) {
+  auto& state = *program.state_;
+  state.graph = std::make_shared<ExportedGraph const>(evaluated(*state.graph));
+  program.compile();
 }
 
 std::vector<torch::Tensor> ProgramAccess::finish(ProgramImpl& program, std::vector<torch::Tensor> const& inputs,

@@ -20,6 +20,8 @@ struct ProgramAccess {
                                                        std::vector<torch::Tensor> const& inputs);
   /// Parameters, buffers and constants by their names in the file.
   [[nodiscard]] static std::map<std::string, torch::Tensor> const& tensors(ProgramImpl const& program);
+  /// Turns the network to evaluation mode, for good: see `evaluated`. What `save` writes stays as it is.
+  static void evaluate(ProgramImpl& program);
   /// Overwrites buffers and inputs, and returns the user's outputs.
   [[nodiscard]] static std::vector<torch::Tensor> finish(ProgramImpl& program, std::vector<torch::Tensor> const& inputs,
                                                          std::vector<c10::IValue> const& outputs);
