@@ -6,6 +6,7 @@
 ! With a folder, the run continues from the newest checkpoint there, and saves one at its end. The output has the same
 ! bytes for any number of ranks, with and without a restart.
 program tracer
+  use, intrinsic :: iso_c_binding, only: c_associated
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
   use mpi_f08
   use graticule

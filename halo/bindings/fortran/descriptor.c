@@ -21,12 +21,12 @@ static int type_of(CFI_type_t type, size_t bytes) {
   if (type == CFI_type_float_Complex) return GR_C64;
   if (type == CFI_type_double_Complex) return GR_C128;
   if (type == CFI_type_Bool) return GR_U8;
-  // Logicals of other sizes, which C does not have, move as integers. flang gives them types of its fast integers.
+    // Logicals of other sizes, which C does not have, move as integers. flang gives them types of its least integers.
 #if defined(CFI_type_Logical) && defined(CFI_type_mask)
   int const is_logical = (type & CFI_type_mask) == CFI_type_Logical;
 #else
   int const is_logical =
-      type == CFI_type_int_fast16_t || type == CFI_type_int_fast32_t || type == CFI_type_int_fast64_t;
+      type == CFI_type_int_least16_t || type == CFI_type_int_least32_t || type == CFI_type_int_least64_t;
 #endif
   if (is_logical && bytes == 2) return GR_I16;
   if (is_logical && bytes == 4) return GR_I32;

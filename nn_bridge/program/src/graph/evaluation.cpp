@@ -67,8 +67,8 @@ void evaluate(Graph& graph, Node& node) {
   }
   char const* const flag = flag_of(node.target);
   if (flag == nullptr) {
-    throw Error(Fault::input, "RefusedProgram", "refused: " + node.describe() +
-                                  ": it has no evaluation mode; export the network after model.eval()");
+    throw Error(Fault::input, "RefusedProgram",
+                "refused: " + node.describe() + ": it has no evaluation mode; export the network after model.eval()");
   }
   set_flag(node, flag, false);
   empty_saved_statistics(graph, node);
@@ -141,8 +141,9 @@ ExportedGraph evaluated(ExportedGraph const& program) {
     }
     Node const* const source = source_of(result.graph, tensor->value);
     if (source != nullptr && !is_norm(*source)) {
-      throw Error(Fault::input, "RefusedProgram", "'" + output.name + "' is computed by " + source->describe() +
-                                        ", not by a norm: for evaluation export the network after model.eval()");
+      throw Error(Fault::input, "RefusedProgram",
+                  "'" + output.name + "' is computed by " + source->describe() +
+                      ", not by a norm: for evaluation export the network after model.eval()");
     }
   }
   return result;
