@@ -28,6 +28,7 @@ program test_fortran_reference
   call adds()
   call writes_and_reads()
   call saves_and_loads()
+  call keeps_cells_in_a_list()
   call gr_halo_destroy(halo)
   call gr_layout_destroy(columns)
   call gr_layout_destroy(layout)
@@ -216,5 +217,96 @@ contains
     ! end of example
     call that(all(own == 7), 'a checkpoint')
     call gr_checkpoints_destroy(checkpoints)
+  end subroutine
+
+  !> A reduced Gaussian grid in docs/simulation_codes.md: rows of different numbers of cells, one after another in a list.
+  subroutine keeps_cells_in_a_list()
+    integer, parameter :: num_rows = 8, cells_in(num_rows) = [4, 8, 12, 16, 16, 12, 8, 4], num_cells = sum(cells_in)
+    integer :: begins(num_rows + 1), row_of(num_cells), sizes(world_size), lower(1), upper(1), ghosts(1, 2), ghost_ends(1, 2)
+    integer :: first, last, r, row
+    real(real64) :: area(num_rows), latitudes(num_rows), global(1)
+    real(real64), allocatable :: cell(:), weight(:), before(:), after(:)
+    type(gr_cuts) :: cuts
+    type(gr_layout) :: list
+    type(gr_area_sum) :: mean
+    type(gr_repartition) :: neighbors
+    type(gr_writer) :: writer
+    type(gr_file) :: file
+    begins(1) = 1
+    do row = 1, num_rows
+      begins(row + 1) = begins(row) + cells_in(row)
+      row_of(begins(row):begins(row + 1) - 1) = row
+    end do
+    latitudes = [(-90 + (row - 0.5_real64) * 180 / num_rows, row=1, num_rows)]
+    call gr_area_weights(latitudes, area)
+    do r = 1, world_size
+      sizes(r) = sum(cells_in(num_rows * (r - 1) / world_size + 1:num_rows * r / world_size))
+    end do
+    first = num_rows * world_rank / world_size + 1
+    last = num_rows * (world_rank + 1) / world_size
+    ! example: Cells in one list
+    ! Rank r owns sizes(r) cells: whole rows of the list.
+    call gr_cuts_create(sizes, cuts)
+    call gr_layout_create_cuts([cuts], layout=list)
+    call gr_layout_owned(list, world_rank, lower, upper)
+    allocate (cell(lower(1):upper(1)), weight(lower(1):upper(1)))
+    cell = row_of(lower(1):upper(1))
+    weight = area(row_of(lower(1):upper(1))) / cells_in(row_of(lower(1):upper(1)))
+    call gr_area_sum_create_cells(comm, list, weight, GR_SCALE_MEAN, mean)
+    call gr_area_sum_apply(mean, cell, global)
+    ! The rows next to those of this rank, of other ranks: any cells of the list, as boxes.
+    ghosts(1, :) = [begins(max(first - 1, 1)), begins(last + 1)]
+    ghost_ends(1, :) = [begins(first) - 1, begins(min(last + 2, num_rows + 1)) - 1]
+    call gr_repartition_create_boxes(comm, list, ghosts, ghost_ends, plan=neighbors)
+    allocate (before(ghosts(1, 1):ghost_ends(1, 1)), after(ghosts(1, 2):ghost_ends(1, 2)))
+    call gr_repartition_apply(neighbors, [gr_field(cell)], [gr_field(before), gr_field(after)])
+    call gr_writer_create(comm, folder // '/list.nc', writer=writer)
+    call gr_writer_add_dimension(writer, 'cell', num_cells)
+    call gr_writer_add_variable(writer, 'q', 'cell', GR_F64)
+    call gr_writer_write(writer, 'q', lower, upper, field=cell)
+    call gr_writer_commit(writer)
+    ! end of example
+    call that(abs(global(1) - sum(area * [(row, row=1, num_rows)])) < 1e-12, 'a mean over cells in a list')
+    call that(all(before == first - 1) .and. all(after == last + 1), 'rows of other ranks')
+    call that(size(before) == merge(0, cells_in(max(first - 1, 1)), first == 1), 'a row before')
+    call that(size(after) == merge(0, cells_in(min(last + 1, num_rows)), last == num_rows), 'a row after')
+    call gr_writer_destroy(writer)
+    cell = 0
+    call gr_file_open(comm, folder // '/list.nc', file)
+    call gr_file_read(file, 'q', lower, upper, field=cell)
+    call that(all(cell == row_of(lower(1):upper(1))), 'a file of cells in a list')
+    call gr_file_close(file)
+    call saves_the_list(list, cell)
+    call gr_repartition_destroy(neighbors)
+    call gr_area_sum_destroy(mean)
+    call gr_layout_destroy(list)
+    call gr_cuts_destroy(cuts)
+  end subroutine
+
+  !> On another number of cells per rank, too.
+  subroutine saves_the_list(list, cell)
+    type(gr_layout), intent(in) :: list
+    real(real64), intent(in) :: cell(:)
+    type(gr_checkpoints) :: checkpoints
+    type(gr_checkpoint_writer) :: to
+    type(gr_checkpoint) :: from
+    type(gr_layout) :: even
+    real(real64), allocatable :: other(:)
+    integer :: extents(1), lower(1), upper(1)
+    call gr_layout_extents(list, extents)
+    call gr_layout_create(extents, [world_size], even)
+    call gr_layout_owned(even, world_rank, lower, upper)
+    allocate (other(lower(1):upper(1)), source=0.0_real64)
+    call gr_checkpoints_create(comm, folder // '/list', checkpoints=checkpoints)
+    call gr_checkpoint_begin(checkpoints, 1_int64, to)
+    call gr_checkpoint_add(to, 'q', list, cell)
+    call gr_checkpoint_commit(to)
+    call gr_checkpoint_writer_destroy(to)
+    call gr_checkpoints_newest(checkpoints, from)
+    call gr_checkpoint_read(from, 'q', even, other)
+    call gr_checkpoint_close(from)
+    call that(all(other >= 1 .and. other <= 8), 'a checkpoint of cells in a list')
+    call gr_checkpoints_destroy(checkpoints)
+    call gr_layout_destroy(even)
   end subroutine
 end program
