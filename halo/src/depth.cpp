@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/depth.hpp>
 #include <graticule/halo/detail/boundary_map.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 
 #include "geometry.hpp"
@@ -169,7 +170,7 @@ std::string HaloDepth::too_shallow(std::span<Width const> reach) const {
       Index const have = at_edge ? of(beyond_[k], upper) : of(inside_[k], upper);
       if (have >= need) continue;
       return "field " + name_ + " has " + std::to_string(have) + " valid ghost layers on the " +
-             (upper ? "upper" : "lower") + " side of axis " + std::to_string(a) +
+             (upper ? "upper" : "lower") + " side of " + detail::axis_text(Index(a), local_.ndim()) +
              (at_edge ? ", beyond the edge of the grid (" + to_string(edge) + ")" : "") + "; the operator needs " +
              std::to_string(need);
     }

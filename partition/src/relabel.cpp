@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/relabel.hpp>
 #include <graticule/partition/shared_layout.hpp>
 
@@ -32,11 +33,13 @@ Indices filled_permutation(Layout const& from, Layout const& to, Indices const& 
   std::sort(sorted.begin(), sorted.end());
   for (int a = 0; a < sorted.size(); ++a)
     if (sorted[a] != a)
-      throw Error("AxesMismatch", "permutation " + to_string(permutation) + " does not contain each axis once");
+      throw Error("AxesMismatch", "permutation " + detail::axes_text(permutation, permutation.size()) +
+                                      " does not contain each axis once");
   for (int a = 0; a < to.ndim(); ++a)
     if (to.extent(a) != from.extent(int(permutation[a])))
-      throw Error("LayoutMismatch", "axis " + std::to_string(a) + " of the target has " + std::to_string(to.extent(a)) +
-                                        " cells, axis " + std::to_string(permutation[a]) + " of the source " +
+      throw Error("LayoutMismatch", detail::axis_text(a, to.ndim()) + " of the target has " +
+                                        std::to_string(to.extent(a)) + " cells, " +
+                                        detail::axis_text(permutation[a], to.ndim()) + " of the source " +
                                         std::to_string(from.extent(int(permutation[a]))));
   return permutation;
 }

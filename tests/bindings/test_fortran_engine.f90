@@ -137,7 +137,7 @@ contains
     call gr_halo_depth_valid(depth, below, above)
     call that(all(below == lo - 2) .and. all(above == hi + 2), 'valid cells')
     call gr_halo_depth_apply(depth, depth, [3, 1], [1, 1], GR_MIRRORS_DIFFER, below, above, stat)
-    call fails(stat, GR_ERROR_PROGRAM, 'field tracer has 2 valid ghost layers on the lower side of axis 1')
+    call fails(stat, GR_ERROR_PROGRAM, 'field tracer has 2 valid ghost layers on the lower side of dimension 1')
     call gr_halo_depth_refill(depth, gr_field(u, parity=GR_ODD), stat)
     call fails(stat, GR_ERROR_ARGUMENT, 'field%parity is 1')
     call gr_halo_depth_written(depth)

@@ -130,11 +130,15 @@ TEST(Box, prints_inclusive_ranges_from_1_where_fortran_calls) {
     EXPECT_EQ(to_string(Indices{61, 480}), "(480, 61)");
     EXPECT_EQ(detail::axis_text(0, 2), "dimension 2");
     EXPECT_EQ(detail::place_number(4), 5);
+    EXPECT_EQ(detail::cell_text({4, 0}), "(1, 5)");
+    EXPECT_EQ(detail::axes_text({1, 2, 0}, 3), "(3, 1, 2)");
   }
 
   EXPECT_EQ(to_string(Box({0, -3}, {61, 480})), "[0, 61) x [-3, 480)");
   EXPECT_EQ(detail::axis_text(0, 2), "axis 0");
   EXPECT_EQ(detail::place_number(4), 4);
+  EXPECT_EQ(detail::cell_text({4, 0}), "(4, 0)");
+  EXPECT_EQ(detail::axes_text({1, 2, 0}, 3), "(1, 2, 0)");
 }
 
 }  // namespace

@@ -1983,8 +1983,12 @@ contains
     if (present(stat)) then
       stat = status
     else if (status /= GR_SUCCESS) then
-      if (gr_fortran_rank() >= 0) write (error_unit, '(a, i0, a)', advance='no') 'rank ', gr_fortran_rank(), ': '
-      write (error_unit, '(a)') text_at(last_error_text())
+      ! One write: other ranks write to the same terminal.
+      if (gr_fortran_rank() >= 0) then
+        write (error_unit, '(a, i0, 2a)') 'rank ', gr_fortran_rank(), ': ', text_at(last_error_text())
+      else
+        write (error_unit, '(a)') text_at(last_error_text())
+      end if
       error stop 1
     end if
   end subroutine

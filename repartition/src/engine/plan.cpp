@@ -114,7 +114,7 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
   for (auto const& target : sides.targets)
     if (target.ndim() != from.ndim() || permutation.size() != from.ndim())
       throw Error("LayoutMismatch", "from " + to_string(from) + " to " + std::to_string(target.ndim()) +
-                                        " axes with axes " + to_string(permutation));
+                                        " axes with axes " + detail::axes_text(permutation, permutation.size()));
   (void)detail::permutation_map(permutation);
   auto const read = options.from.value_or(Selection::all(from.global()));
   check_selection(read, from.global(), "old");

@@ -385,8 +385,8 @@ void PullState::check_field(PullField const& field, Direction direction) const {
   auto const source_access =
       forward ? Access::read : (field.source.data || stream_plan_ ? Access::write : Access::none);
   if (field.kind < 0 || field.kind >= int(kinds_.size()))
-    throw Error("OutOfRange", "a field of kind " + std::to_string(field.kind) + ", the plan has " +
-                                  std::to_string(kinds_.size()) + " kinds");
+    throw Error("OutOfRange", "a field of kind " + std::to_string(detail::place_number(field.kind)) +
+                                  ", the plan has " + std::to_string(kinds_.size()) + " kinds");
   auto const& targets = kinds_[std::size_t(field.kind)].targets;
   std::complex<double> before;
   if (stream_plan_)
@@ -478,7 +478,8 @@ std::string text_of(PullField const& field) {
   auto text = to_string(field.source.dtype);
   if (!field.targets.empty() && field.targets[0].dtype != field.source.dtype)
     text += " to " + to_string(field.targets[0].dtype);
-  text += " of kind " + std::to_string(field.kind) + " with batch axes " + to_string(field.source.batch_extents());
+  text += " of kind " + std::to_string(place_number(field.kind)) + " with batch axes " +
+          to_string(field.source.batch_extents());
   if (field.parity == Parity::odd) text += ", odd parity";
   auto const& update = field.update;
   if (update.alpha != 1.0) text += ", alpha " + text_of(update.alpha);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A plan that checks itself: the number of each cell is moved instead of its value.
 #include <graticule/partition/cells.hpp>
+#include <graticule/partition/detail/speech.hpp>
 
 #include "pull_state.hpp"
 
@@ -58,8 +59,8 @@ void compare(Numbers& found, Numbers& expected, int kind) {
     double const has = found.at(cell);
     double const must = expected.at(cell);
     if (has == must || (std::isnan(has) && std::isnan(must))) return;
-    throw Error("CheckFailed", "cell " + to_string(cell) + " of kind " + std::to_string(kind) + " holds " +
-                                   std::to_string(has) + ", expected " + std::to_string(must) +
+    throw Error("CheckFailed", "cell " + cell_text(cell) + " of kind " + std::to_string(place_number(kind)) +
+                                   " holds " + std::to_string(has) + ", expected " + std::to_string(must) +
                                    " (number of its source cell, counted from 1)");
   });
 }

@@ -3,6 +3,7 @@
 
 #include <graticule/partition/detail/division.hpp>
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/repartition/detail/permutation_map.hpp>
 
 #include <algorithm>
@@ -55,7 +56,8 @@ IndexMap permutation_map(Indices const& permutation) {
   AxisMaps maps{};
   for (int a = 0; a < permutation.size(); ++a) {
     if (permutation[a] < 0 || permutation[a] >= permutation.size() || seen[int(permutation[a])]++)
-      throw Error("AxesMismatch", "permutation " + to_string(permutation) + " does not contain each axis once");
+      throw Error("AxesMismatch",
+                  "permutation " + axes_text(permutation, permutation.size()) + " does not contain each axis once");
     maps[std::size_t(a)] = {int(permutation[a]), 1, 0};
   }
   return [maps](Box const& needed) { return std::vector<Piece>{{needed, maps}}; };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/division.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/repartition/detail/numbers_in.hpp>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ Selection Selection::every_nth(Box const& box, Indices const& step) {
 }
 
 std::string to_string(Selection const& selection) {
-  return "first " + to_string(selection.first) + ", step " + to_string(selection.step) + ", extents " +
+  return "first " + detail::cell_text(selection.first) + ", step " + to_string(selection.step) + ", extents " +
          to_string(selection.extents);
 }
 

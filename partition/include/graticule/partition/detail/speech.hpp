@@ -34,6 +34,10 @@ class SpeechScope {
 [[nodiscard]] std::string axis_text(Index axis, Index ndim);
 /// The number in it.
 [[nodiscard]] Index axis_number(Index axis, Index ndim) noexcept;
+/// Axes of `ndim`, such as a permutation: `(1, 0, 2)`; in Fortran for its dimensions, in its order.
+[[nodiscard]] std::string axes_text(Indices const& axes, Index ndim);
+/// A cell: `(4, 0)`, in Fortran `(1, 5)`.
+[[nodiscard]] std::string cell_text(Indices const& cell);
 /// A coordinate, or a place in a list: from 0, or from 1.
 [[nodiscard]] Index place_number(Index place) noexcept;
 
