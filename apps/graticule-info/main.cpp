@@ -17,7 +17,7 @@ using namespace graticule;
 
 void declare(CLI::App& app, info::Options& options) {
   app.add_option("FILE,--file", options.file,
-                 "netCDF-4 or HDF5 file to list, or a network exported by torch.export (NET.pt2)");
+                 "netCDF-4 or HDF5 file or Zarr store to list, or a network exported by torch.export (NET.pt2)");
   app.add_option(
       "--grid", options.grid,
       "Grid to cut, LATITUDExLONGITUDE cells, such as 721x1440; with NET.pt2: its sizes, where they are dynamic");

@@ -15,7 +15,7 @@ namespace {
 using namespace graticule;
 
 void declare(CLI::App& app, archive::Options& options) {
-  app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file to read")->required();
+  app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file or Zarr store to read")->required();
   app.add_option("OUT,--out", options.output, "netCDF-4 file to write")->required();
   app.add_option("--variables", options.variables,
                  "Variables to rewrite; the others are copied unchanged. Default: all fields of two or more axes whose "

@@ -160,7 +160,7 @@ module graticule_types
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  !> one netCDF-4 or HDF5 file or several, open for reading
+  !> a netCDF-4 or HDF5 file, a Zarr store, or several; open for reading
   type :: gr_file
     type(c_ptr) :: handle = c_null_ptr
   end type
@@ -9624,7 +9624,7 @@ contains
     call ended(status, stat)
   end subroutine
 
-  !> Opens a netCDF-4 or HDF5 file for reading. Collective.
+  !> Opens a netCDF-4 or HDF5 file, or a Zarr store, for reading. Collective.
   subroutine gr_file_open(comm, path, file, stat)
     type(gr_comm), intent(in) :: comm
     character(*), intent(in) :: path

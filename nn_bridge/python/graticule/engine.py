@@ -1278,13 +1278,13 @@ class Attributes(_engine.Handle):
 
 
 class File(_engine.Handle):
-    """One netCDF-4 or HDF5 file or several, open for reading."""
+    """A netCDF-4 or HDF5 file, a Zarr store, or several; open for reading."""
     _destroy = 'gr_file_close'
     _collective = True
 
     @classmethod
     def open(cls, comm: 'Comm', path: str) -> 'File':
-        """Opens a netCDF-4 or HDF5 file for reading. Collective.
+        """Opens a netCDF-4 or HDF5 file, or a Zarr store, for reading. Collective.
 
         comm: communicator.
         path: file.

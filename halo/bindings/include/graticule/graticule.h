@@ -158,7 +158,7 @@ typedef struct gr_zonal gr_zonal;                          ///< plan of sums alo
 typedef struct gr_area_sum gr_area_sum;                    ///< weighted sum of all cells
 typedef struct gr_pending gr_pending;                      ///< a call in flight
 typedef struct gr_attributes gr_attributes;                ///< named values for a file or a variable
-typedef struct gr_file gr_file;                            ///< one netCDF-4 or HDF5 file or several, open for reading
+typedef struct gr_file gr_file;                            ///< a netCDF-4 or HDF5 file, a Zarr store, or several; open for reading
 typedef struct gr_writer gr_writer;                        ///< a netCDF-4 file that is written
 typedef struct gr_checkpoints gr_checkpoints;              ///< the checkpoints of a run in one folder
 typedef struct gr_checkpoint_writer gr_checkpoint_writer;  ///< a checkpoint that is written
@@ -1045,7 +1045,7 @@ GR_API gr_status gr_attributes_add_number(gr_attributes* attributes,  // [inout]
 /// Frees attributes.
 GR_API gr_status gr_attributes_destroy(gr_attributes** attributes);  // [inout] attributes
 
-/// Opens a netCDF-4 or HDF5 file for reading. Collective.
+/// Opens a netCDF-4 or HDF5 file, or a Zarr store, for reading. Collective.
 GR_API gr_status gr_file_open(gr_comm const* comm,  // [in] communicator
                               char const* path,     // [in] file
                               gr_file** file);      // [out] file
