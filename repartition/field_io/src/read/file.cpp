@@ -44,9 +44,9 @@ struct FieldFile::State {
   FieldFileOptions options;
   FileContents contents;
   std::vector<std::uint64_t> addresses;
-  std::vector<std::string> arrays;                  ///< of a Zarr store
-  std::optional<detail::zarr::OpenStore> store;     ///< set where the file is one; HDF5 is not used then
-  bool calls_together;  ///< ranks read uncompressed cells in one call; the same on all of them
+  std::vector<std::string> arrays;               ///< of a Zarr store
+  std::optional<detail::zarr::OpenStore> store;  ///< set where the file is one; HDF5 is not used then
+  bool calls_together;                           ///< ranks read uncompressed cells in one call; the same on all of them
   std::optional<detail::ParallelFile> file;
   h5::File alone;
   std::map<std::string, h5::Object, std::less<>> datasets;
@@ -147,8 +147,7 @@ struct FieldFile::State {
       };
     }
     auto const id = dataset(variable);
-    auto const transfer =
-        std::make_shared<h5::Properties const>(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
+    auto const transfer = std::make_shared<h5::Properties const>(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
     // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
     bool const collective = variable.filters.empty() && !variable.is_virtual && calls_together;

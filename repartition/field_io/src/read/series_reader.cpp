@@ -102,7 +102,9 @@ struct SeriesReader::State {
     for (std::size_t i = 0; i < catalogue.contents.variables.size(); ++i) {
       auto const& variable = catalogue.contents.variables[i];
       if (variable.refusal.empty() && contents.find(variable.name) != nullptr)
-        sources[place].emplace(variable.name, Source{variable, catalogue.addresses[i], catalogue.arrays.empty() ? std::string() : catalogue.arrays[i], nullptr});
+        sources[place].emplace(variable.name,
+                               Source{variable, catalogue.addresses[i],
+                                      catalogue.arrays.empty() ? std::string() : catalogue.arrays[i], nullptr});
     }
   }
 
@@ -161,7 +163,8 @@ struct SeriesReader::State {
     auto found = datasets.find(name);
     if (found == datasets.end())
       found =
-          datasets.emplace(name, h5::Object(h5::check(H5Oopen_by_addr(opened.file.get(), address), "H5Oopen_by_addr"))).first;
+          datasets.emplace(name, h5::Object(h5::check(H5Oopen_by_addr(opened.file.get(), address), "H5Oopen_by_addr")))
+              .first;
     return found->second.get();
   }
 };

@@ -85,7 +85,8 @@ void require_hdf5_signature(std::filesystem::path const& path) {
   }
   if (S_ISDIR(status.st_mode)) {
     bool const zarr = std::filesystem::exists(path / ".zgroup") || std::filesystem::exists(path / "zarr.json");
-    refuse("UnreadableFile", name + (zarr ? " is a Zarr store, not a netCDF-4 or HDF5 file" : " is a directory, not a file"));
+    refuse("UnreadableFile",
+           name + (zarr ? " is a Zarr store, not a netCDF-4 or HDF5 file" : " is a directory, not a file"));
   }
   if (!S_ISREG(status.st_mode)) refuse("UnreadableFile", name + " is not a regular file");
   Descriptor const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -48,8 +48,9 @@ std::vector<Index> numbers_of(Json const& value, std::string const& what, Index 
   if (!value.is_array()) throw Error(Fault::input, "BrokenFile", what + " is no list of numbers: " + quoted(value));
   std::vector<Index> numbers;
   for (auto const& one : value) {
-    bool const fits = one.is_number_integer() &&
-                      (!one.is_number_unsigned() || one.get<std::uint64_t>() <= std::uint64_t(std::numeric_limits<Index>::max()));
+    bool const fits =
+        one.is_number_integer() &&
+        (!one.is_number_unsigned() || one.get<std::uint64_t>() <= std::uint64_t(std::numeric_limits<Index>::max()));
     if (!fits || one.get<Index>() < least)
       throw Error(Fault::input, "BrokenFile", what + " has the entry " + quoted(one));
     numbers.push_back(one.get<Index>());
@@ -62,21 +63,19 @@ struct NamedType {
   std::string_view version2;  ///< numpy's, without the byte order
   ValueType type;
 };
-constexpr std::array types{
-    NamedType{"bool", "b1", ValueType::u8},     NamedType{"int8", "i1", ValueType::i8},
-    NamedType{"uint8", "u1", ValueType::u8},    NamedType{"int16", "i2", ValueType::i16},
-    NamedType{"uint16", "u2", ValueType::u16},  NamedType{"int32", "i4", ValueType::i32},
-    NamedType{"uint32", "u4", ValueType::u32},  NamedType{"int64", "i8", ValueType::i64},
-    NamedType{"uint64", "u8", ValueType::u64},  NamedType{"float16", "f2", ValueType::f16},
-    NamedType{"float32", "f4", ValueType::f32}, NamedType{"float64", "f8", ValueType::f64}};
+constexpr std::array types{NamedType{"bool", "b1", ValueType::u8},     NamedType{"int8", "i1", ValueType::i8},
+                           NamedType{"uint8", "u1", ValueType::u8},    NamedType{"int16", "i2", ValueType::i16},
+                           NamedType{"uint16", "u2", ValueType::u16},  NamedType{"int32", "i4", ValueType::i32},
+                           NamedType{"uint32", "u4", ValueType::u32},  NamedType{"int64", "i8", ValueType::i64},
+                           NamedType{"uint64", "u8", ValueType::u64},  NamedType{"float16", "f2", ValueType::f16},
+                           NamedType{"float32", "f4", ValueType::f32}, NamedType{"float64", "f8", ValueType::f64}};
 
 struct NamedUnit {
   std::string_view name;
   TimeUnit unit;
 };
-constexpr std::array units{NamedUnit{"D", {86400, 1}},        NamedUnit{"h", {3600, 1}},
-                           NamedUnit{"m", {60, 1}},           NamedUnit{"s", {1, 1}},
-                           NamedUnit{"ms", {1, 1000}},        NamedUnit{"us", {1, 1000000}},
+constexpr std::array units{NamedUnit{"D", {86400, 1}},      NamedUnit{"h", {3600, 1}},  NamedUnit{"m", {60, 1}},
+                           NamedUnit{"s", {1, 1}},          NamedUnit{"ms", {1, 1000}}, NamedUnit{"us", {1, 1000000}},
                            NamedUnit{"ns", {1, 1000000000}}};
 
 void take_type(Array& array, ValueType type) {
@@ -289,7 +288,8 @@ void replace_attribute(Variable& variable, Attribute attribute) {
 }
 
 void add_time(Variable& variable, TimeUnit const& unit) {
-  replace_attribute(variable, Attribute::of_text("units", unit.is_date ? "seconds since 1970-01-01 00:00:00" : "seconds"));
+  replace_attribute(variable,
+                    Attribute::of_text("units", unit.is_date ? "seconds since 1970-01-01 00:00:00" : "seconds"));
   if (unit.is_date) replace_attribute(variable, Attribute::of_text("calendar", "proleptic_gregorian"));
   Attribute missing;
   missing.name = "_FillValue";
@@ -381,7 +381,8 @@ void take_version3(Described& described, Json const& metadata) {
   take_type_of_version3(array, entry(metadata, "data_type"));
   auto const& grid = entry(metadata, "chunk_grid");
   if (name_of(grid) != "regular") refuse("its chunks form a grid of the kind '" + name_of(grid) + "'");
-  array.chunk = array.inner = Indices(std::span<Index const>(numbers_of(entry(configuration(grid), "chunk_shape"), "chunk_shape", 1)));
+  array.chunk = array.inner =
+      Indices(std::span<Index const>(numbers_of(entry(configuration(grid), "chunk_shape"), "chunk_shape", 1)));
   auto const& keys = entry(metadata, "chunk_key_encoding");
   array.has_default_keys = name_of(keys) == "default";
   if (!array.has_default_keys && name_of(keys) != "v2") refuse("its keys are of the kind '" + name_of(keys) + "'");
@@ -389,7 +390,8 @@ void take_version3(Described& described, Json const& metadata) {
   if (separator != "." && separator != "/") refuse("the numbers in its keys are separated by '" + separator + "'");
   array.separator = separator.front();
   auto const& transformers = entry(metadata, "storage_transformers");
-  if (transformers.is_array() && !transformers.empty()) refuse("it needs storage transformers, which this program lacks");
+  if (transformers.is_array() && !transformers.empty())
+    refuse("it needs storage transformers, which this program lacks");
   auto pipeline = pipeline_of(entry(metadata, "codecs"), ndim, array.value_bytes);
   if (pipeline.sharding != nullptr) {
     take_shards(array, *pipeline.sharding);
@@ -440,10 +442,12 @@ Described describe(std::string const& name, Json const& metadata, Json const& at
   auto const format = entry(metadata, "zarr_format");
   bool const is_version2 = format == 2;
   if (!is_version2 && format != 3)
-    throw Error(Fault::input, "UnsupportedFile", "array " + name + " is of Zarr's format " + quoted(format) + "; 2 and 3 can be read");
+    throw Error(Fault::input, "UnsupportedFile",
+                "array " + name + " is of Zarr's format " + quoted(format) + "; 2 and 3 can be read");
   auto const shape = numbers_of(entry(metadata, "shape"), "the shape of array " + name, 0);
   if (shape.size() > std::size_t(max_ndim)) {
-    variable.refusal = "it has " + std::to_string(shape.size()) + " axes, at most " + std::to_string(max_ndim) + " can be read";
+    variable.refusal =
+        "it has " + std::to_string(shape.size()) + " axes, at most " + std::to_string(max_ndim) + " can be read";
     return described;
   }
   array.extents = variable.extents = variable.stored_extents = Indices(std::span<Index const>(shape));

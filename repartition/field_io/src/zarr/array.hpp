@@ -19,8 +19,8 @@ namespace graticule::detail::zarr {
 struct Codec {
   enum class Kind : std::uint8_t { gzip, zlib, zstd, blosc, crc32c, shuffle };
   Kind kind = Kind::gzip;
-  std::string name;           ///< as `graticule-info` shows it
-  Index element_bytes = 1;    ///< of `shuffle`
+  std::string name;         ///< as `graticule-info` shows it
+  Index element_bytes = 1;  ///< of `shuffle`
 };
 
 /// Stored numbers are `(value - offset) * scale`, rounded: numcodecs' fixedscaleoffset.
@@ -32,9 +32,9 @@ struct FixedScale {
 
 /// Times as numpy stores them.
 struct TimeUnit {
-  Index seconds = 1;   ///< that one unit lasts,
-  Index fraction = 1;  ///< divided by this
-  bool is_date = true; ///< since 1970; else a length of time
+  Index seconds = 1;    ///< that one unit lasts,
+  Index fraction = 1;   ///< divided by this
+  bool is_date = true;  ///< since 1970; else a length of time
 };
 
 struct Array {
@@ -48,15 +48,15 @@ struct Array {
 
   ValueType type = ValueType::other;  ///< of the values, as they are read
   Index value_bytes = 0;
-  Index stored_bytes = 0;             ///< of a value in a chunk
+  Index stored_bytes = 0;  ///< of a value in a chunk
   bool is_big_endian = false;
-  Indices order;                      ///< axis `i` of a chunk in the store is axis `order[i]`; empty: as they are
+  Indices order;  ///< axis `i` of a chunk in the store is axis `order[i]`; empty: as they are
   std::optional<FixedScale> scale;
   std::optional<TimeUnit> time;
-  std::vector<Codec> codecs;          ///< in the order in which a chunk was written
-  std::vector<std::byte> fill;        ///< a value of cells whose chunk is absent, in this machine's byte order
+  std::vector<Codec> codecs;    ///< in the order in which a chunk was written
+  std::vector<std::byte> fill;  ///< a value of cells whose chunk is absent, in this machine's byte order
 
-  bool has_default_keys = false;      ///< `c/0/1` instead of `0.1`
+  bool has_default_keys = false;  ///< `c/0/1` instead of `0.1`
   char separator = '.';
 
   /// Key of a chunk, by its numbers along each axis.

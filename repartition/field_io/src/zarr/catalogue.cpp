@@ -142,7 +142,11 @@ class Listing {
 
 Catalogue list(std::filesystem::path const& path) {
   Store const store(path);
-  return Listing(store).list();
+  try {
+    return Listing(store).list();
+  } catch (Json::exception const& error) {
+    broken(store, std::string("its metadata: ") + error.what());
+  }
 }
 
 void OpenStore::read(Variable const& variable, std::string const& array, Slab const& slab, std::byte* target) {
@@ -152,7 +156,8 @@ void OpenStore::read(Variable const& variable, std::string const& array, Slab co
     auto described = describe(variable.name, description.at("metadata"), description.at("attributes"));
     found = readers_
                 .emplace(std::piecewise_construct, std::forward_as_tuple(variable.name),
-                         std::forward_as_tuple(*store_, description.at("key").get<std::string>(), std::move(described.array)))
+                         std::forward_as_tuple(*store_, description.at("key").get<std::string>(),
+                                               std::move(described.array)))
                 .first;
   }
   found->second.read(slab, target);

@@ -22,7 +22,8 @@ class OpenStore {
   /// @throws as `Store`
   explicit OpenStore(std::filesystem::path const& path) : store_(std::make_unique<Store>(path)) {}
 
-  /// The slab's cells of a variable in this machine's byte order. @param array of the variable, from `Catalogue::arrays`
+  /// The slab's cells of a variable in this machine's byte order. @param array of the variable, from
+  /// `Catalogue::arrays`
   /// @throws `BrokenFile`, `UnreadableVariable` (input), without the name of the store
   void read(Variable const& variable, std::string const& array, Slab const& slab, std::byte* target);
 

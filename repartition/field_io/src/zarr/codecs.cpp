@@ -31,8 +31,9 @@ namespace {
 }
 
 [[noreturn]] [[maybe_unused]] void lacking(std::string const& codec, std::string const& package) {
-  throw Error(Fault::input, "UnreadableVariable",
-              "it is stored with the codec '" + codec + "', which this program was built without (Debian: " + package + ")");
+  throw Error(
+      Fault::input, "UnreadableVariable",
+      "it is stored with the codec '" + codec + "', which this program was built without (Debian: " + package + ")");
 }
 
 std::string of_bytes(std::size_t found, std::size_t count) {
@@ -128,8 +129,8 @@ Bytes from_zstd(Bytes const&, std::size_t) { lacking("zstd", "libzstd-dev"); }
 #ifdef GRATICULE_HAS_BLOSC
 void require_blosc(Bytes const& packed, std::size_t count) {
   std::size_t said = 0;
-  bool const is_whole = packed.size() >= BLOSC_MIN_HEADER_LENGTH &&
-                        blosc_cbuffer_validate(packed.data(), packed.size(), &said) == 0;
+  bool const is_whole =
+      packed.size() >= BLOSC_MIN_HEADER_LENGTH && blosc_cbuffer_validate(packed.data(), packed.size(), &said) == 0;
   if (!is_whole) damaged("it is no whole buffer of blosc");
   if (said != count) damaged("blosc has " + of_bytes(said, count));
 }
@@ -138,7 +139,8 @@ Bytes from_blosc(Bytes const& packed, std::size_t count) {
   require_blosc(packed, count);
   Bytes bytes(count);
   int const written = blosc_decompress_ctx(packed.data(), bytes.data(), count, 1);
-  if (written < 0 || std::size_t(written) != count) damaged("blosc gives " + of_bytes(std::size_t(std::max(written, 0)), count));
+  if (written < 0 || std::size_t(written) != count)
+    damaged("blosc gives " + of_bytes(std::size_t(std::max(written, 0)), count));
   return bytes;
 }
 #else

@@ -57,7 +57,8 @@ bool is_bare(Json const& value) {
 
 std::string plain_text(Json const& value) {
   auto text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  for (std::string const mark = "\\u0001"; text.find(mark) != std::string::npos;) text.erase(text.find(mark), mark.size());
+  for (std::string const mark = "\\u0001"; text.find(mark) != std::string::npos;)
+    text.erase(text.find(mark), mark.size());
   return text;
 }
 

@@ -71,8 +71,9 @@ Bytes ArrayReader::index_of(Item const& item, Index num_chunks) const {
   auto const plain = num_chunks * index_entry_bytes;
   auto const bytes = encoded_bytes(array_.index_codecs, plain);
   if (bytes > item.bytes)
-    throw Error(Fault::input, "BrokenFile",
-                "a shard of " + std::to_string(item.bytes) + " bytes cannot hold its index of " + std::to_string(bytes));
+    throw Error(
+        Fault::input, "BrokenFile",
+        "a shard of " + std::to_string(item.bytes) + " bytes cannot hold its index of " + std::to_string(bytes));
   Bytes stored{std::size_t(bytes)};
   item.read(stored.data(), array_.index_at_start ? 0 : item.bytes - bytes, bytes);
   return decoded(array_.index_codecs, std::move(stored), plain);
@@ -96,7 +97,8 @@ void ArrayReader::read_shard(Item const& item, ChunkPlace const& shard, Slab con
   }
   for_each_cell(met, [&](Indices const& number) {
     ChunkPlace chunk{number, array_.inner};
-    for (int axis = 0; axis < number.size(); ++axis) chunk.first[axis] = shard.first[axis] + number[axis] * array_.inner[axis];
+    for (int axis = 0; axis < number.size(); ++axis)
+      chunk.first[axis] = shard.first[axis] + number[axis] * array_.inner[axis];
     auto const places = places_in(slab, slab.counts, chunk);
     if (places.empty()) return;
     auto const entry = std::size_t(place_of(number, numbers));
@@ -109,7 +111,8 @@ void ArrayReader::read_shard(Item const& item, ChunkPlace const& shard, Slab con
   });
 }
 
-void ArrayReader::read_chunk(Item const& item, Index from, Index bytes, ChunkPlace const& chunk, Request const& request) {
+void ArrayReader::read_chunk(Item const& item, Index from, Index bytes, ChunkPlace const& chunk,
+                             Request const& request) {
   auto const copy = [&](Bytes const& values, Index first_cell) {
     copy_cells(array_.value_bytes, request.slab, chunk, request.places, values.data(), request.target, first_cell);
   };
@@ -118,7 +121,8 @@ void ArrayReader::read_chunk(Item const& item, Index from, Index bytes, ChunkPla
   auto const num_values = Box::from_extents(chunk.extents).num_cells();
   if (array_.codecs.empty() && bytes != num_values * array_.stored_bytes)
     throw Error(Fault::input, "BrokenFile",
-                "a chunk of " + std::to_string(bytes) + " bytes instead of " + std::to_string(num_values * array_.stored_bytes));
+                "a chunk of " + std::to_string(bytes) + " bytes instead of " +
+                    std::to_string(num_values * array_.stored_bytes));
   Bytes stored{std::size_t(bytes)};
   item.read(stored.data(), from, bytes);
   // The run of values from the first to the last that is wanted.

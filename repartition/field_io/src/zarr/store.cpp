@@ -151,7 +151,8 @@ void Store::read_zip() {
       }
       extra = extra.subspan(4 + length);
     }
-    if (packed > std::uint64_t(zip_bytes_) || header > std::uint64_t(zip_bytes_)) broken("a member lies beyond its end");
+    if (packed > std::uint64_t(zip_bytes_) || header > std::uint64_t(zip_bytes_))
+      broken("a member lies beyond its end");
     member.header = Index(header);
     member.bytes = Index(packed);
     member.is_stored = entry(10, 2) == 0 && packed == plain;
@@ -167,7 +168,8 @@ std::optional<Item> Store::find_in_zip(std::string const& key) const {
   auto const& member = found->second;
   auto const where = path_.string() + ": member " + key;
   if (!member.is_stored)
-    refuse("UnsupportedFile", where + " is compressed; store members as they are (`zip -0`), Zarr compresses chunks itself");
+    refuse("UnsupportedFile",
+           where + " is compressed; store members as they are (`zip -0`), Zarr compresses chunks itself");
   std::array<std::byte, local_bytes> local{};
   if (member.header > zip_bytes_ - Index(local_bytes)) refuse("BrokenFile", where + " lies beyond the end of the file");
   if (auto const reason = zip_->read(local.data(), Index(local_bytes), member.header); !reason.empty())
@@ -195,10 +197,10 @@ std::optional<Item> Store::find_in_folder(std::string const& key) const {
     if (id < 0) {
       if (is_absent(errno)) {
         struct stat link {};
-        bool const is_link = errno == ENOTDIR &&
-                             ::fstatat(folder.get() < 0 ? folder_.get() : folder.get(), name.c_str(), &link,
-                                       AT_SYMLINK_NOFOLLOW) == 0 &&
-                             S_ISLNK(link.st_mode);
+        bool const is_link =
+            errno == ENOTDIR &&
+            ::fstatat(folder.get() < 0 ? folder_.get() : folder.get(), name.c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISLNK(link.st_mode);
         if (!is_link) return {};
         errno = ELOOP;
       }
