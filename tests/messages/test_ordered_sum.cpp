@@ -89,6 +89,40 @@ TEST(OrderedSum, adds_in_order_of_ranks_by_lanes_and_through_memory_of_the_node)
   }
 }
 
+TEST(OrderedSum, of_many_ranks_sends_few_messages_with_the_same_bits) {
+  Comm const comm = Comm::world();
+  int const num_ranks = comm.num_ranks();
+  if (num_ranks <= OrderedSum::most_direct_ranks) GTEST_SKIP() << "for more than 16 ranks";
+  auto const weights = weights_of(num_ranks);
+  OrderedSum sum(comm, sizeof(double));
+  Index const most_relayed = num_ranks * OrderedSum::most_relayed_bytes / Index(sizeof(double));
+  int const root = int(std::ceil(std::sqrt(double(num_ranks))));
+  // Parts of no value on some ranks, of one each, and the longest that are relayed.
+  for (Index const count : {Index(0), Index(5), Index(num_ranks), Index(4096), most_relayed, most_relayed + 1}) {
+    int const number = int(count);
+    std::vector<double> expected(std::size_t(count), 0.0);
+    for (int r = 0; r < num_ranks; ++r)
+      for (Index i = 0; i < count; ++i) expected[std::size_t(i)] += weights[std::size_t(r)] * value(r, i, number);
+    auto values = values_of(comm.rank(), count, number);
+    auto const before = test::mpi_calls().sends;
+
+    sum.start(bytes(values), count, Weighted{weights});
+    finish(sum);
+
+    auto const sent = test::mpi_calls().sends - before;
+    EXPECT_EQ(std::memcmp(values.data(), expected.data(), sizeof(double) * values.size()), 0) << count;
+    EXPECT_EQ(sum.sent().messages, sent);
+    EXPECT_EQ(sum.traffic(count).messages, sent);
+    EXPECT_EQ(sum.traffic(count).bytes, sum.sent().bytes);
+    if (count == 4096) {
+      EXPECT_LE(sent, 4 * root);
+    }
+    if (count > most_relayed) {
+      EXPECT_EQ(sent, 2 * (num_ranks - 1)) << "long parts are sent once";
+    }
+  }
+}
+
 TEST(OrderedSum, copies_nothing_that_lies_in_the_memory_of_the_node) {
   Comm const comm = Comm::world();
   constexpr Index count = 999;

@@ -64,8 +64,7 @@ PendingMean::PendingMean(NodeGroup group, torch::Tensor flat, Index chunk)
     if (!device_.is_cpu()) piece.receive_in(terms_memory(device_, *stream_, /*mpi_reads_device=*/false));
     piece.start(at, length, WeightedMean{flat_.scalar_type(), group_.weights, device_, stream_.get()});
     at += length * value_bytes;
-    auto const own = piece.part_begin(length, comm.rank() + 1) - piece.part_begin(length, comm.rank());
-    bytes_sent_ += (length - own + Index(comm.num_ranks() - 1) * own) * value_bytes;
+    bytes_sent_ += piece.traffic(length).bytes;
   }
 }
 
