@@ -16,8 +16,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -31,6 +33,12 @@ constexpr double seconds_before_failure = 0.2;
 /// How long a rank that leaves by `std::exit` waits for the others, so that they have its notice and show their errors
 /// before the launcher ends them.
 constexpr double seconds_to_leave = 1;
+/// Up to as many ranks tell each other their ends, one message per pair.
+constexpr int most_direct_ranks = 16;
+/// How long a rank that ends waits until another one has taken its report: one that ends as well does it at once.
+constexpr double seconds_for_report = 0.1;
+/// How long the rank that tells the others waits for reports first; then twice as long each time.
+constexpr double seconds_for_reports = 0.1;
 
 /// Exit code of a process that leaves with 0 before MPI has ended.
 int code_at_exit = 0;
@@ -79,6 +87,63 @@ struct SignOfExit {
   }
 };
 
+/// Ends of ranks as one message: equal ones share their text.
+std::vector<std::byte> packed(std::span<Channel::Received const> ends) {
+  std::vector<std::byte> bytes;
+  auto const add = [&bytes](void const* data, std::size_t size) {
+    auto const* const from = static_cast<std::byte const*>(data);
+    bytes.insert(bytes.end(), from, from + size);
+  };
+  std::vector<bool> is_packed(ends.size(), false);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (is_packed[i]) continue;
+    auto const& notice = ends[i].notice;
+    std::vector<std::int32_t> ranks;
+    for (std::size_t j = i; j < ends.size(); ++j) {
+      auto const& other = ends[j].notice;
+      if (is_packed[j] || other.fault != notice.fault || other.number != notice.number || other.text != notice.text)
+        continue;
+      is_packed[j] = true;
+      ranks.push_back(ends[j].from);
+    }
+    auto const text_bytes = std::int32_t(std::strlen(notice.text.data()));
+    auto const num_ranks = std::int32_t(ranks.size());
+    add(&notice.fault, sizeof notice.fault);
+    add(&notice.number, sizeof notice.number);
+    add(&text_bytes, sizeof text_bytes);
+    add(&num_ranks, sizeof num_ranks);
+    add(notice.text.data(), std::size_t(text_bytes));
+    add(ranks.data(), ranks.size() * sizeof ranks[0]);
+  }
+  return bytes;
+}
+
+std::vector<Channel::Received> unpacked(std::vector<std::byte> const& bytes) {
+  std::vector<Channel::Received> ends;
+  auto const* at = bytes.data();
+  auto const take = [&at](void* data, std::size_t size) {
+    if (size > 0) std::memcpy(data, at, size);
+    at += size;
+  };
+  while (at != bytes.data() + bytes.size()) {
+    Notice notice;
+    notice.kind = Notice::Kind::ended;
+    std::int32_t text_bytes = 0;
+    std::int32_t num_ranks = 0;
+    take(&notice.fault, sizeof notice.fault);
+    take(&notice.number, sizeof notice.number);
+    take(&text_bytes, sizeof text_bytes);
+    take(&num_ranks, sizeof num_ranks);
+    take(notice.text.data(), std::size_t(text_bytes));
+    for (std::int32_t i = 0; i < num_ranks; ++i) {
+      std::int32_t rank = 0;
+      take(&rank, sizeof rank);
+      ends.push_back({rank, notice});
+    }
+  }
+  return ends;
+}
+
 std::vector<Channel*>& channels() {
   static auto& all = *new std::vector<Channel*>;
   return all;
@@ -98,10 +163,10 @@ void Notice::set_text(std::string const& words) noexcept {
   text[size] = '\0';
 }
 
-Channel* Channel::find(MPI_Comm comm) {
+std::pair<Channel*, std::vector<int>> Channel::find(MPI_Comm comm) {
   for (auto* channel : channels())
-    if (channel->places(comm)) return channel;
-  return nullptr;
+    if (auto places = channel->places(comm)) return {channel, std::move(*places)};
+  return {nullptr, {}};
 }
 
 Channel& Channel::make(MPI_Comm comm) {
@@ -183,9 +248,16 @@ Channel::Channel(MPI_Comm parent) {
   check_mpi(MPI_Comm_group(handle_, &group_), "MPI_Comm_group");
   check_mpi(MPI_Comm_rank(handle_, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(handle_, &size_), "MPI_Comm_size");
+  has_ended_.assign(std::size_t(size_), false);
+  is_at_end_.assign(std::size_t(size_), false);
 }
 
 std::optional<std::vector<int>> Channel::places(MPI_Comm comm) const {
+  if (have_same_ranks(comm, handle_)) {
+    std::vector<int> all(std::size_t(size_), 0);
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   MPI_Group group = MPI_GROUP_NULL;
   int size = 0;
   check_mpi(MPI_Comm_group(comm, &group), "MPI_Comm_group");
@@ -201,14 +273,43 @@ std::optional<std::vector<int>> Channel::places(MPI_Comm comm) const {
 
 void Channel::tell(int to, Notice const& notice) noexcept {
   if (handle_ == MPI_COMM_NULL) return;
+  auto const* const bytes = reinterpret_cast<std::byte const*>(&notice);
+  static_cast<void>(send(to, notice_tag, {bytes, bytes + sizeof notice}));
+}
+
+Channel::Sent& Channel::send(int to, int tag, std::vector<std::byte> bytes) noexcept {
   auto& sent = *sent_.emplace_back(std::make_unique<Sent>());
-  sent.notice = notice;
+  sent.bytes = std::move(bytes);
   // Synchronous, so that this rank knows when nothing of it is left under way.
-  MPI_Issend(&sent.notice, int(sizeof(Notice)), MPI_BYTE, to, notice_tag, handle_, &sent.request);
+  MPI_Issend(sent.bytes.data(), int(sent.bytes.size()), MPI_BYTE, to, tag, handle_, &sent.request);
+  return sent;
+}
+
+std::optional<std::vector<std::byte>> Channel::take(int tag) noexcept {
+  int found = 0;
+  int size = 0;
+  MPI_Status status;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, tag, handle_, &found, &status) != MPI_SUCCESS || !found) return std::nullopt;
+  if (MPI_Get_count(&status, MPI_BYTE, &size) != MPI_SUCCESS) return std::nullopt;
+  std::vector<std::byte> bytes(std::size_t(size), std::byte(0));
+  if (MPI_Recv(bytes.data(), size, MPI_BYTE, status.MPI_SOURCE, tag, handle_, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+    return std::nullopt;
+  return bytes;
+}
+
+void Channel::note_end_of(int rank, Notice const& notice) noexcept {
+  if (has_ended_[std::size_t(rank)]) return;
+  has_ended_[std::size_t(rank)] = true;
+  received_.push_back({rank, notice});
 }
 
 void Channel::poll() noexcept {
   if (handle_ == MPI_COMM_NULL) return;
+  while (auto const ends = take(ends_tag))
+    for (auto const& [rank, notice] : unpacked(*ends)) {
+      is_at_end_[std::size_t(rank)] = true;
+      if (rank != rank_) note_end_of(rank, notice);
+    }
   for (;;) {
     int found = 0;
     MPI_Status status;
@@ -219,8 +320,12 @@ void Channel::poll() noexcept {
                  MPI_STATUS_IGNORE) != MPI_SUCCESS)
       return;
     received.notice.text.back() = '\0';
-    auto const kind = received.notice.kind;
-    (kind == Notice::Kind::asks ? questions_ : kind == Notice::Kind::waits ? answers_ : received_).push_back(received);
+    switch (received.notice.kind) {
+      case Notice::Kind::asks: questions_.push_back(received); break;
+      case Notice::Kind::waits: answers_.push_back(received); break;
+      case Notice::Kind::ended: note_end_of(received.from, received.notice); break;
+      case Notice::Kind::failed: received_.push_back(received); break;
+    }
   }
 }
 
@@ -263,19 +368,79 @@ void Channel::forget(std::int64_t comm, std::int64_t generation) noexcept {
 }
 
 void Channel::tell_end(Fault fault, std::string const& text) noexcept {
-  if (told_end_) return;
-  told_end_ = true;
+  if (std::exchange(told_end_, true)) return;
+  auto const notice = notice_of_end(fault, text);
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) tell(r, notice);
+}
+
+Notice Channel::notice_of_end(Fault fault, std::string const& text) const noexcept {
   Notice notice;
   notice.kind = Notice::Kind::ended;
   notice.fault = std::int32_t(fault);
   notice.number = 1 + status_;
   notice.set_text(text);
-  for (int r = 0; r < size_; ++r)
-    if (r != rank_) tell(r, notice);
+  return notice;
 }
 
-void Channel::announce_end(Fault fault, std::string const& text) noexcept {
-  for (auto* channel : channels()) channel->tell_end(fault, text);
+int Channel::recipient(int number) const noexcept {
+  // Ranks 0 and 1, then some that have no pattern in common with those that may all be late, such as the first of each
+  // node.
+  if (number < 2) return number;
+  auto const spread = std::uint32_t(number) * 2654435769U;
+  return int(std::uint64_t(spread) * std::uint64_t(size_) >> 32U);
+}
+
+void Channel::pass_ends_on(double waited) noexcept {
+  if (!std::exchange(told_end_, true))
+    in_charge_.push_back(
+        {rank_, end_ ? *end_
+                     : notice_of_end(Fault::program,
+                                     noted_end().empty() ? "it has ended while others wait for it" : noted_end())});
+  if (leads_) {
+    if (in_charge_.empty() || waited < next_telling_) return;
+    auto const list = packed(in_charge_);
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_ && !is_at_end_[std::size_t(r)]) static_cast<void>(send(r, ends_tag, list));
+    in_charge_.clear();
+    next_telling_ = waited + telling_pause_;
+    telling_pause_ *= 2;
+    return;
+  }
+  if (report_) {
+    // Found in `sent_` as long as nobody has received it.
+    bool const under_way =
+        std::any_of(sent_.begin(), sent_.end(), [this](auto const& sent) { return sent.get() == report_; });
+    if (under_way && waited - reported_at_ < seconds_for_report) return;
+    if (under_way)
+      ++recipient_;
+    else
+      in_charge_.erase(in_charge_.begin(), in_charge_.begin() + std::ptrdiff_t(num_reported_));
+    report_ = nullptr;
+  }
+  if (in_charge_.empty()) return;
+  int most_recipients = 2;
+  while (size_ >> most_recipients > 0) ++most_recipients;
+  int const to = recipient(recipient_);
+  if (size_ <= most_direct_ranks || recipient_ == most_recipients || to == rank_) {
+    leads_ = true;
+    bool const direct = size_ <= most_direct_ranks;
+    next_telling_ = direct ? waited : waited + seconds_for_reports;
+    telling_pause_ = 2 * seconds_for_reports;
+    return;
+  }
+  num_reported_ = in_charge_.size();
+  reported_at_ = waited;
+  report_ = &send(to, report_tag, packed(in_charge_));
+}
+
+void Channel::announce_end(Fault fault, std::string const& text,
+                           std::function<bool(Channel&)> const& is_known) noexcept {
+  for (auto* channel : channels())
+    if (channel->told_end_ || !is_known(*channel))
+      channel->tell_end(fault, text);
+    else
+      channel->end_ = channel->notice_of_end(fault, text);
 }
 
 void Channel::note_end(std::string const& text) noexcept { noted_end() = text; }
@@ -292,9 +457,15 @@ void Channel::begin_to_end() noexcept {
   if (MPI_Ibarrier(handle_, &meeting_) != MPI_SUCCESS) phase_ = Phase::ended;
 }
 
-void Channel::advance_end(bool late) noexcept {
+void Channel::advance_end(double waited, double late) noexcept {
   if (phase_ == Phase::ended) return;
   poll();
+  while (auto const reported = take(report_tag))
+    for (auto const& end : unpacked(*reported)) {
+      is_at_end_[std::size_t(end.from)] = true;
+      note_end_of(end.from, end.notice);
+      in_charge_.push_back(end);
+    }
   if (phase_ == Phase::meeting) answer([] { return std::string("waits for the others in MPI_Finalize"); });
   bool const received = all_received();
   int met = 0;
@@ -305,8 +476,8 @@ void Channel::advance_end(bool late) noexcept {
   } else if (met && received) {
     phase_ = Phase::listening;
     begin_to_end();
-  } else if (!met && late) {
-    tell_end(Fault::program, noted_end().empty() ? "it has ended while others wait for it" : noted_end());
+  } else if (!met && waited > late) {
+    pass_ends_on(waited);
   }
 }
 
@@ -331,6 +502,10 @@ std::atomic<bool> others_awaited{false};
 bool others_are_awaited_at_the_end() noexcept { return others_awaited; }
 
 int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
+  // The MPI of SimGrid 3.32 deletes attributes after its end.
+  int is_over = 0;
+  MPI_Finalized(&is_over);
+  if (is_over != 0) return MPI_SUCCESS;
   if (std::uncaught_exceptions() > 0) note_unwinding();
   double const late = noted_end().empty() ? seconds_before_notice : seconds_before_failure;
   auto const begin = std::chrono::steady_clock::now();
@@ -347,7 +522,7 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
   others_awaited = true;
   while (!std::all_of(channels().begin(), channels().end(), ended)) {
     double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    for (auto* channel : channels()) channel->advance_end(waited > late);
+    for (auto* channel : channels()) channel->advance_end(waited, late);
     if (waited < 1e-3)
       std::this_thread::yield();
     else

@@ -5,14 +5,18 @@
 #include <graticule/partition/detail/last_error.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "node_members.hpp"
+
 #include <mpi.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace graticule::detail {
@@ -48,13 +52,18 @@ class Channel {
 
   static constexpr int notice_tag = 0;
   static constexpr int renewal_tag = 1;  ///< of the meeting before a communicator is renewed; one more for the making
+  static constexpr int ends_tag = 3;     ///< of a list of ranks that have ended, and why
+  static constexpr int report_tag = 4;   ///< the same for a rank that ends itself, and passes it on
 
-  /// The first channel that holds all ranks of `comm`, the same on all of them; null when there is none.
-  [[nodiscard]] static Channel* find(MPI_Comm comm);
+  /// The first channel that holds all ranks of `comm`, the same on all of them, and their places in it; null when there
+  /// is none.
+  [[nodiscard]] static std::pair<Channel*, std::vector<int>> find(MPI_Comm comm);
   /// A new one over the ranks of `comm`. Collective.
   [[nodiscard]] static Channel& make(MPI_Comm comm);
-  /// Notifies all ranks of all channels that this rank ends.
-  static void announce_end(Fault fault, std::string const& text) noexcept;
+  /// Notifies all ranks of all channels that this rank ends: in MPI_Finalize, if others do not come there, where
+  /// `is_known` says that all have the notice of a rank that ends with the same error.
+  static void announce_end(Fault fault, std::string const& text,
+                           std::function<bool(Channel&)> const& is_known) noexcept;
   /// What to tell of the end when the others do not come to it.
   static void note_end(std::string const& text) noexcept;
 
@@ -85,7 +94,7 @@ class Channel {
 
  private:
   struct Sent {
-    Notice notice;
+    std::vector<std::byte> bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
@@ -99,6 +108,15 @@ class Channel {
   /// For an exception that unwinds `rank`'s stack.
   static void show_who_left(int rank) noexcept;
   void tell_end(Fault fault, std::string const& text) noexcept;
+  [[nodiscard]] Notice notice_of_end(Fault fault, std::string const& text) const noexcept;
+  Sent& send(int to, int tag, std::vector<std::byte> bytes) noexcept;
+  /// Receives a message of one of the tags, if one has arrived; its size is unknown.
+  [[nodiscard]] std::optional<std::vector<std::byte>> take(int tag) noexcept;
+  /// The end of a rank, once.
+  void note_end_of(int rank, Notice const& notice) noexcept;
+  /// Sees to it that the ranks that have not ended learn of this one's end and of those reported to it.
+  void pass_ends_on(double waited) noexcept;
+  [[nodiscard]] int recipient(int number) const noexcept;
   [[nodiscard]] bool all_received() noexcept;
   /// Ranks that have told that they end.
   [[nodiscard]] int num_ended() const noexcept;
@@ -106,8 +124,9 @@ class Channel {
   /// not ended.
   [[nodiscard]] int code_of_end() const noexcept;
   void begin_to_end() noexcept;
-  /// One step towards the common end. @param late the others should have come
-  void advance_end(bool late) noexcept;
+  /// One step towards the common end. @param waited seconds up to now @param late after as many, the others should have
+  /// come
+  void advance_end(double waited, double late) noexcept;
 
   MPI_Comm handle_ = MPI_COMM_NULL;
   MPI_Group group_ = MPI_GROUP_NULL;
@@ -118,7 +137,19 @@ class Channel {
   std::vector<Received> answers_;
   std::int64_t last_question_ = 0;
   std::vector<std::unique_ptr<Sent>> sent_;
+  std::vector<bool> has_ended_;  ///< by rank: its end is in `received_`
+  std::vector<bool> is_at_end_;  ///< by rank: it waits in MPI_Finalize
+  /// Ends that this rank has to pass on, and the report of the first of them that is under way.
+  std::vector<Received> in_charge_;
+  Sent* report_ = nullptr;
+  std::size_t num_reported_ = 0;
+  double reported_at_ = 0;
+  int recipient_ = 0;   ///< number of the rank that reports go to
+  bool leads_ = false;  ///< it tells those that have not ended
+  double next_telling_ = 0;
+  double telling_pause_ = 0;
   bool told_end_ = false;
+  std::optional<Notice> end_;  ///< announced, and not told yet
   bool missed_ = false;
   int status_ = -1;  ///< exit code of a rank that leaves without ending MPI
   Phase phase_ = Phase::meeting;

@@ -4,6 +4,7 @@
 #include <graticule/partition/detail/mpi_thread.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
+#include "agreed_error.hpp"
 #include "comm_state.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <tuple>
 
 namespace graticule {
 
@@ -52,10 +54,7 @@ CommState::~CommState() {
 void detail::CommState::meet_ranks(MPI_Comm ranks) {
   check_mpi(MPI_Comm_rank(ranks, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(ranks, &num_ranks), "MPI_Comm_size");
-  if (auto* const known = detail::Channel::find(ranks)) {
-    places = known->places(ranks).value();
-    channel = known;
-  }
+  std::tie(channel, places) = detail::Channel::find(ranks);
 }
 
 void detail::CommState::look_around(Comm const& comm) {
@@ -307,7 +306,9 @@ void agree(Comm const& comm, std::exception_ptr const& failure) {
   auto const rule = comm.broadcast(own.rule, failing);
   auto const given = comm.broadcast(own.given, failing);
   if (comm.rank() == failing) std::rethrow_exception(failure);
-  throw Error(fault, rule, "rank " + std::to_string(failing) + ": " + given);
+  auto const& s = detail::CommState::of(comm);
+  throw detail::AgreedError(Error(fault, rule, "rank " + std::to_string(failing) + ": " + given), s.channel,
+                            s.places.at(std::size_t(failing)));
 }
 
 void run_agreed(Comm const& comm, std::function<void()> const& action) {

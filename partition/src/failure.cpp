@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/failure.hpp>
 
+#include "agreed_error.hpp"
 #include "comm_state.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <thread>
 
@@ -13,14 +17,21 @@ namespace graticule {
 
 namespace {
 
+/// How long a rank whose error is that of another waits for the notice of that one, which makes its own superfluous.
+constexpr double seconds_for_speaker = 0.2;
+
 struct Said {
   Fault fault = Fault::program;
   std::string text;
+  detail::Channel* channel = nullptr;  ///< of the rank whose error all ranks have agreed on, if this is another
+  int speaker = -1;
 };
 
 Said said_by(std::exception_ptr const& failure) {
   try {
     if (failure) std::rethrow_exception(failure);
+  } catch (detail::AgreedError const& error) {
+    return {error.fault(), error.what(), error.channel(), error.speaker()};
   } catch (Error const& error) {
     return {error.fault(), error.what()};
   } catch (std::exception const& error) {
@@ -30,7 +41,26 @@ Said said_by(std::exception_ptr const& failure) {
   return {Fault::program, "an exception of unknown type"};
 }
 
+/// Polls `channel` until the speaker has announced what `is_sought` accepts, or the time for it is over.
+bool is_announced(Said const& said, detail::Channel& channel, std::chrono::steady_clock::time_point end,
+                  std::function<bool(detail::Notice const&)> const& is_sought) {
+  if (said.channel != &channel) return false;
+  for (;;) {
+    channel.poll();
+    for (auto const& [from, notice] : channel.received())
+      if (from == said.speaker && is_sought(notice)) return true;
+    if (std::chrono::steady_clock::now() > end) return false;
+    detail::leave_core();
+  }
+}
+
+std::chrono::steady_clock::time_point end_of_wait() {
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                std::chrono::duration<double>(seconds_for_speaker));
+}
+
 void announce(std::span<Comm const> comms, Said const& said) {
+  auto const end = end_of_wait();
   for (auto const& comm : comms) {
     auto& s = detail::CommState::of(comm);
     s.given_up = true;
@@ -39,7 +69,13 @@ void announce(std::span<Comm const> comms, Said const& said) {
     notice.comm = s.id;
     notice.number = s.generation;
     notice.set_text(said.text);
-    for (int r = 0; r < s.num_ranks; ++r)
+    // All of its ranks have that notice then, and one is enough.
+    bool const has_speaker = std::find(s.places.begin(), s.places.end(), said.speaker) != s.places.end();
+    bool const is_known =
+        has_speaker && is_announced(said, *s.channel, end, [&](detail::Notice const& other) {
+          return other.kind == detail::Notice::Kind::failed && other.comm == s.id && other.number == s.generation;
+        });
+    for (int r = 0; r < s.num_ranks && !is_known; ++r)
       if (r != s.rank) s.channel->tell(s.places[std::size_t(r)], notice);
     // Nor does this rank wait for calls that it has given up itself.
     s.channel->note_own(notice);
@@ -56,7 +92,11 @@ void announce_failure(std::span<Comm const> comms, std::exception_ptr const& fai
 
 void announce_failure(std::exception_ptr const& failure) {
   auto const said = said_by(failure);
-  detail::Channel::announce_end(said.fault, said.text);
+  auto const end = end_of_wait();
+  detail::Channel::announce_end(said.fault, said.text, [&](detail::Channel& channel) {
+    return is_announced(said, channel, end,
+                        [](detail::Notice const& notice) { return notice.kind == detail::Notice::Kind::ended; });
+  });
 }
 
 namespace detail {

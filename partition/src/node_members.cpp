@@ -95,13 +95,15 @@ std::vector<int> translated(MPI_Comm from, MPI_Comm to) {
 }
 
 void remember(MPI_Comm comm, std::vector<Member> members) {
-  int world_size = 0;
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world_size), "MPI_Comm_size");
-  auto const world_ranks = translated(comm, MPI_COMM_WORLD);
-  bool const all = int(world_ranks.size()) == world_size &&
-                   std::find(world_ranks.begin(), world_ranks.end(), MPI_UNDEFINED) == world_ranks.end();
-  if (!all) return;
-  for (Member& member : members) member.rank = world_ranks[std::size_t(member.rank)];
+  if (!have_same_ranks(comm, MPI_COMM_WORLD)) {
+    int world_size = 0;
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world_size), "MPI_Comm_size");
+    auto const world_ranks = translated(comm, MPI_COMM_WORLD);
+    bool const all = int(world_ranks.size()) == world_size &&
+                     std::find(world_ranks.begin(), world_ranks.end(), MPI_UNDEFINED) == world_ranks.end();
+    if (!all) return;
+    for (Member& member : members) member.rank = world_ranks[std::size_t(member.rank)];
+  }
   std::sort(members.begin(), members.end(), by_rank);
   auto& known = world_members();
   std::scoped_lock const lock(known.mutex);
@@ -109,6 +111,12 @@ void remember(MPI_Comm comm, std::vector<Member> members) {
 }
 
 }  // namespace
+
+bool have_same_ranks(MPI_Comm a, MPI_Comm b) {
+  int result = MPI_UNEQUAL;
+  check_mpi(MPI_Comm_compare(a, b, &result), "MPI_Comm_compare");
+  return result == MPI_IDENT || result == MPI_CONGRUENT;
+}
 
 NodeMembers ask_node_members(MPI_Comm comm) {
   auto const own = self(comm);
@@ -126,9 +134,13 @@ NodeMembers ask_node_members(MPI_Comm comm) {
 }
 
 std::optional<NodeMembers> known_node_members(MPI_Comm comm) {
+  auto& known = world_members();
+  if (have_same_ranks(comm, MPI_COMM_WORLD)) {
+    std::scoped_lock const lock(known.mutex);
+    return known.members.empty() ? std::nullopt : std::optional(summary(known.members));
+  }
   auto const world_ranks = translated(comm, MPI_COMM_WORLD);
   if (std::find(world_ranks.begin(), world_ranks.end(), MPI_UNDEFINED) != world_ranks.end()) return std::nullopt;
-  auto& known = world_members();
   std::scoped_lock const lock(known.mutex);
   if (known.members.empty()) return std::nullopt;
   std::vector<Member> members;

@@ -2,6 +2,7 @@
 #include <graticule/partition/comm.hpp>
 
 #include "expect_error.hpp"
+#include "mpi/pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -42,6 +43,22 @@ TEST(Comm, is_a_duplicate_with_the_same_ranks) {
   EXPECT_EQ(relation, MPI_CONGRUENT);
   EXPECT_EQ(comm.rank(), world_rank());
   EXPECT_EQ(comm.num_ranks(), world_size());
+}
+
+TEST(Comm, of_known_ranks_makes_no_table_of_them) {
+  Comm const first = Comm::world();
+  auto const before = test::mpi_calls().translations;
+
+  Comm const again = Comm::world();
+  Comm const copy(again.handle());
+
+  EXPECT_EQ(test::mpi_calls().translations, before);
+  EXPECT_EQ(copy.num_node_ranks(), first.num_node_ranks());
+  EXPECT_EQ(copy.node_rank(), first.node_rank());
+  // In another order their places are looked up.
+  Comm const reversed = copy.split(0, -copy.rank());
+  EXPECT_EQ(test::mpi_calls().translations > before, copy.num_ranks() > 1);
+  EXPECT_EQ(reversed.num_node_ranks(), first.num_node_ranks());
 }
 
 TEST(Comm, returns_errors_and_leaves_its_parent_alone) {

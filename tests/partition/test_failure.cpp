@@ -7,8 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -66,6 +68,52 @@ TEST(Failure, carries_the_fault_and_rule_of_an_exception) {
     EXPECT_NE(thrown.text.find("BadFile: u.nc is bad"), std::string::npos) << thrown.text;
   }
   comm.renew();
+  test::forgive_left_objects();
+}
+
+TEST(Failure, that_all_agree_on_is_announced_by_one_rank) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  try {
+    // The last two fail; the lower one speaks.
+    int const speaker = std::max(0, last(comm) - 1);
+    run_agreed(comm, [&] {
+      if (comm.rank() >= speaker) throw std::runtime_error("cell 7 is bad");
+    });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (...) {
+    auto const before = test::mpi_calls().sends;
+    announce_failure(std::span(&comm, 1), std::current_exception());
+    bool const speaks = comm.rank() == std::max(0, last(comm) - 1);
+    EXPECT_EQ(test::mpi_calls().sends - before, speaks ? comm.num_ranks() - 1 : 0);
+  }
+
+  // Whoever waits learns of it, also of a rank that has sent nothing.
+  if (!fails(comm)) {
+    EXPECT_EQ(rule_of([&] { comm.barrier(); }), "PeerFailed");
+  }
+  comm.renew();
+  comm.barrier();
+  test::forgive_left_objects();
+}
+
+TEST(Failure, that_all_agree_on_is_announced_by_the_others_where_its_rank_does_not) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  try {
+    run_agreed(comm, [&] {
+      if (fails(comm)) throw std::runtime_error("cell 7 is bad");
+    });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (...) {
+    if (!fails(comm)) announce_failure(std::span(&comm, 1), std::current_exception());
+  }
+
+  if (fails(comm)) {
+    EXPECT_EQ(rule_of([&] { comm.barrier(); }), "PeerFailed");
+  }
+  comm.renew();
+  comm.barrier();
   test::forgive_left_objects();
 }
 

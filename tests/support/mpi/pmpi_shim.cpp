@@ -251,6 +251,11 @@ int MPI_Finalize() {
   return code;
 }
 
+int MPI_Group_translate_ranks(MPI_Group from, int number, int const* ranks, MPI_Group to, int* translated) {
+  Call const call(&MpiCalls::translations);
+  return PMPI_Group_translate_ranks(from, number, ranks, to, translated);
+}
+
 // --- Messages
 
 int MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {

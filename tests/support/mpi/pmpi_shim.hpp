@@ -14,6 +14,7 @@ struct MpiCalls {
   long windows = 0;        ///< made
   long types = 0;          ///< committed
   long persistent = 0;     ///< persistent requests made
+  long translations = 0;   ///< of ranks from one group to another
   friend bool operator==(MpiCalls const&, MpiCalls const&) = default;
 };
 

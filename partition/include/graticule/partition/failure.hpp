@@ -19,7 +19,8 @@ namespace graticule {
 /// others wait for it.
 /// Cost: one message of 1 KiB per rank and communicator.
 void announce_failure(std::span<Comm const> comms, std::string const& text);
-/// The same with the text of `failure`.
+/// The same with the text of `failure`. An error that another rank threw in a call on which all ranks agree is
+/// announced by that rank: this one waits for its notice, up to 0.2 s, and sends its own where none comes.
 void announce_failure(std::span<Comm const> comms, std::exception_ptr const& failure);
 /// The same for every communicator of this process, because this rank ends.
 void announce_failure(std::exception_ptr const& failure);
