@@ -6,9 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <map>
 #include <thread>
 #include <utility>
+
+#ifdef GRATICULE_SIMULATED
+#include <smpi/smpi_helpers_internal.h>
+#endif
 
 namespace graticule::detail {
 
@@ -16,7 +21,7 @@ namespace {
 
 constexpr double spinning_seconds = 1e-3;
 /// After this the core is left, too: an accident or slow work of another rank, beside which a late return is small.
-constexpr double yielding_seconds = 2e-2;
+[[maybe_unused]] constexpr double yielding_seconds = 2e-2;
 /// What a rank sent before it gave up may still be under way.
 constexpr double seconds_of_grace = 0.1;
 /// How long a wait that stalls waits for answers of the other ranks, and of how many ranks at most.
@@ -50,7 +55,30 @@ std::string (*wait_context)() = nullptr;
 }  // namespace
 
 // By sched_yield() of Linux 6.6 and later a process goes on until its slice has ended.
+#ifdef GRATICULE_SIMULATED
+void leave_core() { smpi_usleep(1); }
+#else
 void leave_core() { std::this_thread::sleep_for(std::chrono::microseconds(10)); }
+#endif
+
+namespace {
+
+/// Lets others proceed after a wait of as many seconds.
+void yield(double seconds, [[maybe_unused]] bool oversubscribed) {
+#ifdef GRATICULE_SIMULATED
+  // Simulated time passes; longer pauses in longer waits keep the number of calls small.
+  timespec pause{};
+  pause.tv_nsec = long(std::clamp(seconds / 8, 2e-7, 1e-2) * 1e9);
+  smpi_nanosleep(&pause, nullptr);
+#else
+  if (oversubscribed || seconds > yielding_seconds)
+    leave_core();
+  else if (seconds > spinning_seconds)
+    std::this_thread::yield();
+#endif
+}
+
+}  // namespace
 
 void set_wait_context(std::string (*text)()) noexcept { wait_context = text; }
 
@@ -62,10 +90,7 @@ void Patience::look_at_clock() {
   double const now = MPI_Wtime();
   if (begin_ < 0) begin_ = now;
   seconds_ = now - begin_;
-  if (oversubscribed_ || seconds_ > yielding_seconds)
-    leave_core();
-  else if (seconds_ > spinning_seconds)
-    std::this_thread::yield();
+  yield(seconds_, oversubscribed_);
   if (!works().empty()) do_works();
   if (seconds_ < spinning_seconds) return;
   look_for_failures();
