@@ -11,7 +11,7 @@ command -v smpirun >/dev/null || skip "SimGrid, which simulates ranks, is not in
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 cd "$project" || exit 1
-timeout --kill-after=10 850 scripts/simulate fat_tree "$ranks" tests/simulated/engine.cpp >"$out" 2>&1
+timeout --kill-after=10 1700 scripts/simulate fat_tree "$ranks" tests/simulated/engine.cpp >"$out" 2>&1
 code=$?
 cat "$out"
 

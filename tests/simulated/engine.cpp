@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The engine on simulated ranks: every ghost cell, every moved cell, sums bit by bit, errors of one rank. Prints for each
-// phase the messages and bytes of the rank that sends most, simulated and real seconds. For scripts/simulate.
+// The engine on simulated ranks: every ghost cell, every moved cell, sums bit by bit, errors of one rank. Prints for
+// each phase the messages and bytes of the rank that sends most, simulated and real seconds. For scripts/simulate.
 //
 //   engine [LATITUDES LONGITUDES]
 #include <graticule/halo/plan.hpp>
@@ -134,7 +134,8 @@ void try_halo(Comm const& comm, std::string const& name, Layout const& layout, B
   require(num_messages == 3 * peers);
   require(num_messages == stats.num_messages - stats_before.num_messages);
   require(counts().bytes - sent_before.bytes == stats.bytes - stats_before.bytes + num_messages * Index(sizeof(Index)));
-  if (comm.rank() == 0) std::printf("  memory of the plan: %.2f MB per rank\n", double(grown) / 1024 / comm.num_ranks());
+  if (comm.rank() == 0)
+    std::printf("  memory of the plan: %.2f MB per rank\n", double(grown) / 1024 / comm.num_ranks());
 }
 
 void try_repartition(Comm const& comm, char const* name, Layout const& from, Layout const& to) {
@@ -149,7 +150,9 @@ void try_repartition(Comm const& comm, char const* name, Layout const& from, Lay
   });
 }
 
-double term(int rank, Index i) { return std::sin(double(7 * i + 1)) * std::pow(10.0, double((rank * 5 + i) % 17) - 8.0); }
+double term(int rank, Index i) {
+  return std::sin(double(7 * i + 1)) * std::pow(10.0, double((rank * 5 + i) % 17) - 8.0);
+}
 
 void try_sums(Comm const& comm) {
   constexpr Index count = 4096;

@@ -124,7 +124,8 @@ int MPI_Finalized(int* flag) {
   return MPI_SUCCESS;
 }
 
-// SimGrid returns the null handler of a communicator that has the default one, and takes it back neither there nor here.
+// SimGrid returns the null handler of a communicator that has the default one, and takes it back neither there nor
+// here.
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler) {
   return handler == MPI_ERRHANDLER_NULL ? MPI_SUCCESS : PMPI_Comm_set_errhandler(comm, handler);
 }
