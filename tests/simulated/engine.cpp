@@ -2,7 +2,7 @@
 // The engine on simulated ranks: every ghost cell, every moved cell, sums bit by bit, errors of one rank. Prints for
 // each phase the messages and bytes of the rank that sends most, simulated and real seconds. For scripts/simulate.
 //
-//   engine [LATITUDES LONGITUDES]
+//   engine [LATITUDES LONGITUDES [cells|sums]]    without the last argument: both
 #include <graticule/halo/plan.hpp>
 #include <graticule/messages/detail/ordered_sum.hpp>
 #include <graticule/partition/detail/patience.hpp>
@@ -257,17 +257,22 @@ int main(int argc, char** argv) {
   Layout const blocks(ProcessGrid(Indices{side, num_ranks / side}), extents);
   auto const poles = Boundary::sphere(Edge::pole_row);
   auto const seam = Boundary::tripolar(Edge::constant, Edge::tripolar_face);
-  try_halo(*comm, "poles, blocks", blocks, poles);
-  try_halo(*comm, "seam, blocks", blocks, seam);
-  try_repartition(*comm, "bands to blocks", bands, blocks);
-  // The time of the simulator grows with the square of the number of messages.
-  if (num_ranks <= 256) {
-    try_halo(*comm, "poles, bands", bands, poles);
-    try_halo(*comm, "seam, bands", bands, seam);
-    try_repartition(*comm, "blocks to bands", blocks, bands);
+  std::string const part = argc > 3 ? argv[3] : "";
+  if (part != "sums") {
+    try_halo(*comm, "poles, blocks", blocks, poles);
+    try_halo(*comm, "seam, blocks", blocks, seam);
+    try_repartition(*comm, "bands to blocks", bands, blocks);
+    // The time of the simulator grows with the square of the number of messages.
+    if (num_ranks <= 256) {
+      try_halo(*comm, "poles, bands", bands, poles);
+      try_halo(*comm, "seam, bands", bands, seam);
+      try_repartition(*comm, "blocks to bands", blocks, bands);
+    }
   }
-  try_sums(*comm);
-  try_errors(*comm);
+  if (part != "cells") {
+    try_sums(*comm);
+    try_errors(*comm);
+  }
 
   long all_wrong = 0;
   PMPI_Allreduce(&num_wrong, &all_wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
