@@ -109,7 +109,7 @@ function(graticule_add_library name)
 
   # Whoever uses the engine alone must not need LibTorch, so what needs it is exported on its own.
   set(export GraticuleTargets)
-  if(name MATCHES "^(nn|models|program|training)$")
+  if(name MATCHES "^(nn|nn_layers|models|program|training)$")
     set(export GraticuleNnTargets)
   endif()
   install(

@@ -3,7 +3,7 @@
 #include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 
-#include "call/watch.hpp"
+#include "call/between.hpp"
 #include "grouped_axis.hpp"
 #include "move/whole_columns.hpp"
 #include "ring_attention.hpp"
@@ -191,7 +191,7 @@ torch::Tensor SelfAttentionImpl::forward(torch::Tensor const& x) {
       found.transpose(-2, -1).reshape(sized({found.size(-3), head_dim, whole.size(-2), whole.size(-1)}));
   auto const back = ties.move_back(call.set_up->to_heads, result);
   auto const y = out_proj(back.reshape(sized({attention.embed_dim(), rows * columns})).transpose(-2, -1));
-  return detail::Watch::current().hand_on(x, y.transpose(-2, -1).reshape(x.sizes()), domain());
+  return detail::hand_on(x, y.transpose(-2, -1).reshape(x.sizes()), domain());
 }
 
 WindowAttentionImpl::WindowAttentionImpl(WindowAttentionOptions const& given, Domain const& domain)
@@ -262,7 +262,7 @@ torch::Tensor WindowAttentionImpl::forward(torch::Tensor const& x) {
   }
   auto const found = detail::plain_attention(own, bias).transpose(-3, -2).flatten(-2);
   auto const y = out_proj(found).view(grouped.sizes()).movedim({-5, -4, -3, -2, -1}, {-4, -2, -3, -1, -5});
-  return detail::Watch::current().hand_on(x, call.set_up->ungroup(y, {call.anchor, record}), domain());
+  return detail::hand_on(x, call.set_up->ungroup(y, {call.anchor, record}), domain());
 }
 
 }  // namespace graticule::nn

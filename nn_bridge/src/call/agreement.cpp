@@ -5,8 +5,8 @@
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "between.hpp"
 #include "recorded_calls.hpp"
-#include "watch.hpp"
 
 #include <torch/csrc/autograd/engine.h>
 
@@ -88,7 +88,7 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   std::exception_ptr failure;
   std::vector<Index> structure;
   try {
-    Watch::current().check(x, domain_, layer_, !sharding_.axes.empty());
+    check_entry(x, domain_, layer_, sharding_.axes.empty() ? Entry::any : Entry::field);
     check();
     structure = structure_of_input(x);
   } catch (...) {

@@ -5,7 +5,7 @@
 
 #include "call/other_layout.hpp"
 #include "call/resolved.hpp"
-#include "call/watch.hpp"
+#include "call/between.hpp"
 #include "move/tensor_move.hpp"
 
 namespace graticule::nn {
@@ -47,7 +47,7 @@ torch::Tensor MatchCutsImpl::forward(torch::Tensor const& given, torch::Tensor c
       false, to.fingerprint());
   if (!call.set_up->move) return given;
   auto const y = state().record(detail::apply_linear(call.set_up->move, detail::Way::forward, x, call.anchor));
-  return detail::Watch::current().hand_on(given, y, domain());
+  return detail::hand_on(given, y, domain());
 }
 
 }  // namespace graticule::nn

@@ -2,8 +2,8 @@
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 
+#include "call/between.hpp"
 #include "call/recorded_calls.hpp"
-#include "call/watch.hpp"
 #include "collective/collective_maps.hpp"
 
 #include <array>
@@ -18,7 +18,7 @@ torch::Tensor reduce_loss(torch::Tensor const& partial, Comm const& comm) {
 }
 
 torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {
-  detail::Watch::current().check(partial, domain, "reduce_loss", false);
+  detail::check_entry(partial, domain, "reduce_loss", detail::Entry::sum);
   auto sum = partial;
   for (auto const& token : domain.recorded_calls().unreached(domain.comm(), {partial}))
     sum = sum + token.to(partial.options()) * 0;

@@ -5,7 +5,7 @@
 #include <graticule/nn_bridge/model/shard.hpp>
 #include <graticule/partition/hash.hpp>
 
-#include "call/watch.hpp"
+#include "eager/interceptor.hpp"
 #include "layer_types.hpp"
 
 #include <c10/util/Type.h>
@@ -115,25 +115,6 @@ KnownLayer const* find_known(Module const& module) {
   return found == known.end() ? nullptr : &*found;
 }
 
-/// Calls of one layer for each structure of its input, the mode and whether a graph is recorded.
-class KnownCalls {
- public:
-  /// How often the layer has been called like this, with this call.
-  int count(Module const& layer, torch::Tensor const& x) {
-    Hash hash;
-    if (x.defined()) {
-      for (auto const size : x.sizes()) hash.add(Index(size));
-      hash.add(int(x.scalar_type())).add(int(x.device().type()));
-    }
-    hash.add(layer.is_training() ? 1 : 0).add(torch::GradMode::is_enabled() ? 1 : 0);
-    if (counts_.size() > 64) counts_.clear();
-    return ++counts_[hash.value()];
-  }
-
- private:
-  std::unordered_map<std::uint64_t, int> counts_;
-};
-
 struct Judgement {
   Verdict verdict;
   std::string reason;
@@ -174,7 +155,11 @@ std::optional<Judgement> judge(Module const& module, Domain const& domain) {
 
 class Sharder {
  public:
-  Sharder(Domain const& domain, ShardOptions const& options) : domain_(domain), options_(options) {}
+  Sharder(Domain const& domain, ShardOptions const& options)
+      : domain_(domain),
+        options_(options),
+        model_(std::make_shared<detail::ShardedModel>(
+            detail::ShardedModel{domain, std::uint64_t(options.random.seed), !options.local.empty()})) {}
 
   ShardReport judge_all(Module& model) {
     visit_children(model, "", true);
@@ -184,6 +169,7 @@ class Sharder {
   void commit() {
     detail::KeptRandomState const kept;
     for (auto const& change : changes_) change();
+    if (options_.watch != WatchOperators::never) detail::Interceptor::of_thread().latest = model_;
   }
 
  private:
@@ -195,7 +181,7 @@ class Sharder {
   };
 
   void add(std::string const& path, std::string type, Verdict verdict, std::string reason) {
-    types_->emplace(path, type);
+    model_->types.emplace(path, type);
     report_.modules.push_back({path, std::move(type), verdict, std::move(reason)});
   }
 
@@ -284,53 +270,55 @@ class Sharder {
             options_.data_team, random};
   }
 
-  [[nodiscard]] detail::WatchedLayer watched(KnownLayer const& known, std::string const& path) const {
+  [[nodiscard]] detail::ShardedLayer place_of(KnownLayer const& known, std::string const& path) const {
     auto sharding = context(path).sharding;
     // A length is cut as rows are.
     if (known.type.ends_with("1d")) sharding = {{-1}, ProcessGrid{domain_.grid().extent(0)}};
-    return {path, domain_, sharding, types_, !options_.local.empty()};
+    return {path, sharding, model_};
   }
 
   ModulePointer sharded_layer(ModulePointer const& module, KnownLayer const& known, std::string const& path) {
     auto layer = dynamic_cast<Shardable*>(module.get()) ? module : known.wrap(*module);
     dynamic_cast<Shardable&>(*layer).set_sharded([make = known.counterparts(*module, context(path)), &known,
-                                                  place = watched(known, path), watch = options_.watch] {
+                                                  place = place_of(known, path), watch = options_.watch] {
       detail::KeptRandomState const kept;
       auto const counterpart = make();
-      auto const calls = std::make_shared<KnownCalls>();
-      auto const logged = [counterpart, &known, place, watch, calls](
-                              Module& serial, torch::Tensor const& x,
-                              c10::function_ref<torch::Tensor(Module & counterpart)> forward) {
+      auto const here = std::make_shared<detail::ShardedLayer>(place);
+      using Inputs = std::vector<torch::Tensor>;
+      auto const logged = [counterpart, &known, here, watch](
+                              Module& serial, Inputs inputs,
+                              c10::function_ref<torch::Tensor(Module & counterpart, Inputs const& on_globe)> forward) {
         known.share(serial, *counterpart);
         auto* const log = detail::TrialLog::current();
-        auto& watcher = detail::Watch::current();
-        if (watch != WatchOperators::never && !log)
-          watcher.set_on(watch == WatchOperators::always || calls->count(serial, x) <= num_watched_calls);
-        watcher.begin(x, place);
+        auto* const eager = watch == WatchOperators::never ? nullptr : &detail::Interceptor::of_thread();
+        if (eager)
+          for (auto& x : inputs) x = eager->enter(x, *here);
         auto const before = log ? traffic() : Traffic{};
         auto y = [&] {
           detail::OwnCode const own;
           detail::LayerPath const path(place.path);
-          return forward(*counterpart);
+          return forward(*counterpart, inputs);
         }();
         // A copy: what comes next may work in place.
         if (log) {
           detail::OwnCode const own;
-          log->calls.push_back({place.path, y.detach().clone(), traffic() - before});
+          log->calls.push_back({here->path, y.detach().clone(), traffic() - before});
           for (auto const& parameter : serial.named_parameters(false))
-            log->names[parameter.value().unsafeGetTensorImpl()] = place.path + "." + parameter.key();
+            log->names[parameter.value().unsafeGetTensorImpl()] = here->path + "." + parameter.key();
         }
-        watcher.end(y, place);
+        auto const* const layer = dynamic_cast<Communicating const*>(counterpart.get());
+        if (eager) eager->leave(y, *here, layer ? detail::num_set_ups(*layer) : -1);
         return y;
       };
       ShardedForward sharded;
       sharded.layer = counterpart;
       sharded.call = [logged, &known](Module& serial, torch::Tensor const& x) {
-        return logged(serial, x, [&](Module& own) { return known.forward(own, x); });
+        return logged(serial, {x}, [&](Module& own, Inputs const& in) { return known.forward(own, in[0]); });
       };
       if (known.forward_like)
         sharded.call_like = [logged, &known](Module& serial, torch::Tensor const& x, torch::Tensor const& like) {
-          return logged(serial, x, [&](Module& own) { return known.forward_like(own, x, like); });
+          return logged(serial, {x, like},
+                        [&](Module& own, Inputs const& in) { return known.forward_like(own, in[0], in[1]); });
         };
       return sharded;
     });
@@ -350,13 +338,12 @@ class Sharder {
   }
 
   static constexpr char const* own_code =
-      "what it does between its layers is watched in its first calls; compare by try_sharded";
-  static constexpr int num_watched_calls = 2;
+      "what it does between its layers runs as on the globe, or is refused when it runs";
 
   Domain domain_;
   ShardOptions options_;
   ShardReport report_;
-  std::shared_ptr<std::map<std::string, std::string>> types_ = std::make_shared<std::map<std::string, std::string>>();
+  std::shared_ptr<detail::ShardedModel> model_;  ///< as its layers know it
   std::vector<std::function<void()>> changes_;
   std::unordered_map<Module*, ModulePointer> layers_;
 };
@@ -421,7 +408,6 @@ ShardReport shard(torch::nn::Module& model, Domain const& domain, ShardOptions c
     throw Error("NotSharded", refusals);
   }
   run_agreed(domain.comm(), [&] { sharder.commit(); });
-  detail::Watch::has_models = true;
   return report;
 }
 

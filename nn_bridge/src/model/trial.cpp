@@ -5,7 +5,7 @@
 #include <graticule/nn_bridge/model/shard.hpp>
 #include <graticule/partition/hash.hpp>
 
-#include "call/watch.hpp"
+#include "eager/interceptor.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -238,23 +238,17 @@ class MovedParameters {
   std::vector<std::pair<torch::Tensor, torch::Tensor>> before_;
 };
 
-/// While it lives, operators between layers are watched, and what is found is kept.
-class WatchedTrial {
+/// While it lives, what is refused between layers is kept, and runs as on one rank.
+class KeptRefusals {
  public:
-  explicit WatchedTrial(std::vector<std::string>& found) : was_on_(watch().is_on()), before_(watch().findings) {
-    watch().set_on(true);
-    watch().findings = &found;
+  explicit KeptRefusals(std::vector<std::string>& found) : before_(detail::Interceptor::of_thread().findings) {
+    detail::Interceptor::of_thread().findings = &found;
   }
-  WatchedTrial(WatchedTrial const&) = delete;
-  WatchedTrial& operator=(WatchedTrial const&) = delete;
-  ~WatchedTrial() {
-    watch().findings = before_;
-    watch().set_on(was_on_);
-  }
+  KeptRefusals(KeptRefusals const&) = delete;
+  KeptRefusals& operator=(KeptRefusals const&) = delete;
+  ~KeptRefusals() { detail::Interceptor::of_thread().findings = before_; }
 
  private:
-  static detail::Watch& watch() { return detail::Watch::current(); }
-  bool was_on_;
   std::vector<std::string>* before_;
 };
 
@@ -264,9 +258,10 @@ using Cotangent = std::function<torch::Tensor(torch::Tensor const&)>;
 Run run(Forward const& forward, torch::Tensor const& x, Cotangent const& cotangent_of, Domain const* domain,
         std::vector<std::string>& found) {
   Run result;
-  WatchedTrial const watched(found);
+  KeptRefusals const kept(found);
   auto const leaf = x.detach().clone().requires_grad_();
-  if (domain && detail::Watch::has_models) detail::Watch::current().mark(leaf, *domain, domain->sharding());
+  if (auto const model = domain ? detail::Interceptor::of_thread().latest.lock() : nullptr)
+    detail::Interceptor::of_thread().mark_input(leaf, model);
   std::unordered_map<c10::TensorImpl const*, std::string> names;
   {
     detail::TrialLog log;
@@ -275,7 +270,7 @@ Run run(Forward const& forward, torch::Tensor const& x, Cotangent const& cotange
     names = std::move(log.names);
   }
   if (!result.output.requires_grad()) return result;
-  if (domain) detail::Watch::current().check(result.output, *domain, "the end of the model", false);
+  if (domain) detail::check_entry(result.output, *domain, "the end of the model", detail::Entry::any);
   std::vector<torch::Tensor> inputs{leaf};
   for (auto const& tensor : leaves_of(result.output)) {
     if (tensor.is_same(leaf)) continue;

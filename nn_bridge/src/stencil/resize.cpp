@@ -3,9 +3,9 @@
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/stencil/resize.hpp>
 
+#include "call/between.hpp"
 #include "call/other_layout.hpp"
 #include "call/spatial.hpp"
-#include "call/watch.hpp"
 #include "needed_inputs.hpp"
 #include "resize_taps.hpp"
 
@@ -229,7 +229,7 @@ torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, st
       [&](Layout const& layout) { return make_set_up(domain(), wanted, x, layout); }, false, more);
   auto y = apply_maps(*call.set_up, state().fetch(call, given));
   if (y.is_alias_of(x)) y = y.clone();
-  return detail::Watch::current().hand_on(x, x.dim() == 3 ? y.squeeze(-1) : y, domain());
+  return detail::hand_on(x, x.dim() == 3 ? y.squeeze(-1) : y, domain());
 }
 
 torch::Tensor ResizeImpl::forward(torch::Tensor const& x) { return resized(x, nullptr, 0); }

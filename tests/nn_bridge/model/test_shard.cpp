@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/call/examined.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
@@ -357,12 +358,16 @@ TEST(Shard, refuses_models_that_differ_between_ranks) {
   EXPECT_EQ(test::rule_of([&] { nn::shard(*model, domain); }), "ArgumentDisagreement");
 }
 
-/// Pads rows by hand between its layers, which no walk can see.
+/// Pads the rows of its shard between its layers, which is wrong, and says that it is right.
 struct SelfPaddedImpl : tn::Module {
   SelfPaddedImpl()
       : first(register_module("first", nn::Layer<tn::Conv2d>(tn::Conv2dOptions(2, 2, 3).padding(1)))),
         second(register_module("second", nn::Layer<tn::Conv2d>(tn::Conv2dOptions(2, 2, 3)))) {}
-  torch::Tensor forward(torch::Tensor const& x) { return second(torch::constant_pad_nd(first(x), {1, 1, 1, 1})); }
+  torch::Tensor forward(torch::Tensor const& x) { return second(padded(first(x))); }
+  static torch::Tensor padded(torch::Tensor const& h) {
+    nn::Examined const examined;  // which it should not say
+    return torch::constant_pad_nd(h, {1, 1, 1, 1});
+  }
   nn::Layer<tn::Conv2d> first;
   nn::Layer<tn::Conv2d> second;
 };
@@ -435,6 +440,7 @@ TEST(TrySharded, blames_no_layer_for_what_is_done_to_its_output_in_place) {
   // A mean over the rows of a shard, which is not the mean over those of the field.
   auto const forward = [](tn::Sequential& net, torch::Tensor const& in) {
     auto h = net->forward(in);
+    nn::Examined const local;
     return h.sub_(h.mean(-2, true));
   };
 

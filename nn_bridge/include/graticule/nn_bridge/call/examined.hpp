@@ -5,8 +5,8 @@
 
 namespace graticule::nn {
 
-/// A scope whose operators are right on shards as they are, although they look as if they mixed cells: a model that
-/// `shard` has converted does not refuse them. For code that `try_sharded` has compared.
+/// A scope whose operators see this rank's shards alone, instead of the globe, and are not refused in a model that
+/// `shard` has converted. For code that is right on shards, as `try_sharded` shows.
 /// Example: `{ nn::Examined const examined; h = h - global_mean_of(h); }`
 class Examined {
  private:

@@ -49,11 +49,10 @@ struct ShardReport {
 /// Whether a refused module is an error or only reported.
 enum class OnRefusal : std::uint8_t { fail, report };
 
-/// Which calls of a sharded model have the operators between its layers watched.
+/// Whether the operators between the layers of a sharded model run as on the globe.
 enum class WatchOperators : std::uint8_t {
-  first_calls,  ///< the first two of each structure of the input and each mode: later calls cost nothing
   always,
-  never,
+  never,  ///< they see this rank's shards alone: for code that is right on them
 };
 
 /// Options of `shard`.
@@ -62,7 +61,8 @@ struct ShardOptions {
   /// boundary (poles, periodic longitude).
   Padding padding = Padding::by_mode;
   /// Paths or types (`MyBlock`) that are correct on shards without a change, including all their children. What they do
-  /// cannot be told from code between layers, so that operators that look wrong there are warnings, not errors.
+  /// cannot be told from code between layers, so that all of it sees this rank's shards alone: operators that look
+  /// wrong are warnings.
   std::vector<std::string> local = {};
   /// Cut axes of layers whose input has another order of axes: `{"blocks.0.norm", {{-3, -2}, grid}}` for
   /// [rows, columns, channels]. For normalisations and `Dropout`.
@@ -72,7 +72,7 @@ struct ShardOptions {
   /// Seed and first sample of dropout masks; a layer's number is derived from its path.
   RandomOptions random = {};
   OnRefusal on_refusal = OnRefusal::fail;
-  WatchOperators watch = WatchOperators::first_calls;
+  WatchOperators watch = WatchOperators::always;
 };
 
 /// Replaces the forwards of a LibTorch model's layers by sharded ones, in place.
@@ -83,13 +83,12 @@ struct ShardOptions {
 /// is a `Layer`: LibTorch has no forward hooks, so a `torch::nn::Conv2d` member would silently stay serial and is
 /// refused. A module that several parents share stays shared.
 ///
-/// Code of a class between its layers is watched while it runs (`ShardOptions::watch`): operators that act cell by
-/// cell, and on axes that are not cut, are right; what is computed by any other one from a shard, such as `h -
-/// h.mean({2, 3})`, `torch::roll` of rows, or what is not known, throws `NotSharded` on all ranks where it enters the
-/// next layer, loss or `reduce_loss`, with the operator and the module. On one rank it is right, and a warning. Sizes
-/// and numbers that leave LibTorch (`h.size(2)`, `item()`) are not seen, nor is what acts on the input before the first
-/// layer, which is warned of from the second call on: `try_sharded` compares. `Examined` is the way for code that is
-/// right nevertheless. Example: `auto const report = shard(*model, domain); spdlog::info(report.text());`
+/// Code of a class between its layers runs as on the globe (`ShardOptions::watch`): `h - h.mean({2, 3}, true)`,
+/// `torch::roll` of rows, `F::pad`; what is not known is `NotSharded` on all ranks, with the operator and the module.
+/// Sums over cells that no layer takes, as in a loss, are those of this rank. Not seen are numbers that come from sizes
+/// (`h / h.size(2)`) or leave LibTorch (`item()`), and what acts on the input before the first layer: `try_sharded`
+/// compares. `Examined` is the way for code that is right on shards. docs/layers.md has the details.
+/// Example: `auto const report = shard(*model, domain); spdlog::info(report.text());`
 ///
 /// Collective. @throws `NotSharded` on all ranks, with path, type and reason of every refused module; the model is then
 /// unchanged. `ArgumentDisagreement` if ranks hold different models
@@ -122,7 +121,7 @@ struct Trial {
   double input_gradient_difference = 0;
   std::vector<Parameter> parameters;  ///< in order of their first use
   std::vector<Call> calls;            ///< of the sharded model, in order
-  /// What operators between the layers do that is wrong on shards, as `shard` would refuse it.
+  /// What operators between the layers do that `shard` refuses; the trial has run them on this rank's shards.
   std::vector<std::string> refusals;
   int num_parts = 0;  ///< ranks with cells of the input: where one has all, nothing was tested
 

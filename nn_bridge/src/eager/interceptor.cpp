@@ -1,0 +1,773 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "interceptor.hpp"
+
+#include <graticule/nn_bridge/detail/forward_scope.hpp>
+#include <graticule/partition/error.hpp>
+#include <graticule/partition/failure.hpp>
+#include <graticule/partition/hash.hpp>
+#include <graticule/program/operators.hpp>
+
+#include "planned_operator.hpp"
+
+#include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+// Above autograd and autocast; LibTorch 2.13 leaves it to tests.
+constexpr auto dispatch_key = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+constexpr char const* advice =
+    "; use a layer of this library (docs/layers.md), or nn::Examined where it is right on shards";
+
+void on_operator(c10::OperatorHandle const& op, torch::jit::Stack* stack) {
+  // Operators of a backward act on cotangents, whose sums over a shard's cells are right.
+  if (torch::autograd::get_current_node()) {
+    OwnCode const own;
+    op.callBoxed(stack);
+    return;
+  }
+  Interceptor::of_thread().call(op, *stack);
+}
+
+void register_fallback() {
+  static torch::Library const library = [] {
+    torch::Library made(torch::Library::IMPL, "_", dispatch_key, __FILE__, __LINE__);
+    made.fallback(torch::CppFunction::makeFromBoxedFunction<&on_operator>());
+    return made;
+  }();
+}
+
+std::string first_line(std::string text) {
+  if (auto const end = text.find('\n'); end != std::string::npos) text.resize(end);
+  return text;
+}
+
+std::string parent_of(std::string const& path) {
+  auto const dot = path.rfind('.');
+  return dot == std::string::npos ? std::string() : path.substr(0, dot);
+}
+
+void put(Values& stack, std::size_t first, Values results) {
+  stack.resize(first);
+  for (auto& result : results) stack.push_back(std::move(result));
+}
+
+Values called(c10::OperatorHandle const& op, Values stack) {
+  OwnCode const own;
+  op.callBoxed(stack);
+  return stack;
+}
+
+/// Numbers that leave no trace in a plan: those of the ranks differ where they come from the sizes of shards.
+void add_numbers(Hash& hash, Values const& arguments) {
+  for (auto const& value : arguments) {
+    if (value.isInt()) hash.add(Index(value.toInt()));
+    if (value.isBool()) hash.add(value.toBool() ? 1 : 0);
+    if (value.isDouble()) hash.add(std::bit_cast<Index>(value.toDouble()));
+    if (value.isIntList())
+      for (auto const one : value.toIntVector()) hash.add(Index(one));
+    if (value.isTensor() && value.toTensor().defined() && value.toTensor().dim() == 0 &&
+        value.toTensor().unsafeGetTensorImpl()->is_wrapped_number())
+      hash.add(std::bit_cast<Index>(value.toTensor().to(torch::kDouble).item<double>()));
+  }
+}
+
+}  // namespace
+
+/// An operator that waits for what needs it.
+struct WaitingCall {
+  c10::OperatorHandle op;
+  OperatorKind const* kind;
+  Values arguments;
+  std::vector<std::int64_t> versions;
+  bool grad_mode;
+  std::weak_ptr<ShardedModel> model;
+  std::uint64_t forward;
+  std::int64_t num_reduced;  ///< cells of this rank per result, where that is not so on the globe
+  std::vector<torch::Tensor> results = {};
+};
+
+program::Cut ShardedModel::cut_of(std::int64_t axis, std::int64_t extent) const {
+  auto const home = homes.find(extent);
+  return home == homes.end() ? program::Cut::balanced(axis, extent, domain.comm().num_ranks())
+                             : program::Cut{axis, std::max<std::int64_t>(extent, 1), home->second};
+}
+
+ShardedModel::~ShardedModel() {
+  if (auto* const between = dynamic_cast<Interceptor*>(Between::current())) between->forget_models();
+}
+
+void Interceptor::forget_models() {
+  std::vector<Mark> gone;  // what it holds ends after the table has been changed
+  for (auto& [impl, entry] : marks_)
+    if (entry.mark.call && entry.mark.model.expired()) gone.push_back(std::exchange(entry.mark, Mark()));
+  std::erase_if(marks_, [](auto const& entry) { return entry.second.tensor.expired(); });
+}
+
+Interceptor& Interceptor::of_thread() {
+  // Not destroyed: operators may run while a thread ends.
+  static thread_local auto* const interceptor = [] {
+    register_fallback();
+    auto* const made = new Interceptor;
+    Between::current() = made;
+    return made;
+  }();
+  return *interceptor;
+}
+
+void Interceptor::set_own_code(bool own) noexcept { c10::impl::tls_set_dispatch_key_excluded(dispatch_key, own); }
+
+// --- Marks ---
+
+Mark const* Interceptor::find(torch::Tensor const& t) const {
+  auto const found = marks_.find(t.unsafeGetTensorImpl());
+  if (found == marks_.end() || found->second.tensor.expired()) return nullptr;
+  auto const& mark = found->second.mark;
+  if (mark.kind == Mark::Kind::made) return mark.stretch == stretch_ ? &mark : nullptr;
+  return mark.model.expired() ? nullptr : &mark;
+}
+
+void Interceptor::set(torch::Tensor const& t, Mark mark) {
+  if (marks_.size() >= next_sweep_) sweep();
+  marks_.insert_or_assign(t.unsafeGetTensorImpl(),
+                          Marked{c10::weak_intrusive_ptr<c10::TensorImpl>(t.getIntrusivePtr()), std::move(mark)});
+}
+
+void Interceptor::set_results(Values const& results, Mark const& mark) {
+  for (auto const& result : results) for_each_tensor(result, [&](torch::Tensor const& t) { set(t, mark); });
+}
+
+/// Forgets tensors that are gone, and what waits since the forward before the last.
+void Interceptor::sweep() {
+  std::erase_if(marks_, [](auto const& entry) { return entry.second.tensor.expired(); });
+  for (auto& [impl, entry] : marks_) {
+    auto& mark = entry.mark;
+    if (!mark.call || mark.call->forward + 2 > forward_) continue;
+    mark.call.reset();
+    mark.text += ", in a forward that is over";
+  }
+  next_sweep_ = std::max<std::size_t>(256, 2 * marks_.size());
+}
+
+/// What is written to a part of a tensor is in all of it.
+void Interceptor::spoil(torch::Tensor const& t, std::string const& text) {
+  Mark wrong;
+  wrong.kind = Mark::Kind::wrong;
+  wrong.text = text;
+  wrong.model = latest;
+  if (auto const* const mark = find(t); mark && !mark->model.expired()) wrong.model = mark->model;
+  if (t.has_storage()) {
+    auto const* const storage = t.storage().unsafeGetStorageImpl();
+    for (auto& [impl, entry] : marks_)
+      if (!entry.tensor.expired() && impl->has_storage() && impl->storage().unsafeGetStorageImpl() == storage)
+        entry.mark = wrong;
+  }
+  set(t, wrong);
+  if (t.is_view()) set(torch::Tensor(t._base()), wrong);
+}
+
+std::string Interceptor::place() const { return last_path_.empty() ? "" : " (called after layer " + last_path_ + ")"; }
+
+void Interceptor::refuse(std::string const& text, Model const& model) const {
+  auto const parent = parent_of(last_path_);
+  std::string module = parent.empty() ? "the model" : parent;
+  if (model)
+    if (auto const type = model->types.find(parent); type != model->types.end()) module += " (" + type->second + ")";
+  throw Error("NotSharded", text + ": in the forward of " + module + advice);
+}
+
+Values Interceptor::refused(c10::OperatorHandle const& op, Values arguments, std::string const& text,
+                            Model const& model) {
+  bool const warns = model && model->only_warns;
+  if (!findings && !warns) refuse(text, model);
+  if (findings) {
+    if (std::find(findings->begin(), findings->end(), text) == findings->end()) findings->push_back(text);
+  } else if (model->domain.comm().rank() == 0) {
+    TORCH_WARN_ONCE("graticule: on shards: ", text);
+  }
+  return called(op, std::move(arguments));
+}
+
+// --- Layers ---
+
+void Interceptor::begin(ShardedLayer const& layer) {
+  c10::impl::tls_set_dispatch_key_included(dispatch_key, true);
+  ++stretch_;
+  if (!called_.insert(layer.path).second) {
+    called_ = {layer.path};
+    ++forward_;
+    layer.model->fresh.clear();
+  }
+  sweep();
+}
+
+torch::Tensor Interceptor::enter(torch::Tensor const& x, ShardedLayer const& layer) {
+  auto const& model = layer.model;
+  if (model->domain.comm().num_ranks() == 1 || !x.defined()) return x;
+  begin(layer);
+  auto const* mark = find(x);
+  if (!mark || mark->kind == Mark::Kind::made || model->only_warns) return x;
+  if (mark->kind == Mark::Kind::wrong) {
+    auto const text = mark->text + ": before layer " + layer.path;
+    if (findings)
+      findings->push_back(text);
+    else
+      given_ = text + advice;
+    return x;
+  }
+  auto const input = computed(x);
+  mark = find(input);
+  if (!mark || (mark->kind != Mark::Kind::cut && mark->kind != Mark::Kind::whole)) return x;
+  auto const& sharding = layer.sharding;
+  for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
+    if (sharding.grid.extent(int(a)) == 1) continue;
+    auto const axis = std::int64_t(mark->shape.size()) + sharding.axes[a];
+    if (axis < 0) return input;
+    if (mark->columns) {
+      bool const fits = (a == 0 ? mark->place->axis : mark->columns->axis) == axis;
+      if (!fits) refuse("a field whose rows and columns are other axes than those of layer " + layer.path, model);
+      continue;
+    }
+    return moved(input, axis, model);
+  }
+  return input;
+}
+
+void Interceptor::leave(torch::Tensor const& y, ShardedLayer& layer, int set_ups) {
+  auto const& model = layer.model;
+  auto const& comm = model->domain.comm();
+  if (comm.num_ranks() == 1 || !y.defined()) return;
+  last_path_ = layer.path;
+  ++stretch_;
+  if (set_ups != layer.num_set_ups || set_ups < 0 || layer.sizes != y.sizes().vec()) {
+    layer.mark = {};
+    layer.mark.kind = Mark::Kind::cut;
+    layer.mark.model = model;
+    layer.mark.shape = y.sizes().vec();
+    auto const& sharding = layer.sharding;
+    for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
+      auto const& grid = sharding.grid;
+      auto const axis = y.dim() + sharding.axes[a];
+      if (grid.extent(int(a)) == 1 || axis < 0) continue;
+      auto const found = comm.gather_to_all(Index(y.size(axis)));
+      program::Cut cut;
+      cut.axis = axis;
+      cut.bounds.assign(std::size_t(grid.extent(int(a))) + 1, 0);
+      for (int r = 0; r < comm.num_ranks(); ++r)
+        cut.bounds[std::size_t(grid.coords(r)[int(a)]) + 1] = found[std::size_t(r)];
+      for (std::size_t p = 1; p < cut.bounds.size(); ++p) cut.bounds[p] += cut.bounds[p - 1];
+      cut.period = std::max<std::int64_t>(cut.bounds.back(), 1);
+      layer.mark.shape[std::size_t(axis)] = cut.bounds.back();
+      if (layer.mark.place)
+        layer.mark.columns = cut;
+      else
+        layer.mark.place = cut;
+    }
+    layer.num_set_ups = set_ups;
+    layer.sizes = y.sizes().vec();
+  }
+  if (!layer.mark.place) return;
+  auto const& place = *layer.mark.place;
+  if (model->fresh.insert(place.bounds.back()).second) {
+    auto& home = model->homes[place.bounds.back()];
+    if (home != place.bounds) model->planned.clear();
+    home = place.bounds;
+  }
+  set(y, layer.mark);
+}
+
+void Interceptor::mark_input(torch::Tensor const& x, Model const& model) {
+  ShardedLayer input{"", model->domain.sharding(), model};
+  auto const path = last_path_;
+  begin(input);
+  leave(x, input, -1);
+  last_path_ = path;
+  if (input.mark.place) {
+    input.mark.is_input = true;
+    set(x, input.mark);
+  }
+}
+
+void Interceptor::check_entry(torch::Tensor const& x, Domain const& domain, std::string const& layer, Entry entry) {
+  auto const* const mark = find(x);
+  if (!mark || mark->kind == Mark::Kind::made) return;
+  auto const model = mark->model.lock();
+  if (!model || model->only_warns) return;
+  if (model->domain.comm().handle() != domain.comm().handle())
+    return;  // What is cut in one domain may be whole in another.
+  std::string fault;
+  if (mark->kind == Mark::Kind::wrong) fault = mark->text;
+  if (mark->kind == Mark::Kind::waiting && entry == Entry::field)
+    fault = mark->text + " reduces the cells of this rank alone";
+  if (mark->kind == Mark::Kind::whole && entry == Entry::sum)
+    fault = "a value that is whole on every rank, and would be counted once per rank";
+  if (mark->kind == Mark::Kind::cut && entry == Entry::field && mark->place && !mark->columns) {
+    auto const from_end = mark->place->axis - std::int64_t(mark->shape.size());
+    if (from_end != (model->domain.grid().extent(0) > 1 ? -2 : -1) && mark->shape.size() > 3)
+      fault = "a field that is cut along axis " + std::to_string(from_end);
+  }
+  if (fault.empty()) return;
+  marks_.erase(x.unsafeGetTensorImpl());  // Once: what follows from it is no further fault.
+  if (findings) {
+    findings->push_back(fault + ": before " + layer);
+    return;
+  }
+  throw Error("NotSharded", fault + ": before " + layer + advice);
+}
+
+void Interceptor::check_given() {
+  if (!given_.empty()) throw Error("NotSharded", std::exchange(given_, {}));
+}
+
+void Interceptor::hand_on(torch::Tensor const& x, torch::Tensor const& y) {
+  auto const* const mark = find(x);
+  if (mark && mark->kind == Mark::Kind::cut && x.sizes() == y.sizes()) set(y, Mark(*mark));
+}
+
+// --- Operators ---
+
+void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
+  auto const& kind = kind_of(op);
+  auto const first = stack.size() - op.schema().arguments().size();
+  Values arguments(stack.begin() + std::ptrdiff_t(first), stack.end());
+  Model model;
+  std::string wrong;
+  bool has_cells = false;
+  bool has_waiting = false;
+  bool has_parts = false;
+  bool is_flagged = false;
+  for (auto const& value : arguments)
+    for_each_tensor(value, [&](torch::Tensor const& t) {
+      auto const* const mark = find(t);
+      if (!mark) return;
+      is_flagged = is_flagged || mark->kind == Mark::Kind::made;
+      if (mark->kind == Mark::Kind::made) return;
+      if (!model) model = mark->model.lock();
+      if (mark->kind == Mark::Kind::wrong) wrong = mark->text;
+      has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
+      has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
+      has_parts = has_parts || (mark->kind == Mark::Kind::waiting && !mark->is_whole);
+    });
+  if (!model) {
+    auto results = called(op, arguments);
+    if (kind.role == OperatorRole::by_index || draws(kind, op, arguments) || is_flagged)
+      made_without_shards(kind, arguments, results, is_flagged);
+    return put(stack, first, std::move(results));
+  }
+  if (kind.role == OperatorRole::ignored) return put(stack, first, called(op, std::move(arguments)));
+  if (kind.alternative) {  // `_pad_enum` is `pad`
+    kind.alternative(arguments);
+    return put(stack, first, std::move(arguments));
+  }
+  if (kind.base == "narrow" && takes_rows(arguments)) {
+    auto const start = arguments[2].toInt();
+    return put(stack, first,
+               {arguments[0].toTensor().slice(arguments[1].toInt(), start, start + arguments[3].toInt())});
+  }
+  if (kind.in_place || kind.has_out) return in_place(op, kind, stack, first);
+  if (!wrong.empty()) {
+    auto results = local_call(op, std::move(arguments), kind.name);
+    Mark mark;
+    mark.kind = Mark::Kind::wrong;
+    mark.text = wrong;
+    mark.model = model;
+    set_results(results, mark);
+    return put(stack, first, std::move(results));
+  }
+  if (kind.role == OperatorRole::composed) {
+    op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+    return;
+  }
+  if (kind.role == OperatorRole::reading) {
+    auto results = local_call(op, std::move(arguments), kind.name);
+    Mark mark;
+    mark.kind = Mark::Kind::wrong;
+    mark.text = kind.name + place() + " is not planned on shards";
+    mark.model = model;
+    set_results(results, mark);
+    return put(stack, first, std::move(results));
+  }
+  if (has_waiting) {
+    bool const goes_on = !has_cells && (!has_parts || kind.is_cellwise || kind.is_part || kind.is_reduction);
+    if (goes_on && kind.role != OperatorRole::random)
+      return put(stack, first, waiting_call(op, kind, std::move(arguments), !has_parts, model));
+    for (auto& value : arguments) value = with_tensors_of(value, [&](torch::Tensor const& t) { return computed(t); });
+  }
+  put(stack, first, planned_call(op, kind, std::move(arguments), false));
+}
+
+/// Whether `narrow` takes rows that the globe has: this rank may have fewer, for which a slice throws nothing.
+bool Interceptor::takes_rows(Values const& arguments) const {
+  auto const* const mark = find(arguments[0].toTensor());
+  if (!mark || mark->kind != Mark::Kind::cut || !arguments[2].isInt()) return false;
+  auto const start = arguments[2].toInt();
+  auto const length = arguments[3].toInt();
+  auto const ndim = std::int64_t(mark->shape.size());
+  auto const axis = arguments[1].toInt() < 0 ? arguments[1].toInt() + ndim : arguments[1].toInt();
+  bool const is_cut = axis == mark->place->axis || (mark->columns && axis == mark->columns->axis);
+  return is_cut && axis < ndim && start >= 0 && length >= 0 && start + length <= mark->shape[std::size_t(axis)];
+}
+
+Values Interceptor::local_call(c10::OperatorHandle const& op, Values arguments, std::string const& name) {
+  try {
+    return called(op, std::move(arguments));
+  } catch (c10::Error const& error) {
+    // Other ranks, whose parts have other sizes, may go on and wait for this one.
+    if (auto const model = latest.lock())
+      announce_failure(model->domain.comms(), name + place() + ": " + first_line(error.what_without_backtrace()));
+    throw;
+  }
+}
+
+void Interceptor::made_without_shards(OperatorKind const& kind, Values const& arguments, Values const& results,
+                                      bool is_flagged) {
+  if (last_path_.empty()) return;
+  Mark mark;
+  mark.kind = Mark::Kind::made;
+  mark.stretch = stretch_;
+  mark.text = kind.name + place();
+  mark.is_random = kind.role == OperatorRole::random;
+  if (is_flagged)
+    for (auto const& value : arguments)
+      for_each_tensor(value, [&](torch::Tensor const& t) {
+        auto const* const given = find(t);
+        if (!given) return;
+        mark.text = given->text;
+        mark.is_random = mark.is_random || given->is_random;
+      });
+  set_results(results, mark);
+}
+
+void Interceptor::in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first) {
+  Values arguments(stack.begin() + std::ptrdiff_t(first), stack.end());
+  auto const name = kind.name + place();
+  bool has_waiting = false;
+  bool has_wrong = false;
+  bool has_cells = false;
+  Model model;
+  for (auto const& value : arguments)
+    for_each_tensor(value, [&](torch::Tensor const& t) {
+      auto const* const mark = find(t);
+      if (!mark || mark->kind == Mark::Kind::made) return;
+      model = mark->model.lock();
+      has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
+      has_wrong = has_wrong || mark->kind == Mark::Kind::wrong;
+      has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
+    });
+  auto const at = kind.has_out ? arguments.size() - 1 : 0;
+  auto const self = arguments.empty() || !arguments[at].isTensor() ? torch::Tensor() : arguments[at].toTensor();
+  if ((kind.has_out && !kind.functional) || !self.defined() || !model)
+    return put(stack, first, refused(op, std::move(arguments), name + " with out= or a list to write to", model));
+  auto const* const own = find(self);
+  bool const own_waits = own && own->kind == Mark::Kind::waiting;
+  if (has_waiting && has_cells && !own_waits && !has_wrong) {
+    for (std::size_t i = 1; i < arguments.size(); ++i)
+      arguments[i] = with_tensors_of(arguments[i], [&](torch::Tensor const& t) { return computed(t); });
+    has_waiting = false;
+  }
+  bool fits = false;
+  Mark result;
+  if (!has_waiting && !has_wrong && kind.functional) {
+    auto given = arguments;
+    if (kind.has_out) given.pop_back();
+    auto const planned = plan(*kind.functional, kind_of(*kind.functional), given, leaves_of(given), model);
+    if (planned->direct && planned->marks.size() == 1) {
+      result = planned->marks[0];
+      fits = !own || kind.is_view || (own->place == result.place && own->columns == result.columns);
+    }
+  }
+  auto results = local_call(op, std::move(arguments), kind.name);
+  if (fits) {
+    bool const was_unknown = !own && self.is_view();
+    set(self, result);
+    if (was_unknown) set_base(self, result, name);
+  } else if (own_waits || has_wrong || has_cells) {
+    spoil(self, name + " changes cells in place otherwise than on the globe");
+  } else {
+    Mark mark;
+    mark.kind = Mark::Kind::waiting;
+    mark.is_whole = true;
+    mark.text = name;
+    mark.model = model;
+    set(self, mark);
+  }
+  put(stack, first, std::move(results));
+}
+
+/// What a view of an unknown tensor has been given is in that: cells of this rank, as all of its own are then.
+void Interceptor::set_base(torch::Tensor const& view, Mark const& mark, std::string const& name) {
+  torch::Tensor const base(view._base());
+  if (find(base)) return;
+  Mark of_base = mark;
+  of_base.shape = base.sizes().vec();
+  auto const take = [&](program::Cut& cut) {
+    auto const from_end = cut.axis - std::int64_t(mark.shape.size());
+    auto const axis = base.dim() + from_end;
+    if (axis < 0 || base.size(axis) != view.size(from_end)) return false;
+    of_base.shape[std::size_t(axis)] = mark.shape[std::size_t(cut.axis)];
+    cut.axis = axis;
+    return true;
+  };
+  bool const fits = (!of_base.place || take(*of_base.place)) && (!of_base.columns || take(*of_base.columns));
+  if (!fits) {
+    of_base = {};
+    of_base.kind = Mark::Kind::wrong;
+    of_base.model = mark.model;
+    of_base.text = name + " writes cells of this rank to a part of a tensor";
+  }
+  set(base, of_base);
+}
+
+Values Interceptor::waiting_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments,
+                                 bool is_whole, Model const& model, PlannedOperator const* planned) {
+  auto call = std::make_shared<WaitingCall>(
+      WaitingCall{op, &kind, arguments, {}, torch::GradMode::is_enabled(), model, forward_, 0});
+  std::int64_t local = 0;
+  for (auto const& value : arguments)
+    for_each_tensor(value, [&](torch::Tensor const& t) {
+      call->versions.push_back(t.is_inference() ? 0 : std::int64_t(t._version()));
+      auto const* const mark = find(t);
+      if (mark && mark->kind == Mark::Kind::cut && local == 0 && t.numel() != program::num_elements(mark->shape))
+        local = t.numel();
+    });
+  Values results;
+  if (planned && planned->is_whole) {
+    try {
+      results = called(op, std::move(arguments));
+    } catch (c10::Error const&) {  // this rank has no cells to take the maximum of, or not that row
+      results = planned->nothing(leaves_of(call->arguments).at(0).device());
+    }
+  } else {
+    results = local_call(op, std::move(arguments), kind.name);
+  }
+  std::size_t index = 0;
+  for (auto const& result : results)
+    for_each_tensor(result, [&](torch::Tensor const& t) {
+      Mark mark;
+      mark.kind = Mark::Kind::waiting;
+      mark.model = model;
+      mark.call = call;
+      mark.index = index++;
+      mark.is_whole = is_whole;
+      mark.text = kind.name + place();
+      if (local > 0 && t.numel() > 0 && is_whole && kind.is_reduction) call->num_reduced = local / t.numel();
+      set(t, mark);
+    });
+  return results;
+}
+
+/// The tensor itself, or what it waits for.
+torch::Tensor Interceptor::computed(torch::Tensor const& t) {
+  if (!findings) return computed_or_refused(t);
+  try {
+    return computed_or_refused(t);
+  } catch (Error const& error) {
+    if (error.rule() != "NotSharded") throw;
+    findings->push_back(error.text());
+    return t;
+  }
+}
+
+torch::Tensor Interceptor::computed_or_refused(torch::Tensor const& t) {
+  auto const* const mark = find(t);
+  if (!mark || mark->kind != Mark::Kind::waiting) return t;
+  auto const model = mark->model.lock();
+  if (!mark->call) refuse(mark->text + " reduces the cells of this rank alone, and is combined with cells", model);
+  auto const call = mark->call;
+  auto const index = mark->index;
+  if (call->results.empty()) {
+    Hash hash;
+    std::vector<std::int64_t> reduced;
+    std::vector<double> numbers;
+    std::vector<WaitingCall*> ahead{call.get()};
+    std::unordered_set<WaitingCall*> met;
+    while (!ahead.empty()) {
+      auto* const one = ahead.back();
+      ahead.pop_back();
+      if (!one->results.empty() || !met.insert(one).second) continue;
+      if (!one->kind->takes_sizes) add_numbers(hash, one->arguments);
+      if (one->num_reduced > 0) reduced.push_back(one->num_reduced);
+      for (auto const& value : one->arguments) {
+        if (value.isInt()) numbers.push_back(double(value.toInt()));
+        if (value.isDouble()) numbers.push_back(value.toDouble());
+        for_each_tensor(value, [&](torch::Tensor const& given) {
+          auto const* const other = find(given);
+          if (other && other->kind == Mark::Kind::waiting && other->call) ahead.push_back(other->call.get());
+          if (given.dim() == 0 && given.unsafeGetTensorImpl()->is_wrapped_number())
+            numbers.push_back(given.to(torch::kDouble).item<double>());
+        });
+      }
+    }
+    std::string fault;
+    for (double const number : numbers)
+      for (auto const count : reduced)
+        if (count > 1 && number == double(count))
+          fault = mark->text + ": " + std::to_string(count) +
+                  " is the number of cells of this rank, not of the globe (use mean)";
+    require_same(model->domain.comm(), "NotSharded", hash.add(fault.empty() ? 0 : 1).value(),
+                 fault.empty() ? mark->text + " and what is made of it, with numbers of this rank (sizes of its shard?)"
+                               : fault);
+    if (!fault.empty()) refuse(fault, model);
+  }
+  return compute(*call, index);
+}
+
+torch::Tensor Interceptor::compute(WaitingCall& call, std::size_t index) {
+  if (call.results.empty()) {
+    auto const model = call.model.lock();
+    std::size_t k = 0;
+    for (auto const& value : call.arguments)
+      for_each_tensor(value, [&](torch::Tensor const& t) {
+        auto const version = call.versions[k++];
+        if (!t.is_inference() && std::int64_t(t._version()) != version)
+          refuse(call.kind->name + ": what it takes has been changed in place since", model);
+      });
+    c10::AutoGradMode const mode(call.grad_mode);
+    Values arguments;
+    bool has_cells = false;
+    for (auto const& value : call.arguments)
+      arguments.push_back(with_tensors_of(value, [&](torch::Tensor const& t) {
+        auto const* const mark = find(t);
+        auto const result = mark && mark->kind == Mark::Kind::waiting && mark->call ? compute(*mark->call, mark->index)
+                            : mark && mark->kind == Mark::Kind::waiting             ? computed(t)
+                                                                                    : t;
+        auto const* const known = find(result);
+        has_cells = has_cells || (known && known->kind == Mark::Kind::cut);
+        return result;
+      }));
+    Values results;
+    if (has_cells) {
+      results = planned_call(call.op, *call.kind, std::move(arguments), true);
+    } else {
+      results = called(call.op, std::move(arguments));
+      Mark whole;
+      whole.model = model;
+      for (auto const& result : results)
+        for_each_tensor(result, [&](torch::Tensor const& t) {
+          whole.shape = t.sizes().vec();
+          set(t, whole);
+        });
+    }
+    for (auto const& result : results)
+      for_each_tensor(result, [&](torch::Tensor const& t) { call.results.push_back(t); });
+    call.arguments.clear();
+  }
+  return call.results.at(index);
+}
+
+Values Interceptor::planned_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments,
+                                 bool on_globe) {
+  auto const leaves = leaves_of(arguments);
+  Model model;
+  bool is_cut = false;
+  for (auto const& t : leaves)
+    if (auto const* const mark = find(t); mark && mark->kind != Mark::Kind::made) {
+      if (!model) model = mark->model.lock();
+      is_cut = is_cut || mark->kind == Mark::Kind::cut;
+    }
+  if (!is_cut) {
+    bool const is_random = draws(kind, op, arguments);
+    auto results = called(op, std::move(arguments));
+    Mark whole;
+    whole.model = model;
+    for (auto const& result : results)
+      for_each_tensor(result, [&](torch::Tensor const& t) {
+        whole.shape = t.sizes().vec();
+        if (is_random) {
+          whole.kind = Mark::Kind::wrong;
+          whole.text = kind.name + place() + " draws random numbers that differ between ranks";
+        }
+        set(t, whole);
+      });
+    return results;
+  }
+  auto const planned = plan(op, kind, arguments, leaves, model);
+  if (!planned->direct && model->only_warns)
+    return refused(op, std::move(arguments), kind.name + place() + " is not that of the whole field", model);
+  if (planned->poisons) {
+    auto results = local_call(op, std::move(arguments), kind.name);
+    Mark mark;
+    mark.kind = Mark::Kind::wrong;
+    mark.text = planned->refusal;
+    mark.model = model;
+    set_results(results, mark);
+    return results;
+  }
+  if (!planned->refusal.empty()) return refused(op, std::move(arguments), planned->refusal, model);
+  if (!planned->direct && planned->waits && !on_globe)
+    return waiting_call(op, kind, std::move(arguments), planned->is_whole, model, planned.get());
+  if (!planned->doubt.empty()) return refused(op, std::move(arguments), planned->doubt, model);
+  Values results = planned->direct ? called(op, std::move(arguments)) : planned->run(leaves);
+  std::size_t k = 0;
+  for (auto const& result : results)
+    for_each_tensor(result, [&](torch::Tensor const& t) {
+      auto mark = planned->marks.at(k++);
+      set(t, std::move(mark));
+    });
+  return results;
+}
+
+std::shared_ptr<PlannedOperator> Interceptor::plan(c10::OperatorHandle const& op, OperatorKind const& kind,
+                                                   Values const& arguments, std::vector<torch::Tensor> const& leaves,
+                                                   Model const& model) {
+  if (model->planned.size() > 4096) model->planned.clear();
+  auto key = kind.target;
+  key += torch::GradMode::is_enabled() ? 'g' : 'n';
+  for (auto const& value : arguments) add_to_key(key, value);
+  std::vector<Mark const*> marks;
+  bool const autocast = !leaves.empty() && at::autocast::is_autocast_enabled(leaves[0].device().type());
+  key += autocast ? 'a' : '-';
+  for (auto const& t : leaves) {
+    auto const* const mark = find(t);
+    marks.push_back(mark);
+    add_leaf_to_key(key, t, mark);
+  }
+  for (auto const& value : arguments)  // which leaf is where
+    for_each_tensor(value, [&](torch::Tensor const& t) { key += char('A' + index_in(leaves, t) % 50); });
+  auto& held = model->planned[key];
+  if (!held) {
+    held = planned_operator({op, kind, arguments, leaves, marks, model, place()});
+    if (autocast && !held->direct && held->refusal.empty()) held->refusal = kind.name + place() + " within autocast";
+  }
+  return held;
+}
+
+/// A field with the cells along another axis cut.
+torch::Tensor Interceptor::moved(torch::Tensor const& x, std::int64_t axis, Model const& model) {
+  auto const mark = *find(x);
+  auto const extent = mark.shape[std::size_t(axis)];
+  auto const cut = model->cut_of(axis, extent);
+  bool const is_field =
+      mark.place && mark.place->axis == axis && mark.place->period == std::max<std::int64_t>(extent, 1);
+  if (is_field && (*mark.place == cut || !model->homes.contains(extent))) return x;
+  if (!mark.place) {
+    auto const rank = std::size_t(model->domain.comm().rank());
+    OwnCode const own;
+    auto const part = x.narrow(axis, cut.bounds[rank], cut.bounds[rank + 1] - cut.bounds[rank]);
+    Mark of_part = mark;
+    of_part.kind = Mark::Kind::cut;
+    of_part.place = cut;
+    set(part, of_part);
+    return part;
+  }
+  std::string key = "moved" + std::to_string(axis);
+  add_leaf_to_key(key, x, &mark);
+  auto& held = model->planned[key];
+  if (!held) held = planned_move(x, mark, cut, model);
+  auto const results = held->run({x});
+  auto result = results.at(0).toTensor();
+  set(result, held->marks.at(0));
+  return result;
+}
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What operators of LibTorch do to shards between the layers of a sharded model: the same as on the globe, or nothing.
+#pragma once
+
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/call/sharding.hpp>
+#include <graticule/program/placed_call.hpp>
+
+#include "call/between.hpp"
+#include "call_text.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+struct PlannedOperator;
+struct WaitingCall;
+struct OperatorKind;
+
+/// A model that `shard` has converted, as its layers know it. They hold it; marks of tensors do not.
+struct ShardedModel {
+  /// What waits for it, on this thread, ends with it: it holds graphs, and they the communicators.
+  ~ShardedModel();
+
+  Domain domain;
+  std::uint64_t seed = 0;                         ///< of random numbers
+  bool only_warns = false;                        ///< between the layers are modules that the caller vouches for
+  std::map<std::string, std::string> types = {};  ///< of its modules, by path
+  std::unordered_map<std::string, std::shared_ptr<PlannedOperator>> planned = {};
+  /// Extents along the cut axis of fields that layers have given, and their bounds: those of the first in a forward.
+  std::map<std::int64_t, std::vector<std::int64_t>> homes = {};
+  std::set<std::int64_t> fresh = {};  ///< extents met in this forward
+
+  /// Where fields of this extent are cut along `axis`: at home, or balanced.
+  [[nodiscard]] program::Cut cut_of(std::int64_t axis, std::int64_t extent) const;
+};
+
+/// Where the cells of one tensor are.
+struct Mark {
+  enum class Kind : std::uint8_t {
+    cut,      ///< this rank has a part
+    whole,    ///< the same on all ranks
+    waiting,  ///< what the operator makes of this rank's cells; that of the globe is computed where cells need it
+    wrong,    ///< of no use on shards
+    made,     ///< by local index, or of random numbers
+  };
+  Kind kind = Kind::whole;
+  std::weak_ptr<ShardedModel> model;
+  program::Shape shape;                 ///< on the globe
+  program::Placement place;             ///< of rows or columns
+  std::optional<program::Cut> columns;  ///< in blocks, where `place` cuts rows
+  bool is_input = false;                ///< the input of a trial, before the first layer
+  std::shared_ptr<WaitingCall> call;    ///< none: it cannot be computed
+  std::size_t index = 0;                ///< of its results
+  bool is_whole = false;                ///< waiting: has no cut axis
+  std::string text;                     ///< why, for messages
+  bool is_random = false;
+  std::uint64_t stretch = 0;  ///< of code between two calls of layers, in which it was made
+};
+
+/// A layer that `shard` has converted.
+struct ShardedLayer {
+  std::string path;
+  Sharding sharding;
+  std::shared_ptr<ShardedModel> model;
+  // Of its output.
+  int num_set_ups = -1;
+  program::Shape sizes = {};
+  Mark mark = {};
+};
+
+/// Sees each operator of this thread that meets a tensor of a sharded model, above autograd, by a fallback of a
+/// dispatch key of LibTorch that no other code uses.
+///
+/// Each operator is planned as a program of one node (`program::PlacedCall`), once per structure of its arguments.
+/// Where it is right on the local tensors it runs as it is. Otherwise the cells that it needs are moved. Sums over
+/// cells, and parts of an axis that is cut, wait: code outside the model takes them for those of this rank. They are
+/// computed for the globe, with all that has been made of them, where they meet cells of the model or enter a layer.
+class Interceptor final : public Between {
+ public:
+  [[nodiscard]] static Interceptor& of_thread();
+
+  /// The input of a converted layer on the globe, in the layer's cuts. Collective.
+  [[nodiscard]] torch::Tensor enter(torch::Tensor const& x, ShardedLayer const& layer);
+  /// Its output is a shard. Collective where it is new. @param set_ups of the layer
+  void leave(torch::Tensor const& y, ShardedLayer& layer, int set_ups);
+  /// The input of a trial. Collective.
+  void mark_input(torch::Tensor const& x, std::shared_ptr<ShardedModel> const& model);
+  /// The model that this thread has converted last.
+  std::weak_ptr<ShardedModel> latest;
+  std::vector<std::string>* findings = nullptr;  ///< of a trial: takes refusals, instead of errors
+
+  void check_entry(torch::Tensor const& x, Domain const& domain, std::string const& layer, Entry entry) override;
+  void check_given() override;
+  /// Forgets models that are gone.
+  void forget_models();
+  void hand_on(torch::Tensor const& x, torch::Tensor const& y) override;
+  void set_own_code(bool own) noexcept override;
+
+  /// One operator. @param arguments the stack, which gets the results
+  void call(c10::OperatorHandle const& op, Values& stack);
+
+ private:
+  struct Marked {
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    Mark mark;
+  };
+  using Model = std::shared_ptr<ShardedModel>;
+
+  [[nodiscard]] Mark const* find(torch::Tensor const& t) const;
+  void set(torch::Tensor const& t, Mark mark);
+  void set_results(Values const& results, Mark const& mark);
+  void spoil(torch::Tensor const& t, std::string const& text);
+  void set_base(torch::Tensor const& view, Mark const& mark, std::string const& name);
+  void sweep();
+  void begin(ShardedLayer const& layer);
+
+  void made_without_shards(OperatorKind const& kind, Values const& arguments, Values const& results, bool is_flagged);
+  void in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first);
+  /// @param on_globe nothing waits
+  Values planned_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments, bool on_globe);
+  [[nodiscard]] bool takes_rows(Values const& arguments) const;
+  Values local_call(c10::OperatorHandle const& op, Values arguments, std::string const& name);
+  /// @param planned the operator where it takes cells, not what waits
+  Values waiting_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments, bool is_whole,
+                      Model const& model, PlannedOperator const* planned = nullptr);
+  std::shared_ptr<PlannedOperator> plan(c10::OperatorHandle const& op, OperatorKind const& kind,
+                                        Values const& arguments, std::vector<torch::Tensor> const& leaves,
+                                        Model const& model);
+  torch::Tensor computed(torch::Tensor const& t);
+  torch::Tensor computed_or_refused(torch::Tensor const& t);
+  torch::Tensor compute(WaitingCall& call, std::size_t index);
+  torch::Tensor moved(torch::Tensor const& x, std::int64_t axis, Model const& model);
+  /// Of a finding, instead of an error.
+  Values refused(c10::OperatorHandle const& op, Values arguments, std::string const& text, Model const& model);
+  [[noreturn]] void refuse(std::string const& text, Model const& model) const;
+  [[nodiscard]] std::string place() const;
+
+  std::unordered_map<c10::TensorImpl const*, Marked> marks_;
+  std::size_t next_sweep_ = 256;
+  std::string last_path_;
+  std::string given_;  ///< why what a layer has been given is of no use
+  std::uint64_t stretch_ = 0;
+  std::uint64_t forward_ = 0;
+  std::unordered_set<std::string> called_;  ///< layers, in this forward
+};
+
+}  // namespace graticule::nn::detail
