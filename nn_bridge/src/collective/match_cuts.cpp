@@ -3,9 +3,9 @@
 #include <graticule/nn_bridge/collective/match_cuts.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 
+#include "call/between.hpp"
 #include "call/other_layout.hpp"
 #include "call/resolved.hpp"
-#include "call/between.hpp"
 #include "move/tensor_move.hpp"
 
 namespace graticule::nn {

@@ -532,6 +532,14 @@ class Planner {
     return sizes != given;
   }
 
+  /// Whether an axis of one cell before so many elements of `all` is the one row that this rank has of a field.
+  [[nodiscard]] bool is_one_row(std::int64_t all, std::int64_t row) const {
+    auto const rank = std::size_t(model_->domain.comm().rank());
+    auto const home = all % row == 0 ? model_->homes.find(all / row) : model_->homes.end();
+    return home != model_->homes.end() && rank + 1 < home->second.size() &&
+           home->second[rank + 1] - home->second[rank] == 1;
+  }
+
   void globalise_sizes(std::vector<std::int64_t>& sizes, torch::Tensor const& t) const {
     if (sizes == t.sizes().vec()) {
       sizes = lead().shape;
@@ -573,6 +581,10 @@ class Planner {
       auto const above = below * sizes[j];
       bool const has_axis = below <= behind && above >= all && behind % below == 0;
       bool const splits_axis = below > behind && above == all;
+      if (above == all && j > 0 && sizes[j - 1] == 1 && is_one_row(period * behind, above)) {
+        sizes[j - 1] = period * behind / above;
+        return;
+      }
       if ((has_axis || splits_axis) && sizes[j] * period % own == 0) {
         sizes[j] = sizes[j] * period / own;
         return;

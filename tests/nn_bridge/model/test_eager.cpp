@@ -324,6 +324,9 @@ std::vector<Cuts> cuts_of(nn::Domain const& domain) {
   std::vector<Index> last(std::size_t(ranks), 0);
   last.back() = rows;
   all.emplace_back(last);
+  std::vector<Index> single(std::size_t(ranks), 0);  // all but one rank have one row
+  for (int r = 0; r < ranks; ++r) single[std::size_t(r)] = r == 0 ? rows - (ranks - 1) : 1;
+  all.emplace_back(single);
   return all;
 }
 
