@@ -296,7 +296,7 @@ class Sharder {
         auto const before = log ? traffic() : Traffic{};
         auto y = [&] {
           detail::OwnCode const own;
-          detail::LayerPath const path(place.path);
+          detail::LayerPath const named(here->path);
           return forward(*counterpart, inputs);
         }();
         // A copy: what comes next may work in place.
