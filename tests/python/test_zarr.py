@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Zarr stores that zarr-python and xarray have written, read by the engine: every cell of random boxes."""
 import json
+import math
 import os
 import random
+import re
 import shutil
 import tempfile
 import warnings
@@ -10,10 +12,12 @@ import warnings
 import numpy as np
 from mpi4py import MPI
 
+import graticule
 from graticule import engine
 from support import RANK, main, raises, skip
 
 COMM = MPI.COMM_WORLD
+SEED = int(os.environ.get("GRATICULE_TEST_SEED", "1"))
 COUNT = int(os.environ.get("GRATICULE_TEST_ARRAYS", "120"))
 
 
@@ -55,7 +59,7 @@ def read(file, name, lower, upper):
 def test_random_arrays_of_zarr_python():
     def make():
         import zarr_stores
-        return zarr_stores.make(folder, int(os.environ.get("GRATICULE_TEST_SEED", "1")), COUNT)
+        return zarr_stores.make(folder, SEED, COUNT)
 
     with Folder() as folder:
         pick = random.Random(100 + RANK)
@@ -185,6 +189,69 @@ def test_damaged_and_hostile_stores_are_one_error():
         raises("UnreadableVariable", lambda: read_all(store("huge", metadata(chunks=[1 << 40, 1 << 10]))), "chunks")
         raises("UnreadableVariable", lambda: read_all(store("twice", metadata(filters=[{"id": "zlib"}], compressor={"id": "gzip"}))), "twice")
         raises("NoSuchFile", lambda: read_all(os.path.join(folder, "absent.zarr")))
+
+
+def mutate(pick, path):
+    """Changes a store in one or several places: bytes, ends, and numbers in metadata."""
+    files = [path] if os.path.isfile(path) else [os.path.join(where, name) for where, _, names in os.walk(path) for name in names]
+    for _ in range(pick.choice([1, 1, 2, 5])):
+        file = pick.choice(files)
+        with open(file, "rb") as of:
+            data = bytearray(of.read())
+        if not data:
+            continue
+        kind, at = pick.choice(["byte", "byte", "cut", "grow", "ones", "number"]), pick.randrange(len(data))
+        if kind == "byte":
+            data[at] = pick.randrange(256)
+        elif kind == "cut":
+            del data[at:]
+        elif kind == "grow":
+            data += bytes(pick.randrange(64))
+        elif kind == "ones":
+            data[at:at + 8] = b"\xff" * len(data[at:at + 8])
+        else:
+            data = re.sub(rb"\d+", lambda found: str(pick.choice([0, 1, -1, 3, 2**31, 2**40, 2**63, 10**18])).encode()
+                          if pick.random() < 0.2 else found.group(), bytes(data))
+        with open(file, "wb") as out:
+            out.write(data)
+
+
+def test_mutants_of_stores_are_read_or_refused():
+    def make():
+        import zarr_stores
+        pick = random.Random(SEED)
+        made = zarr_stores.make(folder, SEED, 60)
+        comm = engine.Comm.create(MPI.COMM_SELF)
+        seen = {"read": 0, "refused": 0}
+        for _ in range(int(os.environ.get("GRATICULE_TEST_MUTANTS", "60"))):
+            path = pick.choice(made)[0]
+            mutant = os.path.join(folder, "mutant" + path[-4:])
+            shutil.rmtree(mutant, ignore_errors=True)
+            (shutil.copyfile if os.path.isfile(path) else shutil.copytree)(path, mutant)
+            mutate(pick, mutant)
+            try:
+                file = engine.File.open(comm, mutant)
+            except graticule.Error as error:
+                assert error.fault == "input", error
+                seen["refused"] += 1
+                continue
+            for i in range(file.num_variables()):
+                name = file.variable_name(i)
+                extents = [int(n) for n in file.extents(name)]
+                if math.prod(extents) > 1e6:
+                    continue
+                try:
+                    read(file, name, [0] * len(extents), extents)
+                    seen["read"] += 1
+                except graticule.Error as error:
+                    assert error.fault == "input", error
+                    seen["refused"] += 1
+            file.close()
+        return seen
+
+    with Folder() as folder:
+        seen = on_first(make)
+        assert seen["read"] > seen["refused"] > 0, seen
 
 
 if __name__ == "__main__":
