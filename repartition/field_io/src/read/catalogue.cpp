@@ -514,7 +514,11 @@ namespace detail {
 
 Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins, Structure kind) {
   if (zarr::is_store(path)) {
-    if (kind == Structure::contents) return zarr::list(path);
+    if (kind == Structure::contents) {
+      auto listed = zarr::list(path);
+      std::vector<std::uint64_t> addresses(listed.arrays.size());
+      return {std::move(listed.contents), std::move(addresses), std::move(listed.arrays), {}};
+    }
     throw Error(Fault::input, "UnsupportedFile", path.string() + " is a Zarr store, to which nothing can be appended");
   }
   static_cast<void>(restore_interrupted(path, kind == Structure::growing ? Unseen::has_ended : Unseen::lives));

@@ -19,7 +19,7 @@ namespace graticule::detail {
 struct Catalogue {
   FileContents contents;
   std::vector<std::uint64_t> addresses;  ///< of each variable's dataset in the file
-  std::vector<std::string> arrays;       ///< of a Zarr store: what `zarr::OpenStore` needs of each variable
+  std::vector<std::string> arrays;       ///< of a Zarr store, for `zarr::OpenStore`
   std::vector<ByteRange> unchanged;      ///< cells that an append leaves alone, for `Structure::growing`
 };
 

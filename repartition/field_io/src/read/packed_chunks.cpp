@@ -4,7 +4,7 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/cells.hpp>
 
-#include "chunk_cells.hpp"
+#include "hdf5/chunk_cells.hpp"
 
 #ifdef GRATICULE_HAS_LIBDEFLATE
 #include <libdeflate.h>

@@ -31,15 +31,15 @@ Json parsed(Store const& store, std::string const& key) {
 
 class Listing {
  public:
-  explicit Listing(Store const& store) : store_(store) { catalogue_.contents.path = store.path(); }
+  explicit Listing(Store const& store) : store_(store) { listed_.contents.path = store.path(); }
 
-  Catalogue list() {
+  Listed list() {
     if (auto const root = parsed(store_, "zarr.json"); !root.is_null())
       list_version3(root);
     else
       list_version2();
     add_dimensions();
-    return std::move(catalogue_);
+    return std::move(listed_);
   }
 
  private:
@@ -92,21 +92,20 @@ class Listing {
   }
 
   void add(std::string const& key, Node node) {
-    if (catalogue_.contents.variables.size() >= most_arrays)
+    if (listed_.contents.variables.size() >= most_arrays)
       broken(store_, "it holds more than " + std::to_string(most_arrays) + " arrays");
     auto name = key.empty() ? store_.path().filename().string() : key;
     if (key.empty()) name = name.substr(0, name.rfind('.'));
     try {
       auto described = describe(name, node.metadata, node.attributes);
       described.variable.name = name;
-      catalogue_.contents.variables.push_back(std::move(described.variable));
+      listed_.contents.variables.push_back(std::move(described.variable));
     } catch (Json::exception const& error) {
       broken(store_, "metadata of " + name + ": " + error.what());
     } catch (Error const& error) {
       throw Error(error.fault(), error.rule(), store_.path().string() + ": " + error.text());
     }
-    catalogue_.addresses.push_back(0);
-    catalogue_.arrays.push_back(
+    listed_.arrays.push_back(
         Json{{"key", key}, {"metadata", std::move(node.metadata)}, {"attributes", std::move(node.attributes)}}.dump(
             -1, ' ', false, Json::error_handler_t::replace));
   }
@@ -114,12 +113,12 @@ class Listing {
   void take_attributes(Json const& attributes) {
     if (!attributes.is_object()) return;
     for (auto const& [name, value] : attributes.items())
-      catalogue_.contents.attributes.push_back(attribute_of(name, value));
+      listed_.contents.attributes.push_back(attribute_of(name, value));
   }
 
   /// A name whose variables have different extents names none of them: Zarr has no dimensions of its own.
   void add_dimensions() {
-    auto& contents = catalogue_.contents;
+    auto& contents = listed_.contents;
     for (auto const& variable : contents.variables)
       for (int axis = 0; axis < variable.ndim() && !variable.dimensions.empty(); ++axis) {
         auto const& name = variable.dimensions[std::size_t(axis)];
@@ -135,12 +134,12 @@ class Listing {
   }
 
   Store const& store_;
-  Catalogue catalogue_;
+  Listed listed_;
 };
 
 }  // namespace
 
-Catalogue list(std::filesystem::path const& path) {
+Listed list(std::filesystem::path const& path) {
   Store const store(path);
   try {
     return Listing(store).list();

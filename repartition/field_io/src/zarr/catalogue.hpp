@@ -2,19 +2,24 @@
 // The contents of a store, as `FieldFile` and `SeriesReader` see them.
 #pragma once
 
-#include "read/catalogue.hpp"
 #include "reader.hpp"
 
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace graticule::detail::zarr {
 
+struct Listed {
+  FileContents contents;
+  std::vector<std::string> arrays;  ///< of each variable, for `OpenStore`
+};
+
 /// Lists a store: consolidated metadata where it has them, else those of each folder. Serial.
 /// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input)
-[[nodiscard]] Catalogue list(std::filesystem::path const& path);
+[[nodiscard]] Listed list(std::filesystem::path const& path);
 
 /// A store, open for reading by one process.
 class OpenStore {
@@ -23,7 +28,7 @@ class OpenStore {
   explicit OpenStore(std::filesystem::path const& path) : store_(std::make_unique<Store>(path)) {}
 
   /// The slab's cells of a variable in this machine's byte order. @param array of the variable, from
-  /// `Catalogue::arrays`
+  /// `Listed::arrays`
   /// @throws `BrokenFile`, `UnreadableVariable` (input), without the name of the store
   void read(Variable const& variable, std::string const& array, Slab const& slab, std::byte* target);
 

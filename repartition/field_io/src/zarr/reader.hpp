@@ -4,8 +4,8 @@
 
 #include "array.hpp"
 #include "codecs.hpp"
+#include "hdf5/chunk_cells.hpp"
 #include "hdf5/hyperslab.hpp"
-#include "read/chunk_cells.hpp"
 #include "store.hpp"
 
 #include <list>

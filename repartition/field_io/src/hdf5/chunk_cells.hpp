@@ -2,7 +2,7 @@
 // Cells of a chunk and their places in a dense block of selected cells.
 #pragma once
 
-#include "hdf5/hyperslab.hpp"
+#include "hyperslab.hpp"
 
 #include <cstddef>
 #include <functional>
