@@ -13,9 +13,10 @@ namespace graticule::nn::detail {
 namespace {
 
 using Json = nlohmann::json;
+using ScalarType = torch::ScalarType;
 
 /// Numbers that `torch.export` gives element types.
-int number_of(torch::ScalarType type) {
+int number_of(ScalarType type) {
   switch (type) {
     case torch::kByte: return 1;
     case torch::kChar: return 2;
@@ -119,7 +120,7 @@ class Writer {
     if (v.isTensor()) return {{"as_tensor", held(v.toTensor())}};
     if (v.isBool()) return {{"as_bool", v.toBool()}};
     if (v.isInt()) {
-      if (has_type(argument, "ScalarType")) return {{"as_scalar_type", number_of(torch::ScalarType(v.toInt()))}};
+      if (has_type(argument, "ScalarType")) return {{"as_scalar_type", number_of(ScalarType(v.toInt()))}};
       if (has_type(argument, "MemoryFormat")) return {{"as_memory_format", number_of(c10::MemoryFormat(v.toInt()))}};
       if (has_type(argument, "Layout")) return {{"as_layout", 7}};
       return {{"as_int", v.toInt()}};
