@@ -12,6 +12,9 @@
 #ifdef GRATICULE_HAS_ZSTD
 #include <zstd.h>
 #endif
+#ifdef GRATICULE_HAS_LIBDEFLATE
+#include <libdeflate.h>
+#endif
 #include <zlib.h>
 
 #include <algorithm>
@@ -72,11 +75,33 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_by_processor(std::span<st
 }
 #endif
 
-/// zlib's stream, of either wrapping.
-Bytes inflated(Bytes const& packed, std::size_t count) {
+#ifdef GRATICULE_HAS_LIBDEFLATE
+struct DeflateMemory {
+  libdeflate_decompressor* decompressor = libdeflate_alloc_decompressor();
+  DeflateMemory() = default;
+  DeflateMemory(DeflateMemory const&) = delete;
+  DeflateMemory& operator=(DeflateMemory const&) = delete;
+  ~DeflateMemory() { libdeflate_free_decompressor(decompressor); }
+};
+
+/// Twice as fast as zlib, for one stream of exactly these bytes. @return whether it was one
+bool inflate_at_once(Codec::Kind kind, Bytes const& packed, Bytes& bytes) {
+  static thread_local DeflateMemory memory;
+  if (memory.decompressor == nullptr) return false;
+  auto const call = kind == Codec::Kind::gzip ? &libdeflate_gzip_decompress : &libdeflate_zlib_decompress;
+  return call(memory.decompressor, packed.data(), packed.size(), bytes.data(), bytes.size(), nullptr) ==
+         LIBDEFLATE_SUCCESS;
+}
+#else
+bool inflate_at_once(Codec::Kind, Bytes const&, Bytes&) { return false; }
+#endif
+
+/// A stream of either wrapping.
+Bytes inflated(Codec::Kind kind, Bytes const& packed, std::size_t count) {
   // Deflate makes nothing more than 1,032 times smaller.
   if (count / 1032 > packed.size()) damaged(of_bytes(packed.size(), count) + " when inflated");
   Bytes bytes(count);
+  if (inflate_at_once(kind, packed, bytes)) return bytes;
   z_stream stream{};
   constexpr int either_wrapping = 15 + 32;
   if (inflateInit2(&stream, either_wrapping) != Z_OK) damaged("zlib's inflateInit2 failed");
@@ -273,7 +298,7 @@ Bytes decoded(std::vector<Codec> const& codecs, Bytes stored, Index count) {
     auto const before = std::size_t(encoded_bytes({codecs.begin(), codecs.begin() + std::ptrdiff_t(i)}, count));
     switch (codecs[i].kind) {
       case Codec::Kind::gzip:
-      case Codec::Kind::zlib: stored = inflated(stored, before); break;
+      case Codec::Kind::zlib: stored = inflated(codecs[i].kind, stored, before); break;
       case Codec::Kind::zstd: stored = from_zstd(stored, before); break;
       case Codec::Kind::blosc: stored = from_blosc(stored, before); break;
       case Codec::Kind::crc32c: stored = without_checksum(stored); break;
