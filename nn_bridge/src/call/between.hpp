@@ -28,6 +28,9 @@ class Between {
   /// @throws `NotSharded` where a layer has been given what is of no use on shards: in its agreement, so that all ranks
   /// do
   virtual void check_given() = 0;
+  /// Hash of the numbers in the code that has made what a layer has been given, once: ranks differ where these come
+  /// from sizes or values of their shards.
+  [[nodiscard]] virtual std::uint64_t take_numbers() noexcept = 0;
   /// A layer of this library has made `y` from `x`, in the same cuts.
   virtual void hand_on(torch::Tensor const& x, torch::Tensor const& y) = 0;
   /// Operators are those of a layer from now on, or no longer.

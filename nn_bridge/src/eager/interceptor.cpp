@@ -69,17 +69,24 @@ Values called(c10::OperatorHandle const& op, Values stack) {
 }
 
 /// Numbers that leave no trace in a plan: those of the ranks differ where they come from the sizes of shards.
-void add_numbers(Hash& hash, Values const& arguments) {
+/// @return whether there are any
+bool add_numbers(Hash& hash, Values const& arguments) {
+  bool any = false;
+  auto const add = [&](Index number) {
+    hash.add(number);
+    any = true;
+  };
   for (auto const& value : arguments) {
-    if (value.isInt()) hash.add(Index(value.toInt()));
-    if (value.isBool()) hash.add(value.toBool() ? 1 : 0);
-    if (value.isDouble()) hash.add(std::bit_cast<Index>(value.toDouble()));
+    if (value.isInt()) add(Index(value.toInt()));
+    if (value.isBool()) add(value.toBool() ? 1 : 0);
+    if (value.isDouble()) add(std::bit_cast<Index>(value.toDouble()));
     if (value.isIntList())
-      for (auto const one : value.toIntVector()) hash.add(Index(one));
+      for (auto const one : value.toIntVector()) add(Index(one));
     if (value.isTensor() && value.toTensor().defined() && value.toTensor().dim() == 0 &&
         value.toTensor().unsafeGetTensorImpl()->is_wrapped_number())
-      hash.add(std::bit_cast<Index>(value.toTensor().to(torch::kDouble).item<double>()));
+      add(std::bit_cast<Index>(value.toTensor().to(torch::kDouble).item<double>()));
   }
+  return any;
 }
 
 }  // namespace
@@ -203,6 +210,7 @@ Values Interceptor::refused(c10::OperatorHandle const& op, Values arguments, std
 void Interceptor::begin(ShardedLayer const& layer) {
   c10::impl::tls_set_dispatch_key_included(dispatch_key, true);
   ++stretch_;
+  numbers_ = 0;
   if (!called_.insert(layer.path).second) {
     called_ = {layer.path};
     ++forward_;
@@ -228,6 +236,7 @@ torch::Tensor Interceptor::enter(torch::Tensor const& x, ShardedLayer const& lay
   auto const input = computed(x);
   mark = find(input);
   if (!mark || (mark->kind != Mark::Kind::cut && mark->kind != Mark::Kind::whole)) return x;
+  numbers_ = mark->numbers;
   auto const& sharding = layer.sharding;
   for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
     if (sharding.grid.extent(int(a)) == 1) continue;
@@ -385,6 +394,13 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
     return put(stack, first, std::move(results));
   }
   if (kind.role == OperatorRole::composed) {
+    struct Depth {
+      int& depth;
+      ~Depth() { --depth; }
+    };
+    composed_numbers_ = numbers_of(kind, arguments);
+    ++composed_depth_;
+    Depth const depth{composed_depth_};
     op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
     return;
   }
@@ -404,6 +420,24 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
     for (auto& value : arguments) value = with_tensors_of(value, [&](torch::Tensor const& t) { return computed(t); });
   }
   put(stack, first, planned_call(op, kind, std::move(arguments), false));
+}
+
+std::uint64_t Interceptor::numbers_of(OperatorKind const& kind, Values const& arguments) const {
+  // The parts of an operator may be others where a rank has no cells.
+  if (composed_depth_ > 0) return composed_numbers_;
+  // `contiguous` is not called where cells lie so already, which ranks with few rows may find alone.
+  constexpr std::array memory{"contiguous", "clone", "to", "_to_copy"};
+  bool const computes = kind.is_cellwise && std::find(memory.begin(), memory.end(), kind.base) == memory.end();
+  Hash hash;
+  bool const has_own = computes && add_numbers(hash, arguments);
+  std::vector<std::uint64_t> given;
+  for (auto const& value : arguments)
+    for_each_tensor(value, [&](torch::Tensor const& t) {
+      if (auto const* const mark = find(t); mark && mark->numbers != 0) given.push_back(mark->numbers);
+    });
+  if (!has_own && given.size() < 2) return given.empty() ? 0 : given[0];
+  for (auto const one : given) hash.add(Index(one));
+  return hash.value();
 }
 
 /// Whether `narrow` takes rows that the globe has: this rank may have fewer, for which a slice throws nothing.
@@ -483,6 +517,7 @@ void Interceptor::in_place(c10::OperatorHandle const& op, OperatorKind const& ki
     auto const planned = plan(*kind.functional, kind_of(*kind.functional), given, leaves_of(given), model);
     if (planned->direct && planned->marks.size() == 1) {
       result = planned->marks[0];
+      result.numbers = numbers_of(kind_of(*kind.functional), given);
       fits = !own || kind.is_view || (own->place == result.place && own->columns == result.columns);
     }
   }
@@ -707,11 +742,13 @@ Values Interceptor::planned_call(c10::OperatorHandle const& op, OperatorKind con
   if (!planned->direct && planned->waits && !on_globe)
     return waiting_call(op, kind, std::move(arguments), planned->is_whole, model, planned.get());
   if (!planned->doubt.empty()) return refused(op, std::move(arguments), planned->doubt, model);
+  auto const numbers = numbers_of(kind, arguments);
   Values results = planned->direct ? called(op, std::move(arguments)) : planned->run(leaves);
   std::size_t k = 0;
   for (auto const& result : results)
     for_each_tensor(result, [&](torch::Tensor const& t) {
       auto mark = planned->marks.at(k++);
+      mark.numbers = numbers;
       set(t, std::move(mark));
     });
   return results;

@@ -17,6 +17,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace graticule::nn::detail {
@@ -64,6 +65,7 @@ struct Mark {
   std::string text;                     ///< why, for messages
   bool is_random = false;
   std::uint64_t stretch = 0;  ///< of code between two calls of layers, in which it was made
+  std::uint64_t numbers = 0;  ///< hash of the numbers that its cells were computed with since the last layer
 };
 
 /// A layer that `shard` has converted.
@@ -100,6 +102,7 @@ class Interceptor final : public Between {
 
   void check_entry(torch::Tensor const& x, Domain const& domain, std::string const& layer, Entry entry) override;
   void check_given() override;
+  std::uint64_t take_numbers() noexcept override { return findings ? 0 : std::exchange(numbers_, 0); }
   /// Forgets models that are gone.
   void forget_models();
   void hand_on(torch::Tensor const& x, torch::Tensor const& y) override;
@@ -127,6 +130,7 @@ class Interceptor final : public Between {
   void in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first);
   /// @param on_globe nothing waits
   Values planned_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments, bool on_globe);
+  [[nodiscard]] std::uint64_t numbers_of(OperatorKind const& kind, Values const& arguments) const;
   [[nodiscard]] bool takes_rows(Values const& arguments) const;
   Values local_call(c10::OperatorHandle const& op, Values arguments, std::string const& name);
   /// @param planned the operator where it takes cells, not what waits
@@ -147,7 +151,10 @@ class Interceptor final : public Between {
   std::unordered_map<c10::TensorImpl const*, Marked> marks_;
   std::size_t next_sweep_ = 256;
   std::string last_path_;
-  std::string given_;  ///< why what a layer has been given is of no use
+  int composed_depth_ = 0;              ///< of operators that run as several others
+  std::uint64_t composed_numbers_ = 0;  ///< of the outermost of them
+  std::uint64_t numbers_ = 0;           ///< of what a layer has been given
+  std::string given_;                   ///< why what a layer has been given is of no use
   std::uint64_t stretch_ = 0;
   std::uint64_t forward_ = 0;
   std::unordered_set<std::string> called_;  ///< layers, in this forward

@@ -463,6 +463,35 @@ TEST(Eager, what_cannot_be_known_is_refused_on_all_ranks) {
   }
 }
 
+TEST(Eager, numbers_that_differ_between_ranks_are_refused_on_all) {
+  auto const comm = test::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has all cells";
+  std::vector<Code> const codes{
+      [](NetImpl&, Tensor const& h) { return h / double(h.size(2)); },
+      [](NetImpl&, Tensor const& h) { return torch::relu(h.clone().mul_(double(h.size(2)))).roll({1}, {2}); },
+      [](NetImpl&, Tensor const& h) { return h * h.mean().item<double>(); },
+      [](NetImpl&, Tensor const& h) { return torch::tanh(h) + torch::clamp_min(h, h.min().item<double>() + 0.5); }};
+  auto const domain = bands();
+  std::vector<Index> sizes(1, rows);  // 1, 2, ... and the rest
+  for (Index r = 1; r < comm.num_ranks(); ++r) {
+    sizes.insert(sizes.end() - 1, r);
+    sizes.back() -= r;
+  }
+  for (auto const& code : codes) {
+    Net net(code);
+    std::mt19937 random(5);
+    auto const x = random_tensor(random, {2, 2, rows, columns});
+    test::Part const part(domain, Cuts(sizes), Cuts{columns});
+    nn::shard(*net, domain);
+
+    auto const thrown = thrown_by([&] { (void)net->forward(part.of(x)); });
+
+    EXPECT_EQ(thrown.rule, "NotSharded") << thrown.text;
+    EXPECT_NE(thrown.text.find("(last, Conv2d): the numbers that cells are computed with"), std::string::npos)
+        << thrown.text;
+  }
+}
+
 TEST(Eager, random_numbers_depend_on_their_place_on_the_globe) {
   std::mt19937 random(5);
   auto const x = random_tensor(random, {2, 2, rows, columns});
