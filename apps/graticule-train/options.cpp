@@ -318,8 +318,9 @@ void declare_optimizer(CLI::App& app, NetworkSettings& net) {
 
 void declare_data(CLI::App& app, Options& options) {
   RunSettings& run = options.run;
-  app.add_option("--input", run.input,
-                 "netCDF-4 or HDF5 file or Zarr store with the fields, or a pattern of files that are consecutive in time")
+  app.add_option(
+         "--input", run.input,
+         "netCDF-4 or HDF5 file or Zarr store with the fields, or a pattern of files that are consecutive in time")
       ->required()
       ->group("Data");
   app.add_option("--inputs", run.inputs, "Input fields of the network")

@@ -146,21 +146,21 @@ typedef enum gr_cotangents { GR_COTANGENTS_OF_EACH_RANK = 0, GR_COTANGENTS_REPLI
 /// edge are then the values of the rule.
 typedef enum gr_at_mirrors { GR_MIRRORS_DIFFER = 0, GR_MIRRORS_COMMUTE = 1 } gr_at_mirrors;
 
-typedef struct gr_comm gr_comm;                            ///< a private duplicate of a communicator
-typedef struct gr_teams gr_teams;                          ///< teams of ranks along several axes
-typedef struct gr_cuts gr_cuts;                            ///< how one axis is cut into parts
-typedef struct gr_layout gr_layout;                        ///< which rank owns which box of a grid
-typedef struct gr_node_memory gr_node_memory;              ///< memory that the other ranks of the node read in place
-typedef struct gr_halo gr_halo;                            ///< plan of halo exchanges
-typedef struct gr_halo_depth gr_halo_depth;                ///< number of valid layers of the halo of one field
-typedef struct gr_repartition gr_repartition;              ///< plan of movements between two layouts
-typedef struct gr_zonal gr_zonal;                          ///< plan of sums along one axis
-typedef struct gr_area_sum gr_area_sum;                    ///< weighted sum of all cells
-typedef struct gr_pending gr_pending;                      ///< a call in flight
-typedef struct gr_attributes gr_attributes;                ///< named values for a file or a variable
-typedef struct gr_file gr_file;                            ///< a netCDF-4 or HDF5 file, a Zarr store, or several; open for reading
-typedef struct gr_writer gr_writer;                        ///< a netCDF-4 file that is written
-typedef struct gr_checkpoints gr_checkpoints;              ///< the checkpoints of a run in one folder
+typedef struct gr_comm gr_comm;                ///< a private duplicate of a communicator
+typedef struct gr_teams gr_teams;              ///< teams of ranks along several axes
+typedef struct gr_cuts gr_cuts;                ///< how one axis is cut into parts
+typedef struct gr_layout gr_layout;            ///< which rank owns which box of a grid
+typedef struct gr_node_memory gr_node_memory;  ///< memory that the other ranks of the node read in place
+typedef struct gr_halo gr_halo;                ///< plan of halo exchanges
+typedef struct gr_halo_depth gr_halo_depth;    ///< number of valid layers of the halo of one field
+typedef struct gr_repartition gr_repartition;  ///< plan of movements between two layouts
+typedef struct gr_zonal gr_zonal;              ///< plan of sums along one axis
+typedef struct gr_area_sum gr_area_sum;        ///< weighted sum of all cells
+typedef struct gr_pending gr_pending;          ///< a call in flight
+typedef struct gr_attributes gr_attributes;    ///< named values for a file or a variable
+typedef struct gr_file gr_file;                ///< a netCDF-4 or HDF5 file, a Zarr store, or several; open for reading
+typedef struct gr_writer gr_writer;            ///< a netCDF-4 file that is written
+typedef struct gr_checkpoints gr_checkpoints;  ///< the checkpoints of a run in one folder
 typedef struct gr_checkpoint_writer gr_checkpoint_writer;  ///< a checkpoint that is written
 typedef struct gr_checkpoint gr_checkpoint;                ///< a checkpoint, open for reading
 
