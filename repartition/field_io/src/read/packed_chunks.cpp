@@ -5,12 +5,7 @@
 #include <graticule/partition/cells.hpp>
 
 #include "hdf5/chunk_cells.hpp"
-
-#ifdef GRATICULE_HAS_LIBDEFLATE
-#include <libdeflate.h>
-#else
-#include <zlib.h>
-#endif
+#include "hdf5/packed_bytes.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -18,27 +13,12 @@
 #include <cstring>
 #include <limits>
 #include <list>
-#include <memory>
 #include <string>
 #include <utility>
 
 namespace graticule::detail {
 
 namespace {
-
-/// Memory for a chunk, not set to zero first: that takes a tenth of the time of inflating.
-class Bytes {
- public:
-  explicit Bytes(std::size_t size) : data_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
-  [[nodiscard]] std::byte* data() noexcept { return data_.get(); }
-  [[nodiscard]] std::byte const* data() const noexcept { return data_.get(); }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  void shorten(std::size_t size) noexcept { size_ = std::min(size, size_); }
-
- private:
-  std::unique_ptr<std::byte[]> data_;
-  std::size_t size_;
-};
 
 constexpr std::size_t fletcher_bytes = 4;
 
@@ -77,80 +57,14 @@ void check_fletcher32(Bytes& bytes) {
   bytes.shorten(length);
 }
 
-struct Inflated {
-  bool is_whole = false;    ///< the data ended well
-  std::size_t written = 0;  ///< bytes
-};
-
-#ifdef GRATICULE_HAS_LIBDEFLATE
-Inflated inflate_into(Bytes const& packed, Bytes& bytes) {
-  // Used by whoever holds `h5::Lock`.
-  static auto* const decompressor = libdeflate_alloc_decompressor();
-  if (decompressor == nullptr) throw Error("Hdf5Error", "libdeflate has no memory");
-  Inflated result;
-  result.is_whole = libdeflate_zlib_decompress(decompressor, packed.data(), packed.size(), bytes.data(), bytes.size(),
-                                               &result.written) == LIBDEFLATE_SUCCESS;
-  return result;
-}
-#else
-Inflated inflate_into(Bytes const& packed, Bytes& bytes) {
-  z_stream stream{};
-  if (inflateInit(&stream) != Z_OK) throw Error("Hdf5Error", "zlib's inflateInit failed");
-  auto* in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
-  auto* out = reinterpret_cast<Bytef*>(bytes.data());
-  constexpr std::size_t most = std::size_t(1) << 30;
-  std::size_t read = 0;
-  Inflated result;
-  int code = Z_OK;
-  while (code == Z_OK) {
-    stream.next_in = in + read;
-    stream.avail_in = uInt(std::min(packed.size() - read, most));
-    stream.next_out = out + result.written;
-    stream.avail_out = uInt(std::min(bytes.size() - result.written, most));
-    code = inflate(&stream, Z_SYNC_FLUSH);
-    read = std::size_t(stream.next_in - in);
-    result.written = std::size_t(stream.next_out - out);
-  }
-  inflateEnd(&stream);
-  result.is_whole = code == Z_STREAM_END;
-  return result;
-}
-#endif
-
 /// Gives exactly `count` bytes or an error.
 Bytes inflated(Bytes const& packed, std::size_t count) {
   Bytes bytes(count);
-  auto const result = inflate_into(packed, bytes);
+  auto const result = inflate_into(Wrapping::zlib, packed, bytes);
   if (!result.is_whole) damaged("a chunk cannot be inflated to its " + std::to_string(count) + " bytes");
   if (result.written != count)
     damaged("a chunk inflates to " + std::to_string(result.written) + " bytes instead of " + std::to_string(count));
   return bytes;
-}
-
-/// Values of `Size` bytes, of which `from` holds all first bytes, then all second ones, ...
-template <std::size_t Size>
-void interleave(std::byte const* from, std::size_t count, std::byte* to) {
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t b = 0; b < Size; ++b) to[i * Size + b] = from[b * count + i];
-}
-
-Bytes unshuffled(Bytes bytes, std::size_t value_bytes) {
-  auto const count = value_bytes > 0 ? bytes.size() / value_bytes : 0;
-  if (value_bytes <= 1 || count <= 1) return bytes;
-  Bytes result(bytes.size());
-  auto const* const from = bytes.data();
-  auto* const to = result.data();
-  if (value_bytes == 2)
-    interleave<2>(from, count, to);
-  else if (value_bytes == 4)
-    interleave<4>(from, count, to);
-  else if (value_bytes == 8)
-    interleave<8>(from, count, to);
-  else
-    for (std::size_t b = 0; b < value_bytes; ++b)
-      for (std::size_t i = 0; i < count; ++i) to[i * value_bytes + b] = from[b * count + i];
-  std::copy(from + count * value_bytes, from + bytes.size(), to + count * value_bytes);
-  return result;
 }
 
 /// Undoes the filters that the chunk passed through: all but those that `mask` names.

@@ -12,10 +12,6 @@
 #ifdef GRATICULE_HAS_ZSTD
 #include <zstd.h>
 #endif
-#ifdef GRATICULE_HAS_LIBDEFLATE
-#include <libdeflate.h>
-#endif
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -75,55 +71,12 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_by_processor(std::span<st
 }
 #endif
 
-#ifdef GRATICULE_HAS_LIBDEFLATE
-struct DeflateMemory {
-  libdeflate_decompressor* decompressor = libdeflate_alloc_decompressor();
-  DeflateMemory() = default;
-  DeflateMemory(DeflateMemory const&) = delete;
-  DeflateMemory& operator=(DeflateMemory const&) = delete;
-  ~DeflateMemory() { libdeflate_free_decompressor(decompressor); }
-};
-
-/// Twice as fast as zlib, for one stream of exactly these bytes. @return whether it was one
-bool inflate_at_once(Codec::Kind kind, Bytes const& packed, Bytes& bytes) {
-  static thread_local DeflateMemory memory;
-  if (memory.decompressor == nullptr) return false;
-  auto const call = kind == Codec::Kind::gzip ? &libdeflate_gzip_decompress : &libdeflate_zlib_decompress;
-  return call(memory.decompressor, packed.data(), packed.size(), bytes.data(), bytes.size(), nullptr) ==
-         LIBDEFLATE_SUCCESS;
-}
-#else
-bool inflate_at_once(Codec::Kind, Bytes const&, Bytes&) { return false; }
-#endif
-
-/// A stream of either wrapping.
-Bytes inflated(Codec::Kind kind, Bytes const& packed, std::size_t count) {
+Bytes inflated(Wrapping wrapping, Bytes const& packed, std::size_t count) {
   // Deflate makes nothing more than 1,032 times smaller.
   if (count / 1032 > packed.size()) damaged(of_bytes(packed.size(), count) + " when inflated");
   Bytes bytes(count);
-  if (inflate_at_once(kind, packed, bytes)) return bytes;
-  z_stream stream{};
-  constexpr int either_wrapping = 15 + 32;
-  if (inflateInit2(&stream, either_wrapping) != Z_OK) damaged("zlib's inflateInit2 failed");
-  auto* in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
-  auto* out = reinterpret_cast<Bytef*>(bytes.data());
-  constexpr std::size_t most = std::size_t(1) << 30;
-  std::size_t read = 0;
-  std::size_t written = 0;
-  int code = Z_OK;
-  while (code == Z_OK) {
-    stream.next_in = in + read;
-    stream.avail_in = uInt(std::min(packed.size() - read, most));
-    stream.next_out = out + written;
-    stream.avail_out = uInt(std::min(count - written, most));
-    code = inflate(&stream, Z_SYNC_FLUSH);
-    read = std::size_t(stream.next_in - in);
-    written = std::size_t(stream.next_out - out);
-    // gzip may hold several members after each other.
-    if (code == Z_STREAM_END && read < packed.size() && written < count && inflateReset(&stream) == Z_OK) code = Z_OK;
-  }
-  inflateEnd(&stream);
-  if (code != Z_STREAM_END || written != count) damaged("it inflates to " + of_bytes(written, count));
+  auto const result = inflate_into(wrapping, packed, bytes);
+  if (!result.is_whole || result.written != count) damaged("it inflates to " + of_bytes(result.written, count));
   return bytes;
 }
 
@@ -171,15 +124,6 @@ Bytes from_blosc(Bytes const& packed, std::size_t count) {
 #else
 Bytes from_blosc(Bytes const&, std::size_t) { lacking("blosc", "libblosc-dev"); }
 #endif
-
-Bytes unshuffled(Bytes const& bytes, std::size_t size) {
-  auto const count = bytes.size() / size;
-  Bytes result(bytes.size());
-  for (std::size_t b = 0; b < size; ++b)
-    for (std::size_t i = 0; i < count; ++i) result.data()[i * size + b] = bytes.data()[b * count + i];
-  std::copy(bytes.data() + count * size, bytes.data() + bytes.size(), result.data() + count * size);
-  return result;
-}
 
 Bytes without_checksum(Bytes const& bytes) {
   if (bytes.size() < crc_bytes) damaged("it is shorter than its checksum");
@@ -297,12 +241,12 @@ Bytes decoded(std::vector<Codec> const& codecs, Bytes stored, Index count) {
     // What this codec got: the values and the checksums before it.
     auto const before = std::size_t(encoded_bytes({codecs.begin(), codecs.begin() + std::ptrdiff_t(i)}, count));
     switch (codecs[i].kind) {
-      case Codec::Kind::gzip:
-      case Codec::Kind::zlib: stored = inflated(codecs[i].kind, stored, before); break;
+      case Codec::Kind::gzip: stored = inflated(Wrapping::gzip, stored, before); break;
+      case Codec::Kind::zlib: stored = inflated(Wrapping::zlib, stored, before); break;
       case Codec::Kind::zstd: stored = from_zstd(stored, before); break;
       case Codec::Kind::blosc: stored = from_blosc(stored, before); break;
       case Codec::Kind::crc32c: stored = without_checksum(stored); break;
-      case Codec::Kind::shuffle: stored = unshuffled(stored, std::size_t(codecs[i].element_bytes)); break;
+      case Codec::Kind::shuffle: stored = unshuffled(std::move(stored), std::size_t(codecs[i].element_bytes)); break;
     }
   }
   if (stored.size() != std::size_t(count)) damaged("it has " + of_bytes(stored.size(), std::size_t(count)));

@@ -3,28 +3,13 @@
 #pragma once
 
 #include "array.hpp"
+#include "hdf5/packed_bytes.hpp"
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <vector>
 
 namespace graticule::detail::zarr {
-
-/// Memory for a chunk, not set to zero first.
-class Bytes {
- public:
-  Bytes() = default;
-  explicit Bytes(std::size_t size) : data_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
-  [[nodiscard]] std::byte* data() noexcept { return data_.get(); }
-  [[nodiscard]] std::byte const* data() const noexcept { return data_.get(); }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] std::span<std::byte const> span() const noexcept { return {data_.get(), size_}; }
-
- private:
-  std::unique_ptr<std::byte[]> data_;
-  std::size_t size_ = 0;
-};
 
 /// Bytes of `count` plain bytes after the codecs that keep sizes; for indexes of shards.
 [[nodiscard]] Index encoded_bytes(std::vector<Codec> const& codecs, Index count);
