@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 namespace graticule::nn::detail {
@@ -28,6 +29,11 @@ constexpr auto dispatch_key = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 constexpr char const* advice =
     "; use a layer of this library (docs/layers.md), or nn::Examined where it is right on shards";
+
+constexpr char const* marking_advice =
+    "; begin the forward with nn::mark_shard(x, *this), then code on the input runs as on the globe";
+
+constexpr char const* index_fault = " makes numbers by the index in a shard, not on the globe";
 
 void on_operator(c10::OperatorHandle const& op, torch::jit::Stack* stack) {
   // Operators of a backward act on cotangents, whose sums over a shard's cells are right.
@@ -68,6 +74,17 @@ Values called(c10::OperatorHandle const& op, Values stack) {
   return stack;
 }
 
+/// Numbers below are too common to tell anything.
+constexpr std::int64_t least_telling = 5;
+
+/// All ranks have as many rows: numbers from the sizes of their shards do not differ.
+bool is_even(program::Cut const& cut) {
+  auto const& bounds = cut.bounds;
+  for (std::size_t p = 2; p < bounds.size(); ++p)
+    if (bounds[p] - bounds[p - 1] != bounds[1] - bounds[0]) return false;
+  return bounds.size() > 2;
+}
+
 /// Numbers that leave no trace in a plan: those of the ranks differ where they come from the sizes of shards.
 /// @return whether there are any
 bool add_numbers(Hash& hash, Values const& arguments) {
@@ -100,7 +117,8 @@ struct WaitingCall {
   bool grad_mode;
   std::weak_ptr<ShardedModel> model;
   std::uint64_t forward;
-  std::int64_t num_reduced;  ///< cells of this rank per result, where that is not so on the globe
+  std::int64_t num_reduced;   ///< cells of this rank per result, where that is not so on the globe
+  std::int64_t num_rows = 0;  ///< of this rank in what it takes, where all ranks have as many
   std::vector<torch::Tensor> results = {};
 };
 
@@ -144,6 +162,11 @@ Mark const* Interceptor::find(torch::Tensor const& t) const {
   return mark.model.expired() ? nullptr : &mark;
 }
 
+Guess const* Interceptor::find_guess(torch::Tensor const& t) const {
+  auto const found = guesses_.find(t.unsafeGetTensorImpl());
+  return found == guesses_.end() || found->second.tensor.expired() ? nullptr : &found->second.guess;
+}
+
 void Interceptor::set(torch::Tensor const& t, Mark mark) {
   if (marks_.size() >= next_sweep_) sweep();
   marks_.insert_or_assign(t.unsafeGetTensorImpl(),
@@ -157,6 +180,7 @@ void Interceptor::set_results(Values const& results, Mark const& mark) {
 /// Forgets tensors that are gone, and what waits since the forward before the last.
 void Interceptor::sweep() {
   std::erase_if(marks_, [](auto const& entry) { return entry.second.tensor.expired(); });
+  std::erase_if(guesses_, [](auto const& entry) { return entry.second.tensor.expired(); });
   for (auto& [impl, entry] : marks_) {
     auto& mark = entry.mark;
     if (!mark.call || mark.call->forward + 2 > forward_) continue;
@@ -171,7 +195,7 @@ void Interceptor::spoil(torch::Tensor const& t, std::string const& text) {
   Mark wrong;
   wrong.kind = Mark::Kind::wrong;
   wrong.text = text;
-  wrong.model = latest;
+  wrong.model = latest_;
   if (auto const* const mark = find(t); mark && !mark->model.expired()) wrong.model = mark->model;
   if (t.has_storage()) {
     auto const* const storage = t.storage().unsafeGetStorageImpl();
@@ -199,10 +223,15 @@ Values Interceptor::refused(c10::OperatorHandle const& op, Values arguments, std
   if (!findings && !warns) refuse(text, model);
   if (findings) {
     if (std::find(findings->begin(), findings->end(), text) == findings->end()) findings->push_back(text);
-  } else if (model->domain.comm().rank() == 0) {
-    TORCH_WARN_ONCE("graticule: on shards: ", text);
+  } else {
+    warn(text, model);
   }
   return called(op, std::move(arguments));
+}
+
+/// Once per text, on rank 0.
+void Interceptor::warn(std::string const& text, Model const& model) const {
+  if (model->domain.comm().rank() == 0 && model->warned.insert(text).second) TORCH_WARN("graticule: on shards: ", text);
 }
 
 // --- Layers ---
@@ -224,7 +253,28 @@ torch::Tensor Interceptor::enter(torch::Tensor const& x, ShardedLayer const& lay
   if (model->domain.comm().num_ranks() == 1 || !x.defined()) return x;
   begin(layer);
   auto const* mark = find(x);
-  if (!mark || mark->kind == Mark::Kind::made || model->only_warns) return x;
+  if (model->only_warns) return x;
+  if (!mark) {
+    auto const* const guess = find_guess(x);
+    if (!guess) return x;
+    auto const& sharding = layer.sharding;
+    for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
+      auto const axis = x.dim() + sharding.axes[a];
+      if (sharding.grid.extent(int(a)) == 1 || axis < 0) continue;
+      if (guess->is_combined) numbers_ = guess->numbers;
+      if (guess->field && guess->field->place->axis != axis && x.size(axis) > 1 &&
+          x.size(guess->field->place->axis) > 1)
+        given_ = "an input whose rows are along axis " +
+                 c10::str(guess->field->place->axis - std::int64_t(guess->field->shape.size())) + ", before layer " +
+                 layer.path + marking_advice;
+      if (!guess->index.empty() && guess->fault.empty() && x.dim() >= 3 && x.size(axis) > 1)
+        given_ = guess->index + index_fault + ": before layer " + layer.path;
+      if (!guess->fault.empty() && guess->extents.contains(x.size(axis)))
+        given_ = guess->fault + ": before layer " + layer.path + marking_advice;
+    }
+    return x;
+  }
+  if (mark->kind == Mark::Kind::made) return x;
   if (mark->kind == Mark::Kind::wrong) {
     auto const text = mark->text + ": before layer " + layer.path;
     if (findings)
@@ -295,14 +345,30 @@ void Interceptor::leave(torch::Tensor const& y, ShardedLayer& layer, int set_ups
   set(y, layer.mark);
 }
 
-void Interceptor::mark_input(torch::Tensor const& x, Model const& model) {
+void Interceptor::mark_input(torch::Tensor const& x, Model const& model) { mark_first(x, model, true); }
+
+void Interceptor::mark_shard(torch::Tensor const& x, void const* module) {
+  for (auto const& held : models_)
+    if (auto const model = held.lock(); model && model->modules.contains(module) && !model->only_warns)
+      return mark_first(x, model, false);
+}
+
+void Interceptor::add_model(Model const& model) {
+  std::erase_if(models_, [](auto const& held) { return held.expired(); });
+  models_.push_back(model);
+  latest_ = model;
+  if (model->domain.comm().num_ranks() > 1) c10::impl::tls_set_dispatch_key_included(dispatch_key, true);
+}
+
+void Interceptor::mark_first(torch::Tensor const& x, Model const& model, bool is_input) {
+  if (model->domain.comm().num_ranks() == 1 || !x.defined()) return;
   ShardedLayer input{"", model->domain.sharding(), model};
   auto const path = last_path_;
   begin(input);
   leave(x, input, -1);
   last_path_ = path;
   if (input.mark.place) {
-    input.mark.is_input = true;
+    input.mark.is_input = is_input;
     set(x, input.mark);
   }
 }
@@ -355,6 +421,7 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
   bool has_waiting = false;
   bool has_parts = false;
   bool is_flagged = false;
+  if (!guesses_.empty()) take_faults(arguments);
   for (auto const& value : arguments)
     for_each_tensor(value, [&](torch::Tensor const& t) {
       auto const* const mark = find(t);
@@ -371,6 +438,7 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
     auto results = called(op, arguments);
     if (kind.role == OperatorRole::by_index || draws(kind, op, arguments) || is_flagged)
       made_without_shards(kind, arguments, results, is_flagged);
+    if (kind.role != OperatorRole::ignored) guess(op, kind, arguments, results);
     return put(stack, first, std::move(results));
   }
   if (kind.role == OperatorRole::ignored) return put(stack, first, called(op, std::move(arguments)));
@@ -433,11 +501,285 @@ std::uint64_t Interceptor::numbers_of(OperatorKind const& kind, Values const& ar
   std::vector<std::uint64_t> given;
   for (auto const& value : arguments)
     for_each_tensor(value, [&](torch::Tensor const& t) {
-      if (auto const* const mark = find(t); mark && mark->numbers != 0) given.push_back(mark->numbers);
+      auto const* const mark = find(t);
+      if (mark && mark->numbers != 0) given.push_back(mark->numbers);
+      if (mark || guesses_.empty()) return;
+      auto const* const guess = find_guess(t);
+      if (guess && guess->numbers != 0 && (guess->is_combined || !has_rows(t, arguments)))
+        given.push_back(guess->numbers);
     });
   if (!has_own && given.size() < 2) return given.empty() ? 0 : given[0];
   for (auto const one : given) hash.add(Index(one));
   return hash.value();
+}
+
+/// Whether `t` has a row for each of the field among the arguments.
+bool Interceptor::has_rows(torch::Tensor const& t, Values const& arguments) const {
+  bool has = false;
+  for (auto const& value : arguments)
+    for_each_tensor(value, [&](torch::Tensor const& other) {
+      auto const* const mark = find(other);
+      if (!mark || mark->kind != Mark::Kind::cut) return;
+      auto const axis = t.dim() + mark->place->axis - std::int64_t(mark->shape.size());
+      has = has || (axis >= 0 && t.size(axis) > 1);
+    });
+  return has;
+}
+
+/// Numbers of arithmetic that are the size of this rank's shard, as those of all ranks are.
+void Interceptor::check_numbers(OperatorKind const& kind, Values const& arguments, Model const& model) {
+  if (!kind.is_arithmetic) return;
+  std::vector<double> numbers;
+  std::map<double, std::int64_t> sizes;  // and how many they are on the globe
+  std::int64_t num_rows = 0;
+  for (auto const& value : arguments) {
+    if (value.isInt()) numbers.push_back(double(value.toInt()));
+    if (value.isDouble()) numbers.push_back(value.toDouble());
+    for_each_tensor(value, [&](torch::Tensor const& t) {
+      if (t.dim() == 0 && t.unsafeGetTensorImpl()->is_wrapped_number())
+        numbers.push_back(t.to(torch::kDouble).item<double>());
+      auto const* const mark = find(t);
+      if (!mark || mark->kind != Mark::Kind::cut || !sizes.empty() || !is_even(*mark->place)) return;
+      auto const axis = std::size_t(mark->place->axis);
+      num_rows = t.sizes()[axis];
+      if (num_rows <= 1 || num_rows == mark->shape[axis]) return;
+      std::int64_t own = 1;
+      std::int64_t all = 1;
+      for (std::size_t i = std::size_t(t.dim()); i-- > 0;) {
+        own *= t.sizes()[i];
+        all *= mark->shape[i];
+        if (i <= axis) sizes.emplace(double(own), all);
+      }
+      sizes.emplace(double(num_rows), mark->shape[axis]);
+      if (mark->columns)
+        sizes.emplace(double(t.sizes()[std::size_t(mark->columns->axis)]),
+                      mark->shape[std::size_t(mark->columns->axis)]);
+    });
+  }
+  for (double const number : numbers)
+    for (auto const& [size, on_globe] : sizes) {
+      bool const is_inverse = num_rows >= least_telling && std::abs(number * size - 1) < 1e-9;
+      if (number != size && !is_inverse) continue;
+      auto const text = kind.name + place() + " with " + (is_inverse ? "1 / " : "") + c10::str(std::int64_t(size)) +
+                        ", which is a size of this rank's shard; on the globe it is " + c10::str(on_globe) +
+                        ". Use that, or where it is a constant torch::tensor(" + c10::str(number) + ")";
+      bool const may_be_right = is_inverse || num_rows < least_telling;
+      if (findings && !may_be_right) findings->push_back(text);
+      if (findings) return;  // a trial compares
+      if (!may_be_right && !model->only_warns) refuse(text, model);
+      return warn(text, model);
+    }
+}
+
+/// Numbers that count from the first of these, as `arange(h.size(2))` and `linspace(-1, 1, h.size(2))`.
+[[nodiscard]] static bool counts_from_first(OperatorKind const& kind, Values const& arguments) {
+  auto const is_number = [&](std::size_t i, double number) {
+    if (i >= arguments.size()) return false;
+    auto const& value = arguments[i];
+    return (value.isInt() && double(value.toInt()) == number) || (value.isDouble() && value.toDouble() == number);
+  };
+  if (kind.base == "arange") return kind.target == "aten.arange.default";
+  if (kind.base != "linspace") return false;
+  return (is_number(1, 1) && (is_number(0, 0) || is_number(0, -1))) ||
+         (is_number(0, 1) && (is_number(1, 0) || is_number(1, -1)));
+}
+
+// --- Before the first layer ---
+
+/// What operators do to tensors that no layer has made. Such a tensor of three axes or more may be the shard of an
+/// input. An operator that would need cells of other ranks then makes a fault of its results, which is one where they
+/// meet a field with as many rows, or enter a layer with as many.
+void Interceptor::guess(c10::OperatorHandle const& op, OperatorKind const& kind, Values const& arguments,
+                        Values const& results) {
+  auto const model = latest_.lock();
+  if (!model || model->only_warns || findings || model->domain.comm().num_ranks() == 1) return;
+  Guess found;
+  bool is_known = false;
+  for (auto const& value : arguments)
+    for_each_tensor(value, [&](torch::Tensor const& t) {
+      auto const* const given = guesses_.empty() ? nullptr : find_guess(t);
+      if (!given) return;
+      is_known = true;
+      if (found.fault.empty()) found.fault = given->fault;
+      if (!kind.is_part && found.index.empty()) found.index = given->index;
+      found.extents.insert(given->extents.begin(), given->extents.end());
+    });
+  bool const is_drawn = draws(kind, op, arguments);
+  if (kind.is_cellwise && !is_known && !is_drawn) return;
+  std::vector<std::int64_t> axes;
+  for (int a = 0; a < 2; ++a)
+    if (model->domain.grid().extent(a) > 1) axes.push_back(a - 2);
+  auto const has_rows_of = [&](torch::Tensor const& t) { return t.dim() >= 3 && t.size(t.dim() + axes[0]) > 1; };
+  std::vector<std::optional<Mark>> fields;
+  if (found.fault.empty() && kind.role == OperatorRole::planned && !kind.is_part && !kind.has_out)
+    for (auto const axis : axes) {
+      auto of_results = seem_local(op, kind, arguments, results, axis, model, found);
+      if (axes.size() == 1) fields = std::move(of_results);
+    }
+  if (kind.role == OperatorRole::by_index && counts_from_first(kind, arguments)) found.index = kind.name;
+  if (!found.index.empty()) {
+    bool meets_field = false;
+    for (auto const& value : arguments)
+      for_each_tensor(value, [&](torch::Tensor const& t) {
+        auto const* const other = find_guess(t);
+        if (!has_rows_of(t) || (other && !other->index.empty())) return;
+        meets_field = true;
+        auto const num_rows = t.size(t.dim() + axes[0]);
+        if (!meets_rows(arguments, axes[0], num_rows)) return;
+        if (found.fault.empty()) found.fault = found.index + index_fault;
+        found.extents.insert(num_rows);
+      });
+    if (meets_field) found.index.clear();
+  }
+  std::size_t k = 0;
+  for (auto const& result : results)
+    for_each_tensor(result, [&](torch::Tensor const& t) {
+      auto own = found;
+      if (k < fields.size()) own.field = fields[k];
+      ++k;
+      add_random_numbers(own, arguments, t, is_drawn, has_rows_of(t), axes[0]);
+      if (own.field || !own.fault.empty() || own.numbers != 0 || !own.index.empty()) {
+        if (guesses_.size() >= next_sweep_) sweep();
+        guesses_.insert_or_assign(
+            t.unsafeGetTensorImpl(),
+            Guessed{c10::weak_intrusive_ptr<c10::TensorImpl>(t.getIntrusivePtr()), std::move(own)});
+      } else if (!guesses_.empty()) {
+        guesses_.erase(t.unsafeGetTensorImpl());
+      }
+    });
+}
+
+/// Whether numbers by index are along rows.
+bool Interceptor::meets_rows(Values const& arguments, std::int64_t axis, std::int64_t num_rows) const {
+  bool meets = false;
+  for (auto const& value : arguments)
+    for_each_tensor(value, [&](torch::Tensor const& t) {
+      auto const* const guess = find_guess(t);
+      meets = meets || (guess && !guess->index.empty() && t.dim() + axis >= 0 && t.size(t.dim() + axis) == num_rows);
+    });
+  return meets;
+}
+
+/// Random numbers, that whole rows are computed with, must be those of all ranks. A field of them may differ.
+void Interceptor::add_random_numbers(Guess& guess, Values const& arguments, torch::Tensor const& result, bool is_drawn,
+                                     bool has_rows, std::int64_t axis) const {
+  constexpr std::int64_t most = 4096;
+  Hash hash;
+  if (is_drawn) {
+    if (result.numel() == 0 || result.numel() > most || !result.is_cpu() || result.layout() != torch::kStrided) return;
+    OwnCode const own;
+    auto const numbers = result.detach().contiguous();
+    hash.add(std::string_view(static_cast<char const*>(numbers.data_ptr()), numbers.nbytes()));
+    guess.numbers = hash.value() | 1;
+    return;
+  }
+  std::vector<std::uint64_t> given;
+  for (auto const& value : arguments)
+    for_each_tensor(value, [&](torch::Tensor const& t) {
+      auto const* const other = find_guess(t);
+      if (!other || other->numbers == 0) return;
+      bool const is_of_rows = !other->is_combined && t.dim() >= 3 && t.size(t.dim() + axis) > 1;
+      if (!has_rows || !is_of_rows) given.push_back(other->numbers);
+    });
+  if (given.empty()) return;
+  for (auto const one : given) hash.add(one);
+  guess.numbers = given.size() == 1 ? given[0] : hash.value() | 1;
+  guess.is_combined = has_rows;
+}
+
+/// Where the results of an operator on shards of inputs are cut, if it needs no other cells; else adds the fault.
+std::vector<std::optional<Mark>> Interceptor::seem_local(c10::OperatorHandle const& op, OperatorKind const& kind,
+                                                         Values const& arguments, Values const& results,
+                                                         std::int64_t axis, Model const& model, Guess& guess) {
+  auto const ranks = model->domain.comm().num_ranks();
+  auto const leaves = leaves_of(arguments);
+  std::vector<Mark> seeming(leaves.size());
+  std::vector<Mark const*> marks(leaves.size(), nullptr);
+  std::set<std::int64_t> extents;
+  std::string sizes;
+  bool has_field = false;
+  bool const has_rows = std::any_of(leaves.begin(), leaves.end(),
+                                    [&](auto const& t) { return t.dim() >= 3 && t.size(t.dim() + axis) > 1; });
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    auto const& t = leaves[i];
+    auto const* const known = find_guess(t);
+    if (t.layout() != torch::kStrided) return {};
+    if (known && known->field) {
+      seeming[i] = *known->field;
+    } else {
+      bool const is_parameter = t.is_leaf() && t.requires_grad();
+      bool const is_number = torch::isFloatingType(t.scalar_type()) || torch::isComplexType(t.scalar_type());
+      // One row is that of a rank which has one, or a number for all rows.
+      if (t.dim() < 3 || is_parameter || !is_number || (has_rows && t.size(t.dim() + axis) <= 1)) continue;
+      auto const own = t.size(t.dim() + axis);
+      auto& mark = seeming[i];
+      mark.kind = Mark::Kind::cut;
+      mark.model = model;
+      mark.is_input = true;
+      mark.shape = t.sizes().vec();
+      program::Cut cut;
+      cut.axis = t.dim() + axis;
+      cut.period = std::max<std::int64_t>(own * ranks, 1);
+      for (int p = 0; p <= ranks; ++p) cut.bounds.push_back(own * p);
+      mark.shape[std::size_t(cut.axis)] = own * ranks;
+      mark.place = cut;
+    }
+    marks[i] = &seeming[i];
+    has_field = true;
+    if (auto const own = t.size(seeming[i].place->axis); own > 1) extents.insert(own);
+    sizes += (sizes.empty() ? "" : ", ") + c10::str(t.sizes());
+  }
+  if (!has_field || (kind.in_place && !kind.functional)) return {};
+  std::shared_ptr<PlannedOperator> planned;
+  try {
+    planned = kind.in_place ? plan(*kind.functional, kind_of(*kind.functional), arguments, leaves, marks, model)
+                            : plan(op, kind, arguments, leaves, marks, model);
+  } catch (std::exception const&) {
+    return {};
+  }
+  std::vector<std::optional<Mark>> fields;
+  if (planned->direct || (kind.is_view && planned->placed && planned->placed->keeps_views())) {
+    for (auto const& mark : planned->marks) {
+      auto& field = fields.emplace_back();
+      if (mark.place && mark.place->axis != std::int64_t(mark.shape.size()) + axis) field = mark;
+    }
+    return fields;
+  }
+  if (extents.empty()) return {};  // one row, or none: another rank has the fault
+  for (auto const& result : results)
+    for_each_tensor(result, [&](torch::Tensor const& t) {
+      if (t.dim() + axis >= 0 && t.size(t.dim() + axis) > 1) extents.insert(t.size(t.dim() + axis));
+    });
+  guess.fault = kind.name + " of " + sizes + " needs cells of other ranks";
+  guess.extents.insert(extents.begin(), extents.end());
+  return {};
+}
+
+/// What is faulty, and meets cells with as many rows, is wrong.
+void Interceptor::take_faults(Values const& arguments) {
+  for (auto const& value : arguments)
+    for_each_tensor(value, [&](torch::Tensor const& field) {
+      auto const* const mark = find(field);
+      if (!mark || mark->kind != Mark::Kind::cut) return;
+      auto const own = field.size(mark->place->axis);
+      Mark wrong;
+      wrong.kind = Mark::Kind::wrong;
+      wrong.model = mark->model;
+      for (auto const& other : arguments)
+        for_each_tensor(other, [&](torch::Tensor const& t) {
+          auto const* const guess = find(t) ? nullptr : find_guess(t);
+          if (!guess) return;
+          auto const axis = t.dim() + mark->place->axis - field.dim();
+          if (!guess->fault.empty() && guess->extents.contains(own))
+            wrong.text = guess->fault + marking_advice;
+          else if (!guess->index.empty() && axis >= 0 && t.size(axis) == own && own > 1 &&
+                   own != mark->shape[std::size_t(mark->place->axis)])
+            wrong.text = guess->index + index_fault;
+          else
+            return;
+          set(t, wrong);
+        });
+    });
 }
 
 /// Whether `narrow` takes rows that the globe has: this rank may have fewer, for which a slice throws nothing.
@@ -457,7 +799,7 @@ Values Interceptor::local_call(c10::OperatorHandle const& op, Values arguments, 
     return called(op, std::move(arguments));
   } catch (c10::Error const& error) {
     // Other ranks, whose parts have other sizes, may go on and wait for this one.
-    if (auto const model = latest.lock())
+    if (auto const model = latest_.lock())
       announce_failure(model->domain.comms(), name + place() + ": " + first_line(error.what_without_backtrace()));
     throw;
   }
@@ -509,6 +851,7 @@ void Interceptor::in_place(c10::OperatorHandle const& op, OperatorKind const& ki
       arguments[i] = with_tensors_of(arguments[i], [&](torch::Tensor const& t) { return computed(t); });
     has_waiting = false;
   }
+  if (has_cells) check_numbers(kind, arguments, model);
   bool fits = false;
   Mark result;
   if (!has_waiting && !has_wrong && kind.functional) {
@@ -572,8 +915,10 @@ Values Interceptor::waiting_call(c10::OperatorHandle const& op, OperatorKind con
     for_each_tensor(value, [&](torch::Tensor const& t) {
       call->versions.push_back(t.is_inference() ? 0 : std::int64_t(t._version()));
       auto const* const mark = find(t);
-      if (mark && mark->kind == Mark::Kind::cut && local == 0 && t.numel() != program::num_elements(mark->shape))
-        local = t.numel();
+      if (!mark || mark->kind != Mark::Kind::cut || local != 0 || t.numel() == program::num_elements(mark->shape))
+        return;
+      local = t.numel();
+      if (is_even(*mark->place)) call->num_rows = t.size(mark->place->axis);
     });
   Values results;
   if (planned && planned->is_whole) {
@@ -632,6 +977,7 @@ torch::Tensor Interceptor::computed_or_refused(torch::Tensor const& t) {
       if (!one->results.empty() || !met.insert(one).second) continue;
       if (!one->kind->takes_sizes) add_numbers(hash, one->arguments);
       if (one->num_reduced > 0) reduced.push_back(one->num_reduced);
+      if (one->num_rows >= least_telling) reduced.push_back(one->num_rows);
       for (auto const& value : one->arguments) {
         if (value.isInt()) numbers.push_back(double(value.toInt()));
         if (value.isDouble()) numbers.push_back(value.toDouble());
@@ -648,7 +994,7 @@ torch::Tensor Interceptor::computed_or_refused(torch::Tensor const& t) {
       for (auto const count : reduced)
         if (count > 1 && number == double(count))
           fault = mark->text + ": " + std::to_string(count) +
-                  " is the number of cells of this rank, not of the globe (use mean)";
+                  " is the number of rows or cells of this rank, not of the globe (use mean)";
     require_same(model->domain.comm(), "NotSharded", hash.add(fault.empty() ? 0 : 1).value(),
                  fault.empty() ? mark->text + " and what is made of it, with numbers of this rank (sizes of its shard?)"
                                : fault);
@@ -742,6 +1088,7 @@ Values Interceptor::planned_call(c10::OperatorHandle const& op, OperatorKind con
   if (!planned->direct && planned->waits && !on_globe)
     return waiting_call(op, kind, std::move(arguments), planned->is_whole, model, planned.get());
   if (!planned->doubt.empty()) return refused(op, std::move(arguments), planned->doubt, model);
+  check_numbers(kind, arguments, model);
   auto const numbers = numbers_of(kind, arguments);
   Values results = planned->direct ? called(op, std::move(arguments)) : planned->run(leaves);
   std::size_t k = 0;
@@ -757,18 +1104,21 @@ Values Interceptor::planned_call(c10::OperatorHandle const& op, OperatorKind con
 std::shared_ptr<PlannedOperator> Interceptor::plan(c10::OperatorHandle const& op, OperatorKind const& kind,
                                                    Values const& arguments, std::vector<torch::Tensor> const& leaves,
                                                    Model const& model) {
+  std::vector<Mark const*> marks;
+  for (auto const& t : leaves) marks.push_back(find(t));
+  return plan(op, kind, arguments, leaves, marks, model);
+}
+
+std::shared_ptr<PlannedOperator> Interceptor::plan(c10::OperatorHandle const& op, OperatorKind const& kind,
+                                                   Values const& arguments, std::vector<torch::Tensor> const& leaves,
+                                                   std::vector<Mark const*> const& marks, Model const& model) {
   if (model->planned.size() > 4096) model->planned.clear();
   auto key = kind.target;
   key += torch::GradMode::is_enabled() ? 'g' : 'n';
   for (auto const& value : arguments) add_to_key(key, value);
-  std::vector<Mark const*> marks;
   bool const autocast = !leaves.empty() && at::autocast::is_autocast_enabled(leaves[0].device().type());
   key += autocast ? 'a' : '-';
-  for (auto const& t : leaves) {
-    auto const* const mark = find(t);
-    marks.push_back(mark);
-    add_leaf_to_key(key, t, mark);
-  }
+  for (std::size_t i = 0; i < leaves.size(); ++i) add_leaf_to_key(key, leaves[i], marks[i]);
   for (auto const& value : arguments)  // which leaf is where
     for_each_tensor(value, [&](torch::Tensor const& t) { key += char('A' + index_in(leaves, t) % 50); });
   auto& held = model->planned[key];

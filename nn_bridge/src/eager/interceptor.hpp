@@ -38,7 +38,9 @@ struct ShardedModel {
   std::unordered_map<std::string, std::shared_ptr<PlannedOperator>> planned = {};
   /// Extents along the cut axis of fields that layers have given, and their bounds: those of the first in a forward.
   std::map<std::int64_t, std::vector<std::int64_t>> homes = {};
-  std::set<std::int64_t> fresh = {};  ///< extents met in this forward
+  std::set<std::int64_t> fresh = {};             ///< extents met in this forward
+  std::unordered_set<void const*> modules = {};  ///< whose children it has converted
+  std::set<std::string> warned = {};
 
   /// Where fields of this extent are cut along `axis`: at home, or balanced.
   [[nodiscard]] program::Cut cut_of(std::int64_t axis, std::int64_t extent) const;
@@ -66,6 +68,16 @@ struct Mark {
   bool is_random = false;
   std::uint64_t stretch = 0;  ///< of code between two calls of layers, in which it was made
   std::uint64_t numbers = 0;  ///< hash of the numbers that its cells were computed with since the last layer
+};
+
+/// What a tensor seems to be that no layer has made: it may be an input, before the first layer.
+struct Guess {
+  std::optional<Mark> field;       ///< cut along another axis than inputs are
+  std::string fault;               ///< an operator has taken this rank's rows for all
+  std::set<std::int64_t> extents;  ///< faulty where it meets fields of so many rows of this rank
+  std::uint64_t numbers = 0;       ///< hash of random numbers in it
+  std::string index;               ///< what has made numbers by the index in a shard, if its rows are those of one
+  bool is_combined = false;        ///< these were numbers for whole rows
 };
 
 /// A layer that `shard` has converted.
@@ -96,8 +108,11 @@ class Interceptor final : public Between {
   void leave(torch::Tensor const& y, ShardedLayer& layer, int set_ups);
   /// The input of a trial. Collective.
   void mark_input(torch::Tensor const& x, std::shared_ptr<ShardedModel> const& model);
-  /// The model that this thread has converted last.
-  std::weak_ptr<ShardedModel> latest;
+  /// `x` is a shard, where this thread has converted `module`. Collective.
+  void mark_shard(torch::Tensor const& x, void const* module);
+  /// From now on operators of this thread are seen.
+  void add_model(std::shared_ptr<ShardedModel> const& model);
+  [[nodiscard]] std::weak_ptr<ShardedModel> const& latest() const noexcept { return latest_; }
   std::vector<std::string>* findings = nullptr;  ///< of a trial: takes refusals, instead of errors
 
   void check_entry(torch::Tensor const& x, Domain const& domain, std::string const& layer, Entry entry) override;
@@ -118,14 +133,32 @@ class Interceptor final : public Between {
   };
   using Model = std::shared_ptr<ShardedModel>;
 
+  struct Guessed {
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    Guess guess;
+  };
+
   [[nodiscard]] Mark const* find(torch::Tensor const& t) const;
+  [[nodiscard]] Guess const* find_guess(torch::Tensor const& t) const;
   void set(torch::Tensor const& t, Mark mark);
   void set_results(Values const& results, Mark const& mark);
   void spoil(torch::Tensor const& t, std::string const& text);
   void set_base(torch::Tensor const& view, Mark const& mark, std::string const& name);
   void sweep();
   void begin(ShardedLayer const& layer);
+  void mark_first(torch::Tensor const& x, Model const& model, bool is_input);
 
+  void guess(c10::OperatorHandle const& op, OperatorKind const& kind, Values const& arguments, Values const& results);
+  [[nodiscard]] std::vector<std::optional<Mark>> seem_local(c10::OperatorHandle const& op, OperatorKind const& kind,
+                                                            Values const& arguments, Values const& results,
+                                                            std::int64_t axis, Model const& model, Guess& guess);
+  void add_random_numbers(Guess& guess, Values const& arguments, torch::Tensor const& result, bool is_drawn,
+                          bool has_rows, std::int64_t axis) const;
+  [[nodiscard]] bool meets_rows(Values const& arguments, std::int64_t axis, std::int64_t num_rows) const;
+  [[nodiscard]] bool has_rows(torch::Tensor const& t, Values const& arguments) const;
+  void take_faults(Values const& arguments);
+  void check_numbers(OperatorKind const& kind, Values const& arguments, Model const& model);
+  void warn(std::string const& text, Model const& model) const;
   void made_without_shards(OperatorKind const& kind, Values const& arguments, Values const& results, bool is_flagged);
   void in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first);
   /// @param on_globe nothing waits
@@ -139,6 +172,9 @@ class Interceptor final : public Between {
   std::shared_ptr<PlannedOperator> plan(c10::OperatorHandle const& op, OperatorKind const& kind,
                                         Values const& arguments, std::vector<torch::Tensor> const& leaves,
                                         Model const& model);
+  std::shared_ptr<PlannedOperator> plan(c10::OperatorHandle const& op, OperatorKind const& kind,
+                                        Values const& arguments, std::vector<torch::Tensor> const& leaves,
+                                        std::vector<Mark const*> const& marks, Model const& model);
   torch::Tensor computed(torch::Tensor const& t);
   torch::Tensor computed_or_refused(torch::Tensor const& t);
   torch::Tensor compute(WaitingCall& call, std::size_t index);
@@ -149,6 +185,9 @@ class Interceptor final : public Between {
   [[nodiscard]] std::string place() const;
 
   std::unordered_map<c10::TensorImpl const*, Marked> marks_;
+  std::unordered_map<c10::TensorImpl const*, Guessed> guesses_;
+  std::vector<std::weak_ptr<ShardedModel>> models_;
+  std::weak_ptr<ShardedModel> latest_;
   std::size_t next_sweep_ = 256;
   std::string last_path_;
   int composed_depth_ = 0;              ///< of operators that run as several others

@@ -49,6 +49,8 @@ constexpr char const* parts =
     "unbind "
     "diagonal";
 constexpr char const* sized = "view reshape _unsafe_view _reshape_alias expand broadcast_to";
+constexpr char const* arithmetic =
+    "add sub rsub subtract mul multiply div divide true_divide floor_divide addcmul addcdiv";
 // Their kernels take no sizes.
 constexpr char const* size_free = "and or xor lshift rshift iand ior ixor ilshift irshift";
 
@@ -87,6 +89,7 @@ OperatorKind make_kind(c10::OperatorHandle const& op) {
   auto const known = is_aten ? program::operator_class(kind.target) : std::nullopt;
   using program::OperatorClass;
   kind.is_cellwise = known == OperatorClass::local;
+  kind.is_arithmetic = is_aten && is_among(kind.base, arithmetic);
   kind.is_part = is_aten && is_among(kind.base, parts);
   kind.is_reduction = known == OperatorClass::statistic;
   kind.is_view = known == OperatorClass::view;

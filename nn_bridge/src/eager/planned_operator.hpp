@@ -34,6 +34,7 @@ struct OperatorKind {
   bool has_out = false;
   bool is_view = false;  ///< the same cells under other axes
   bool is_cellwise = false;
+  bool is_arithmetic = false;                     ///< of two operands
   bool is_part = false;                           ///< takes a part of the cells along an axis
   bool is_reduction = false;                      ///< sums or other numbers of many cells
   bool takes_indices = false;                     ///< or joins tensors

@@ -169,7 +169,7 @@ class Sharder {
   void commit() {
     detail::KeptRandomState const kept;
     for (auto const& change : changes_) change();
-    if (options_.watch != WatchOperators::never) detail::Interceptor::of_thread().latest = model_;
+    if (options_.watch != WatchOperators::never) detail::Interceptor::of_thread().add_model(model_);
   }
 
  private:
@@ -195,6 +195,7 @@ class Sharder {
   }
 
   void visit_children(Module& parent, std::string const& path, bool is_root = false) {
+    model_->modules.insert(&parent);
     std::size_t const line = report_.modules.size();
     if (is_root) add("", type_name(typeid(parent)), Verdict::children_only, is_container(parent) ? "" : own_code);
     std::size_t index = 0;
@@ -306,8 +307,8 @@ class Sharder {
           for (auto const& parameter : serial.named_parameters(false))
             log->names[parameter.value().unsafeGetTensorImpl()] = here->path + "." + parameter.key();
         }
-        auto const* const layer = dynamic_cast<Communicating const*>(counterpart.get());
-        if (eager) eager->leave(y, *here, layer ? detail::num_set_ups(*layer) : -1);
+        auto const* const talking = dynamic_cast<Communicating const*>(counterpart.get());
+        if (eager) eager->leave(y, *here, talking ? detail::num_set_ups(*talking) : -1);
         return y;
       };
       ShardedForward sharded;
@@ -409,6 +410,10 @@ ShardReport shard(torch::nn::Module& model, Domain const& domain, ShardOptions c
   }
   run_agreed(domain.comm(), [&] { sharder.commit(); });
   return report;
+}
+
+void mark_shard(torch::Tensor const& x, torch::nn::Module const& module) {
+  detail::Interceptor::of_thread().mark_shard(x, &module);
 }
 
 }  // namespace graticule::nn

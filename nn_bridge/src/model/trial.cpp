@@ -260,7 +260,7 @@ Run run(Forward const& forward, torch::Tensor const& x, Cotangent const& cotange
   Run result;
   KeptRefusals const kept(found);
   auto const leaf = x.detach().clone().requires_grad_();
-  if (auto const model = domain ? detail::Interceptor::of_thread().latest.lock() : nullptr)
+  if (auto const model = domain ? detail::Interceptor::of_thread().latest().lock() : nullptr)
     detail::Interceptor::of_thread().mark_input(leaf, model);
   std::unordered_map<c10::TensorImpl const*, std::string> names;
   {

@@ -172,8 +172,8 @@ std::vector<Line> local_code() {
       {"a mask", [](NetImpl&, Tensor const& h) { return torch::where(h > 0, h, h.masked_fill(h < -1, -1)); }},
       {"attention along columns",
        [](NetImpl&, Tensor const& h) {
-         auto const rows = h.permute({0, 2, 3, 1});
-         return torch::scaled_dot_product_attention(rows, rows, rows).permute({0, 3, 1, 2});
+         auto const lines = h.permute({0, 2, 3, 1});
+         return torch::scaled_dot_product_attention(lines, lines, lines).permute({0, 3, 1, 2});
        }},
   };
 }
@@ -490,6 +490,307 @@ TEST(Eager, numbers_that_differ_between_ranks_are_refused_on_all) {
     EXPECT_NE(thrown.text.find("(last, Conv2d): the numbers that cells are computed with"), std::string::npos)
         << thrown.text;
   }
+}
+
+struct Warnings : c10::WarningHandler {
+  void process(c10::Warning const& warning) override { text += warning.msg(); }
+  std::string text;
+};
+
+TEST(Eager, numbers_that_are_the_size_of_a_shard_are_refused_where_all_ranks_have_as_many) {
+  auto const domain = bands();
+  auto const num_ranks = domain.comm().num_ranks();
+  if (num_ranks == 1) GTEST_SKIP() << "one rank has all cells";
+  std::vector<Code> const codes{[](NetImpl&, Tensor const& h) { return h / h.size(2); },
+                                [](NetImpl&, Tensor const& h) { return h * double(h.size(2) * h.size(3)); },
+                                [](NetImpl&, Tensor const& h) { return h + 1. / double(h.size(2)); },
+                                [](NetImpl&, Tensor const& h) { return torch::add(h, h.square(), h.size(2)); },
+                                [](NetImpl&, Tensor const& h) { return h.clone().div_(h.size(2)); },
+                                [](NetImpl&, Tensor const& h) { return h - h.sum(2, true) / h.size(2); }};
+  std::mt19937 random(5);
+  auto const x = random_tensor(random, {2, 2, 6 * num_ranks, 8});
+  test::Part const part(domain, balanced_cuts(6 * num_ranks, num_ranks), Cuts{8});
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    SCOPED_TRACE(i);
+    Net net(codes[i]);
+    nn::shard(*net, domain);
+    if (i == 2) {  // 1 / 6 may be anything: a warning
+      Warnings warnings;
+      c10::WarningUtils::WarningHandlerGuard const guard(&warnings);
+      (void)net->forward(part.of(x));
+      EXPECT_EQ(warnings.text.find("aten::add (called after layer first) with 1 / 6") != std::string::npos,
+                domain.comm().rank() == 0);
+      continue;
+    }
+
+    auto const thrown = thrown_by([&] { (void)net->forward(part.of(x)); });
+
+    EXPECT_EQ(thrown.rule, "NotSharded") << thrown.text;
+    EXPECT_NE(thrown.text.find("of this rank"), std::string::npos) << thrown.text;
+  }
+  Net serial([](NetImpl&, Tensor const& h) { return h / 6 + h.mean(1, true) * 42; });
+  Net net([](NetImpl&, Tensor const& h) { return h / torch::tensor(6.) + h.mean(1, true) * 42; });
+  nn::shard(*net, domain);
+  EXPECT_LT(difference(net->forward(part.of(x)), part.of(serial->forward(x))), 1e-10);
+}
+
+/// Code before the first layer.
+struct FrontImpl : tn::Module {
+  using Front = std::function<Tensor(FrontImpl& net, Tensor const& x)>;
+  explicit FrontImpl(Front front, bool marks = false)
+      : code(std::move(front)),
+        is_marking(marks),
+        first(register_module("first", nn::Layer<tn::Conv2d>(tn::Conv2dOptions(2, 2, 3).padding(1)))) {
+    weight = register_parameter("weight", torch::zeros({2, 2, 3, 3}));
+    std::mt19937 random(11);
+    for (auto& parameter : parameters()) parameter.set_data(random_tensor(random, parameter.sizes().vec()) / 4);
+  }
+  Tensor forward(Tensor const& x) {
+    if (is_marking) nn::mark_shard(x, *this);
+    return code(*this, x);
+  }
+  Front code;
+  bool is_marking;
+  nn::Layer<tn::Conv2d> first;
+  Tensor weight;
+};
+TORCH_MODULE(Front);
+
+struct FrontLine {
+  char const* name;
+  FrontImpl::Front code;
+};
+
+/// Needs cells of other ranks.
+std::vector<FrontLine> wide_fronts() {
+  using at::IntArrayRef;
+  return {
+      {"mean",
+       [](FrontImpl& n, Tensor const& x) {
+         return n.first(x - x.mean(IntArrayRef{2, 3}, true));
+       }},
+      {"mean, then other operators",
+       [](FrontImpl& n, Tensor const& x) {
+         auto const gate = torch::sigmoid(x.mean(IntArrayRef{2, 3}, true).flatten(1)).unsqueeze(-1).unsqueeze(-1);
+         return n.first((x * 2 + 1) * gate);
+       }},
+      {"roll", [](FrontImpl& n, Tensor const& x) { return n.first(x + x.roll(1, 2)); }},
+      {"flip", [](FrontImpl& n, Tensor const& x) { return n.first(x.flip({2})); }},
+      {"softmax", [](FrontImpl& n, Tensor const& x) { return n.first(torch::softmax(x, 2)); }},
+      {"cumulative sum", [](FrontImpl& n, Tensor const& x) { return n.first(x.cumsum(-2).contiguous()); }},
+      {"convolution",
+       [](FrontImpl& n, Tensor const& x) {
+         return n.first(F::conv2d(x, n.weight, F::Conv2dFuncOptions().padding(1)));
+       }},
+      {"mean of permuted",
+       [](FrontImpl& n, Tensor const& x) {
+         auto const y = x.permute({0, 2, 3, 1});
+         return n.first((y - y.mean(1, true)).permute({0, 3, 1, 2}));
+       }},
+      {"in place",
+       [](FrontImpl& n, Tensor const& x) {
+         auto y = x.clone();
+         y.sub_(y.mean(IntArrayRef{2}, true));
+         return n.first(y);
+       }},
+      {"behind the first layer",
+       [](FrontImpl& n, Tensor const& x) {
+         auto const h = n.first(x);
+         return n.first(h * x.mean(IntArrayRef{2, 3}, true));
+       }},
+      {"padding and cutting back",
+       [](FrontImpl& n, Tensor const& x) {
+         auto const y = F::pad(x, F::PadFuncOptions({0, 0, 1, 1}).mode(torch::kReplicate));
+         return n.first(F::avg_pool2d(y, F::AvgPool2dFuncOptions({3, 1}).stride({1, 1})));
+       }},
+  };
+}
+
+/// Needs none.
+std::vector<FrontLine> local_fronts() {
+  return {
+      {"scaling", [](FrontImpl& n, Tensor const& x) { return n.first((x - 3) / 2); }},
+      {"channels", [](FrontImpl& n, Tensor const& x) { return n.first(x - x.mean(1, true) + x.softmax(-1)); }},
+      {"permuted and back",
+       [](FrontImpl& n, Tensor const& x) {
+         return n.first(torch::layer_norm(x.permute({0, 2, 3, 1}), {2}).permute({0, 3, 1, 2}));
+       }},
+      {"tokens and back",
+       [](FrontImpl& n, Tensor const& x) {
+         auto const tokens = x.flatten(2).transpose(1, 2);
+         return n.first(torch::layer_norm(tokens, {2}).transpose(1, 2).reshape(x.sizes()));
+       }},
+      {"channels joined",
+       [](FrontImpl& n, Tensor const& x) {
+         return n.first(torch::cat({x.narrow(1, 0, 1), x.select(1, 1).unsqueeze(1)}, 1));
+       }},
+  };
+}
+
+void each_front_cut(std::function<void(nn::Domain const& domain, test::Part const& part)> const& visit) {
+  for (auto const& cuts : cuts_of(bands())) {
+    auto const domain = bands();
+    visit(domain, test::Part(domain, cuts, Cuts{columns}));
+  }
+}
+
+TEST(Eager, code_on_the_input_that_needs_other_ranks_is_refused_on_all_from_the_first_forward) {
+  if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has all cells";
+  std::mt19937 random(5);
+  auto const x = random_tensor(random, {2, 2, rows, columns});
+  for (auto const& line : wide_fronts()) {
+    SCOPED_TRACE(line.name);
+    auto const domain = bands();
+    test::Part const part(domain, balanced_cuts(rows, domain.comm().num_ranks()), Cuts{columns});
+    Front net(line.code);
+    nn::shard(*net, domain);
+    for (int forward = 0; forward < 2; ++forward) {
+      auto const thrown = thrown_by([&] { (void)net->forward(part.of(x)); });
+      EXPECT_EQ(thrown.rule, "NotSharded") << thrown.text;
+      for (auto const* text : {"aten::", "layer first", "mark_shard"})
+        EXPECT_NE(thrown.text.find(text), std::string::npos) << thrown.text;
+    }
+  }
+}
+
+TEST(Eager, code_on_a_marked_input_equals_the_serial_model) {
+  std::mt19937 random(5);
+  auto const x = random_tensor(random, {2, 2, rows, columns});
+  auto lines = wide_fronts();
+  for (auto const& line : local_fronts()) lines.push_back(line);
+  for (auto const& line : lines)
+    each_front_cut([&](nn::Domain const& domain, test::Part const& part) {
+      SCOPED_TRACE(line.name);
+      Front serial(line.code, true);
+      Front net(line.code, true);
+      nn::shard(*net, domain);
+      auto const whole = x.clone().requires_grad_();
+      auto const own = part.of(x).clone().requires_grad_();
+      for (int forward = 0; forward < 2; ++forward) {
+        auto const expected = serial->forward(whole);
+        auto const found = net->forward(own);
+        EXPECT_LT(difference(found.detach(), part.of(expected.detach())), 1e-10);
+        auto const of_whole = torch::autograd::grad({expected.square().sum()}, {whole})[0];
+        auto const of_own = torch::autograd::grad({nn::reduce_loss(found.square().sum(), domain)}, {own})[0];
+        EXPECT_LT(difference(of_own, part.of(of_whole)), 1e-9);
+      }
+    });
+}
+
+TEST(Eager, code_on_the_input_that_needs_no_other_rank_runs) {
+  std::mt19937 random(5);
+  auto const x = random_tensor(random, {2, 2, rows, columns});
+  for (auto const& line : local_fronts())
+    each_front_cut([&](nn::Domain const& domain, test::Part const& part) {
+      SCOPED_TRACE(line.name);
+      Front serial(line.code);
+      Front net(line.code);
+      nn::shard(*net, domain);
+      for (int forward = 0; forward < 2; ++forward)
+        EXPECT_LT(difference(net->forward(part.of(x)), part.of(serial->forward(x))), 1e-10);
+    });
+}
+
+TEST(Eager, whole_fields_are_prepared_as_they_are) {
+  auto const domain = bands();
+  std::mt19937 random(5);
+  auto const x = random_tensor(random, {2, 2, rows, columns});
+  test::Part const part(domain, balanced_cuts(rows, domain.comm().num_ranks()), Cuts{columns});
+  Front net([](FrontImpl& n, Tensor const& own) { return n.first(own); });
+  Front serial([](FrontImpl& n, Tensor const& own) { return n.first(own); });
+  nn::shard(*net, domain);
+  for (int forward = 0; forward < 2; ++forward) {
+    auto const whole = (x - x.mean(at::IntArrayRef{0, 2, 3}, true)) / x.std(at::IntArrayRef{0, 2, 3}, true, true);
+    auto const weights = torch::linspace(0, 1, rows, torch::kDouble).view({1, 1, rows, 1});
+    auto const scaled = weights / weights.mean();
+    auto const y = net->forward(part.of(whole));
+    auto const loss =
+        nn::reduce_loss(((y - part.of(whole.roll(1, 2))).square() * part.of(scaled.expand_as(x))).sum(), domain);
+    auto const expected = ((serial->forward(whole) - whole.roll(1, 2)).square() * scaled).sum();
+    EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-9 * std::abs(expected.item<double>()));
+  }
+}
+
+TEST(Eager, numbers_by_the_index_in_a_shard_are_refused) {
+  auto const domain = bands();
+  if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "one rank has all cells";
+  std::mt19937 random(5);
+  test::Part const part(domain, balanced_cuts(rows, domain.comm().num_ranks()), Cuts{columns});
+  auto const own = part.of(random_tensor(random, {2, 2, rows, columns})).clone();
+  auto const first_row = domain.comm().rank() * 3;
+  std::vector<std::pair<FrontImpl::Front, bool>> const codes{
+      {[](FrontImpl& n, Tensor const& x) {
+         auto const y = torch::linspace(-1, 1, x.size(2), torch::kDouble).view({1, 1, -1, 1});
+         return n.first(torch::cat({x.narrow(1, 0, 1), (x.narrow(1, 1, 1) * y)}, 1));
+       },
+       true},
+      {[](FrontImpl& n, Tensor const& x) {
+         auto const y = torch::arange(x.size(2), torch::kDouble);
+         auto const h = n.first(x);
+         return n.first(n.first(h) + torch::sin(y / 7).view({-1, 1}));
+       },
+       true},
+      {[](FrontImpl& n, Tensor const& x) {
+         return n.first(
+             x +
+             torch::cos(torch::arange(x.size(2), torch::kDouble)).unsqueeze(-1).expand({2, 2, x.size(2), x.size(3)}));
+       },
+       true},
+      {[&](FrontImpl& n, Tensor const& x) {  // on the globe
+         auto const y = torch::arange(first_row, first_row + x.size(2), torch::kDouble);
+         return n.first(x + y.view({1, 1, -1, 1}) + torch::arange(x.size(3), torch::kDouble));
+       },
+       false},
+      {[&](FrontImpl& n, Tensor const& x) {
+         auto const y = torch::linspace(-1, 1, 4 * rows, torch::kDouble).narrow(0, first_row, x.size(2));
+         return n.first(x * y.view({1, 1, -1, 1}) + torch::arange(2, torch::kDouble).view({1, 2, 1, 1}));
+       },
+       false}};
+  for (auto const& [code, is_wrong] : codes) {
+    Front net(code);
+    nn::shard(*net, domain);
+    for (int forward = 0; forward < 2; ++forward)
+      EXPECT_EQ(thrown_by([&] { (void)net->forward(own); }).rule, is_wrong ? "NotSharded" : "nothing was thrown");
+  }
+}
+
+TEST(Eager, random_numbers_for_whole_rows_must_be_those_of_all_ranks) {
+  auto const domain = bands();
+  auto const comm = domain.comm();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has all cells";
+  std::mt19937 random(5);
+  test::Part const part(domain, balanced_cuts(rows, comm.num_ranks()), Cuts{columns});
+  auto const x = random_tensor(random, {2, 2, rows, columns});
+  std::vector<FrontImpl::Front> const codes{
+      [](FrontImpl& n, Tensor const& own) {
+        return n.first(own * torch::rand({2, 1, 1, 1}, torch::kDouble));
+      },
+      [](FrontImpl& n, Tensor const& own) {
+        auto const noise = torch::empty({2}, torch::kDouble).uniform_();
+        auto const features = torch::sin(torch::linear(noise.unsqueeze(1), torch::ones({2, 1}, torch::kDouble)));
+        auto const h = n.first(own);
+        return n.first(h + features.view({2, 2, 1, 1}));
+      },
+      [](FrontImpl& n, Tensor const& own) { return n.first(own.index_select(0, torch::randint(0, 2, {2}))); }};
+  for (auto const& code : codes)
+    for (bool const differ : {false, true}) {
+      SCOPED_TRACE(differ);
+      Front net(code);
+      nn::shard(*net, domain);
+      torch::manual_seed(differ ? comm.rank() : 7);
+      auto const own = part.of(x).clone();
+
+      auto const thrown = thrown_by([&] {
+        for (int i = 0; i < 4; ++i) (void)net->forward(own);  // two indices are often the same
+      });
+
+      EXPECT_EQ(thrown.rule, differ ? "NotSharded" : "nothing was thrown") << thrown.text;
+    }
+  // A field of noise may be one of each rank.
+  torch::manual_seed(comm.rank());
+  Front net([](FrontImpl& n, Tensor const& own) { return n.first(own + torch::randn_like(own)); });
+  nn::shard(*net, domain);
+  EXPECT_EQ(thrown_by([&] { (void)net->forward(part.of(x).clone()); }).rule, "nothing was thrown");
 }
 
 TEST(Eager, random_numbers_depend_on_their_place_on_the_globe) {

@@ -85,14 +85,25 @@ struct ShardOptions {
 ///
 /// Code of a class between its layers runs as on the globe (`ShardOptions::watch`): `h - h.mean({2, 3}, true)`,
 /// `torch::roll` of rows, `F::pad`; what is not known is `NotSharded` on all ranks, with the operator and the module.
-/// Sums over cells that no layer takes, as in a loss, are those of this rank. Not seen are numbers that come from sizes
-/// (`h / h.size(2)`) or leave LibTorch (`item()`), and what acts on the input before the first layer: `try_sharded`
-/// compares. `Examined` is the way for code that is right on shards. docs/layers.md has the details.
-/// Example: `auto const report = shard(*model, domain); spdlog::info(report.text());`
+/// Sums over cells that no layer takes, as in a loss, are those of this rank. Numbers that come from sizes
+/// (`h / h.size(2)`) or leave LibTorch (`item()`) are refused where ranks differ or they are the size of the shard.
+/// Code on the input before the first layer is refused where it needs other ranks, without `mark_shard`. `Examined` is
+/// the way for code that is right on shards. docs/layers.md has the details. Example: `auto const report =
+/// shard(*model, domain); spdlog::info(report.text());`
 ///
 /// Collective. @throws `NotSharded` on all ranks, with path, type and reason of every refused module; the model is then
 /// unchanged. `ArgumentDisagreement` if ranks hold different models
 ShardReport shard(torch::nn::Module& model, Domain const& domain, ShardOptions const& options = {});
+
+/// Says that `x` is this rank's shard of a field, so that code before the first layer runs as on the globe: first line
+/// of a forward such as `nn::mark_shard(x, *this); return enter(x - x.mean({2, 3}, true));`. Without it such code is
+/// refused. Outputs of layers are known as shards.
+///
+/// @param x its last two axes, or those of the domain's grid that are cut, are rows and columns
+/// @param module the model, or a module in it that is not a layer. In a model that `shard` has not converted on this
+///        thread, and on one rank, nothing happens
+/// Collective; an all-gather of one number.
+void mark_shard(torch::Tensor const& x, torch::nn::Module const& module);
 
 /// Result of `try_sharded`.
 struct Trial {
