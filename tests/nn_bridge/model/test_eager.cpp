@@ -653,6 +653,28 @@ TEST(Eager, code_on_the_input_that_needs_other_ranks_is_refused_on_all_from_the_
   }
 }
 
+TEST(Eager, code_on_the_input_of_blocks_is_refused_where_rows_or_columns_are_needed) {
+  auto const comm = test::world();
+  if (comm.num_ranks() != 4) GTEST_SKIP() << "blocks of rows and columns need four ranks";
+  std::mt19937 random(5);
+  auto const x = random_tensor(random, {2, 2, rows, columns});
+  nn::FieldCuts const cuts{balanced_cuts(rows, 2), balanced_cuts(columns, 2)};
+  nn::Domain const domain(comm, ProcessGrid{2, 2});
+  auto const part = test::Part(domain, cuts);
+  for (auto const axis : {-2, -1}) {
+    Front net([axis](FrontImpl& n, Tensor const& own) { return n.first(own + own.mean(axis, true)); });
+    nn::shard(*net, domain);
+    EXPECT_EQ(thrown_by([&] { (void)net->forward(part.of(x)); }).rule, "NotSharded") << axis;
+  }
+  FrontImpl::Front const code = [](FrontImpl& n, Tensor const& own) {
+    return n.first(torch::softmax(own, 1) * own.mean(1, true));
+  };
+  Front serial(code);
+  Front net(code);
+  nn::shard(*net, domain);
+  EXPECT_LT(difference(net->forward(part.of(x)), part.of(serial->forward(x))), 1e-10);
+}
+
 TEST(Eager, code_on_a_marked_input_equals_the_serial_model) {
   std::mt19937 random(5);
   auto const x = random_tensor(random, {2, 2, rows, columns});
