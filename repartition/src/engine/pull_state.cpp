@@ -5,6 +5,7 @@
 #include <graticule/partition/detail/mpi_thread.hpp>
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/copy_kernels.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
 #include <graticule/repartition/plan_name.hpp>
@@ -128,7 +129,10 @@ bool all_disjoint(std::vector<Labelled> boxes) {
 }
 
 PullTable checked_table(Comm const& comm, PullDescription const& d) {
-  run_agreed(comm, [&] { check_description(comm, d); });
+  run_agreed(comm, [&] {
+    check_copy_environment();
+    check_description(comm, d);
+  });
   return make_pull_table(comm, d);
 }
 
@@ -348,6 +352,7 @@ PullStats PullState::stats() const {
   auto result = stats_;
   result.mpi_reads_device = mpi_reads_device_;
   result.peers_read_device = peers_read_device_;
+  if (auto const* const kernel = chosen_copy_kernel()) result.long_copies = kernel->name;
   result.num_workspaces = num_workspaces();
   for (auto const& workspace : workspaces_) result.buffer_bytes += workspace->buffer_bytes();
   return result;

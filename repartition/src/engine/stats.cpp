@@ -14,7 +14,8 @@ std::string to_string(PullStats const& stats) {
          "  local: " + std::to_string(stats.local_bytes) + " bytes\n  " + std::to_string(stats.num_workspaces) +
          " workspaces of " + std::to_string(stats.buffer_bytes) + " bytes\n  packing " + ms(stats.pack_seconds) +
          ", local " + ms(stats.local_seconds) + ", waiting " + ms(stats.wait_seconds) + ", unpacking " +
-         ms(stats.unpack_seconds) + "\n";
+         ms(stats.unpack_seconds) + "\n" +
+         (stats.long_copies.empty() ? std::string() : "  long copies by " + std::string(stats.long_copies) + "\n");
 }
 
 }  // namespace graticule

@@ -4,6 +4,7 @@
 #include <graticule/partition/indices.hpp>
 
 #include <string>
+#include <string_view>
 
 namespace graticule {
 
@@ -27,6 +28,8 @@ struct PullStats {
   bool mpi_reads_device = false;
   /// Peers on the node read device memory of this rank by kernels; otherwise it is staged, or passed to MPI.
   bool peers_read_device = false;
+  /// How this process copies long runs: a name of `GRATICULE_COPY`. Empty before its first large call.
+  std::string_view long_copies;
   double pack_seconds = 0;    ///< and posting
   double local_seconds = 0;   ///< 0 on devices where the launch that unpacks also moves these cells
   double wait_seconds = 0;    ///< for messages that had not arrived yet
