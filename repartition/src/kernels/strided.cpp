@@ -7,7 +7,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__) && !defined(__HIPCC__)
+#define GRATICULE_WIDE_LOOPS 1
+#endif
+#define GRATICULE_INLINE inline __attribute__((always_inline))
 
 namespace graticule::detail {
 
@@ -15,6 +21,37 @@ namespace {
 
 /// Elements below which starting threads costs more than it saves.
 constexpr Index parallel_threshold = 65536;
+
+/// Adds, subtracts or negates a contiguous row. With `clears`, zeroes what it has read.
+template <class T, StridedOp op, bool clears>
+GRATICULE_INLINE void combine_row(T* to, T* from, Index count) {
+  for (Index i = 0; i < count; ++i) {
+    T const value = from[i];
+    if constexpr (op == StridedOp::copy)
+      to[i] = value;
+    else
+      combine<op>(to[i], value);
+    if constexpr (clears) from[i] = T{};
+  }
+}
+
+#ifdef GRATICULE_WIDE_LOOPS
+/// The same operations, element by element, in wider registers.
+template <class T, StridedOp op, bool clears>
+__attribute__((target("avx2"))) void combine_row_wide(T* to, T* from, Index count) {
+  combine_row<T, op, clears>(to, from, count);
+}
+#endif
+
+/// True where rows of `T` are faster in wider registers: numbers that are added as they are stored.
+template <class T>
+bool has_wide_rows() {
+#ifdef GRATICULE_WIDE_LOOPS
+  return !std::is_same_v<T, Half> && !std::is_same_v<T, BFloat16> && __builtin_cpu_supports("avx2") != 0;
+#else
+  return false;
+#endif
+}
 
 template <class T, StridedOp op>
 void run_row(T* to, T const* from, Index count, Index to_stride, Index from_stride, T value) {
@@ -27,7 +64,10 @@ void run_row(T* to, T const* from, Index count, Index to_stride, Index from_stri
   } else if constexpr (op == StridedOp::fill) {
     for (Index i = 0; i < count; ++i) to[i * to_stride] = value;
   } else if (to_stride == 1 && from_stride == 1) {
-    for (Index i = 0; i < count; ++i) combine<op>(to[i], from[i]);
+#ifdef GRATICULE_WIDE_LOOPS
+    if (has_wide_rows<T>()) return combine_row_wide<T, op, false>(to, const_cast<T*>(from), count);
+#endif
+    combine_row<T, op, false>(to, const_cast<T*>(from), count);
   } else {
     for (Index i = 0; i < count; ++i) combine<op>(to[i * to_stride], from[i * from_stride]);
   }
@@ -44,6 +84,10 @@ void run_clearing_row(T* to, T* from, Index count, std::pair<Index, Index> strid
     source = T{};
   };
   if (strides == std::pair<Index, Index>(1, 1)) {
+#ifdef GRATICULE_WIDE_LOOPS
+    if constexpr (op != StridedOp::fill)
+      if (has_wide_rows<T>()) return combine_row_wide<T, op, true>(to, from, count);
+#endif
     // Two passes over a row, the second in the cache: each of them is vectorised.
     run_row<T, op>(to, from, count, 1, 1, T{});
     std::memset(static_cast<void*>(from), 0, std::size_t(count) * sizeof(T));
@@ -135,6 +179,8 @@ void run_rows(StridedTask const& task, Index first, Index last) {
   }
 }
 
+Index num_rows(StridedTask const& task, Index elements) { return elements / task.extent[std::size_t(task.ndim) - 1]; }
+
 /// Splits one long row in two axes, so that threads can share it.
 StridedTask split_row(StridedTask const& task) {
   constexpr Index piece = 16384;
@@ -157,14 +203,9 @@ void in_parts(bool parallel, Index count, Run const& run) {
   Kokkos::DefaultHostExecutionSpace().fence();
 }
 
-/// Runs all rows of a task, in parallel where that pays.
+/// Runs all rows of a task of at least one element and one axis, in parallel where that pays.
 void run_task(StridedTask task, Rows rows) {
-  if (task.ndim == 0) {
-    task.ndim = 1;
-    task.extent[0] = 1;
-  }
   Index const elements = task.num_elements();
-  if (elements == 0) return;
   bool const parallel = elements >= parallel_threshold && Kokkos::is_initialized() && host_concurrency() > 1;
   if (is_permuted(task)) {
     Tiles const tiles(task);
@@ -173,7 +214,7 @@ void run_task(StridedTask task, Rows rows) {
   }
   if (parallel) task = split_row(task);
   Index const together = rows_of_one_sum(task);
-  Index const groups = elements / task.extent[std::size_t(task.ndim) - 1] / together;
+  Index const groups = num_rows(task, elements) / together;
   in_parts(parallel, groups, [=](Index first, Index last) { rows(task, first * together, last * together); });
 }
 
@@ -200,13 +241,24 @@ Rows rows_of(StridedOp op) {
   return nullptr;
 }
 
-void run_one(StridedTask const& task) {
+Rows rows_of(StridedTask const& task) {
   Rows rows = nullptr;
-  if (can_stream(task))
-    rows = stream_rows;
-  else
-    with_type(task.dtype, [&]<class T>(T*) { rows = rows_of<T>(task.op); });
-  run_task(task, rows);
+  with_type(task.dtype, [&]<class T>(T*) { rows = rows_of<T>(task.op); });
+  return rows;
+}
+
+void run_one(StridedTask const& task) {
+  if (task.ndim == 0) {
+    auto one = task;
+    one.ndim = 1;
+    one.extent[0] = 1;
+    return rows_of(one)(one, 0, 1);
+  }
+  Index const elements = task.num_elements();
+  if (elements == 0) return;
+  // A short task costs little more than its cells: it is neither copied nor asked how it might run faster.
+  if (elements < fewest_permuted) return rows_of(task)(task, 0, num_rows(task, elements));
+  run_task(task, can_stream(task) ? stream_rows : rows_of(task));
 }
 
 bool alike(StridedTask const& a, StridedTask const& b) {
@@ -231,6 +283,10 @@ void run_together(std::span<StridedTask const> tasks) {
     }
   };
   Index const num_slabs = (outer + step - 1) / step;
+  if (num_slabs == 1) {
+    for (auto const& task : tasks) run_one(task);
+    return;
+  }
   if (shape.num_elements() >= parallel_threshold && Kokkos::is_initialized() && host_concurrency() > 1) {
     Kokkos::parallel_for("graticule::strided_together",
                          Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, num_slabs), run_slab);

@@ -47,6 +47,9 @@ class RowWalk {
   return result;
 }
 
+/// Elements from which on a task may be permuted or streamed.
+inline constexpr Index fewest_permuted = 256;
+
 /// Runs rows `[first, last)` of a task.
 using Rows = void (*)(StridedTask const& task, Index first, Index last);
 

@@ -141,8 +141,7 @@ void clear_block(void* first, Block const& block, Index element_bytes) {
 }  // namespace
 
 bool is_permuted(StridedTask const& task) {
-  constexpr Index fewest = 256;
-  if (task.op == StridedOp::fill || task.num_sum_axes > 0 || task.num_elements() < fewest) return false;
+  if (task.op == StridedOp::fill || task.num_sum_axes > 0 || task.num_elements() < fewest_permuted) return false;
   int const axis = fast_axis_of_from(task);
   if (axis < 0) return false;
   auto const fast = std::size_t(axis);

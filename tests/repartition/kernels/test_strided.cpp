@@ -108,6 +108,38 @@ TYPED_TEST(Strided, does_what_a_loop_does_on_random_boxes) {
       }
 }
 
+TYPED_TEST(Strided, clears_what_dense_rows_have_read) {
+  Random random(5);
+  for (auto const op : {StridedOp::copy, StridedOp::negate, StridedOp::add, StridedOp::subtract})
+    for (Runner const run : runners())
+      for (Index const count : {1, 7, 8, 9, 16, 31, 33, 64, 67, 255, 256, 257, 1001})
+        for (Index const shift : {0, 1, 3}) {
+          Index const num_rows = 3;
+          Index const pitch = count + 5;
+          std::vector<TypeParam> to(std::size_t(num_rows * pitch + 4));
+          std::vector<TypeParam> from(to.size());
+          for (auto& value : to) value = random_value<TypeParam>(random);
+          for (auto& value : from) value = random_value<TypeParam>(random);
+          auto expected = to;
+          auto cleared = from;
+          for (Index row = 0; row < num_rows; ++row)
+            for (Index i = 0; i < count; ++i) {
+              auto const at = std::size_t(shift + row * pitch + i);
+              expected[at] = apply(op, expected[at], from[at], 0);
+              cleared[at] = TypeParam{};
+            }
+
+          auto task = detail::make_strided(op, dtype_of<TypeParam>(), {num_rows, count}, to.data() + shift, {pitch, 1},
+                                           from.data() + shift, {pitch, 1});
+          task.clear_from = true;
+          run(std::span(&task, 1));
+
+          auto const bytes = to.size() * sizeof(TypeParam);
+          ASSERT_EQ(std::memcmp(to.data(), expected.data(), bytes), 0) << int(op) << ", rows of " << count;
+          ASSERT_EQ(std::memcmp(from.data(), cleared.data(), bytes), 0) << int(op) << ", rows of " << count;
+        }
+}
+
 TYPED_TEST(Strided, shares_large_boxes_among_threads) {
   Random random(2);
   for (auto const op : {StridedOp::copy, StridedOp::negate, StridedOp::add, StridedOp::subtract, StridedOp::fill})
