@@ -52,6 +52,7 @@ if(TARGET graticule_fortran_nn)
   install(EXPORT GraticuleFortranNnTargets NAMESPACE graticule:: DESTINATION "${package_folder}")
 endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+              "${PROJECT_SOURCE_DIR}/AGENTS.md" "${PROJECT_SOURCE_DIR}/CITATION.cff"
         DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/graticule")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/graticule")
 
