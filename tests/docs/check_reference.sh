@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The reference of the public headers builds without a warning and has each public namespace, and scripts/docs rejects each
+# The reference of the public headers builds without a warning and has each public namespace, and scripts/docs --headers rejects each
 # kind of mistake.
 #
 #   check_reference.sh FOLDER
@@ -13,7 +13,7 @@ folder=$1
 rm -rf "$folder"
 mkdir -p "$folder/wrong"
 
-"$project/scripts/docs" "$folder/html"
+"$project/scripts/docs" --headers "$folder/html"
 [ -s "$folder/html/index.html" ]
 grep -q HaloPlan "$folder/html/annotated.html"
 
@@ -41,7 +41,7 @@ rejected() {
         cat
         printf '}  // namespace example\n'
     } >"$folder/wrong/$1.hpp"
-    if "$project/scripts/docs" "$folder/wrong/html" "$folder/wrong/$1.hpp" 2>"$folder/wrong/stderr"; then
+    if "$project/scripts/docs" --headers "$folder/wrong/html" "$folder/wrong/$1.hpp" 2>"$folder/wrong/stderr"; then
         printf '%s was accepted\n' "$1"
         exit 1
     fi
@@ -90,4 +90,4 @@ class Plan {
 using Plan2d = Plan;
 }  // namespace example
 END
-"$project/scripts/docs" "$folder/wrong/html" "$folder/wrong/accepted.hpp"
+"$project/scripts/docs" --headers "$folder/wrong/html" "$folder/wrong/accepted.hpp"
