@@ -17,7 +17,7 @@ Edges = Union[str, Tuple[str, str]]
 class Domain:
     """The ranks that share one sample, their grid over (latitude, longitude), and the rules at the edges of the globe.
 
-    comm: a communicator of mpi4py, its `py2f()`, or None for all ranks; it is duplicated.
+    comm: a communicator of mpi4py, its `py2f()`, a DeviceMesh, or None for all ranks; it is duplicated.
     grid: ranks along latitude and longitude; default: all along latitude.
     latitude, longitude: the rule beyond both edges, or one for each: "pole_face" (a pole on the outer face of the row),
     "pole_row" (on the row itself), "periodic", "replicate", "reflect", "constant", and the others of the halo plans.
@@ -42,6 +42,22 @@ class Domain:
         self._checks = True
         parts = (0, 0) if grid is None else grid
         self._object = _core.Domain(handle, *parts, _both(latitude), _both(longitude), constant, odd_longitudes)
+
+    @classmethod
+    def from_mesh(cls, mesh: Any, **options: Any) -> "Domain":
+        """The domain of the ranks of a DeviceMesh, in its order.
+
+        mesh: of torch.distributed, `mesh["domain"]`; one of two axes is the grid over latitude and longitude. options: as above,
+        without comm. Collective over the mesh. Errors: those above; ArgumentDisagreement where torch.distributed and MPI number
+        the ranks differently.
+        Example: 8 ranks: `Domain.from_mesh(init_device_mesh("cpu", (2, 4), mesh_dim_names=("data", "domain"))["domain"])`.
+        """
+        from ._groups import team_of
+        if mesh.ndim > 2:
+            raise Error("BadProcessGrid", f"a mesh of {mesh.ndim} axes for a domain, which has one or two: pass mesh['domain']", "argument")
+        if mesh.ndim == 2:
+            options.setdefault("grid", tuple(mesh.mesh.shape))
+        return cls(team_of(mesh), **options)
 
     @property
     def rank(self) -> int:

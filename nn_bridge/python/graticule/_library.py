@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import io
 import os
 import sys
 import traceback
@@ -71,6 +72,9 @@ def end_together() -> None:
 
     def end_all_ranks(kind, value, trace) -> None:
         previous(kind, value, trace)
+        if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:
+            # torch.distributed (2.13) has put its own hook around this one, and prints what it collects afterwards.
+            print(sys.stderr.getvalue(), file=sys.__stderr__, end="", flush=True)
         sys.stderr.flush()
         if not issubclass(kind, SystemExit):
             _core.abort_all("".join(traceback.format_exception_only(kind, value)).strip())
@@ -89,7 +93,7 @@ def _check_mpi() -> None:
 
 
 def handle_of(comm: Any) -> int:
-    """The Fortran handle of a communicator; -1, which means all ranks, for None."""
+    """The Fortran handle of a communicator, or of the ranks of a DeviceMesh; -1, which means all ranks, for None."""
     if comm is None:
         return -1
     if isinstance(comm, int) and not isinstance(comm, bool):
@@ -98,7 +102,10 @@ def handle_of(comm: Any) -> int:
         if comm and getattr(comm, "is_inter", False):
             raise Error("WrongState", "an intercommunicator; ranks that share work are in one intracommunicator, see Merge of mpi4py", "argument")
         return comm.py2f()
-    raise TypeError(f"comm is a communicator of mpi4py, its py2f(), or None, not {comm!r}")
+    if type(comm).__name__ == "DeviceMesh":
+        from ._groups import team_of
+        return team_of(comm).py2f()
+    raise TypeError(f"comm is a communicator of mpi4py, its py2f(), a DeviceMesh, or None, not {comm!r}")
 
 
 def communicator_of(handle: int) -> Any:

@@ -82,9 +82,11 @@ Comm comm_of(std::int64_t fortran_handle) {
   if (fortran_handle != -1 && fortran_handle != std::int64_t(MPI_Fint(fortran_handle)))
     throw Error("BadArgument", std::to_string(fortran_handle) + " is no Fortran handle: pass comm.py2f()");
   Comm comm(fortran_handle == -1 ? MPI_COMM_WORLD : MPI_Comm_f2c(MPI_Fint(fortran_handle)));
-  living_comms().push_back(comm);
+  keep_until_stop(comm);
   return comm;
 }
+
+void keep_until_stop(Comm const& comm) { living_comms().push_back(comm); }
 
 void define_library(py::module_& m) {
   py::register_exception_translator(&translate);
@@ -102,6 +104,7 @@ PYBIND11_MODULE(_core, m) {
   graticule::python::define_fields(m);
   graticule::python::define_layers(m);
   graticule::python::define_collectives(m);
+  graticule::python::define_process_groups(m);
   graticule::python::define_training(m);
   graticule::python::define_forecaster(m);
   graticule::python::define_program(m);

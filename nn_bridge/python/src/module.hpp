@@ -23,10 +23,14 @@ void start(int num_threads);
 /// @throws `WrongState`, `BadArgument`
 [[nodiscard]] Comm comm_of(std::int64_t fortran_handle);
 
+/// Keeps a communicator until `stop`, for those that ranks stop using at different times.
+void keep_until_stop(Comm const& comm);
+
 void define_library(py::module_& m);
 void define_fields(py::module_& m);
 void define_layers(py::module_& m);
 void define_collectives(py::module_& m);
+void define_process_groups(py::module_& m);
 void define_training(py::module_& m);
 void define_program(py::module_& m);
 
