@@ -14,8 +14,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
 import numpy as np
 import torch
 
+from . import _core
 from ._errors import Error
-from ._library import communicator_of, end_together
+from ._library import at_end, communicator_of, end_together, require_parent
 
 MAX_AXES = 8
 _FAULTS = {1: "argument", 2: "program", 3: "usage", 4: "input", 5: "check", 6: "mpi", 7: "memory", 8: "other"}
@@ -47,11 +48,13 @@ def init(num_threads: int = 0, check_mode: Optional[str] = None) -> None:
     num_threads: of Kokkos' host space; 0: as torch has them. check_mode: "none", "comm", "cells" or "all", as GRATICULE_CHECK.
     """
     global _started
+    require_parent("a call of graticule.engine")
     if _started:
         return
     check(library.gr_init(num_threads or torch.get_num_threads(), None if check_mode is None else check_mode.encode()))
     _started = True
     atexit.register(_end)
+    at_end.append(_end)
     end_together()
 
 
@@ -382,8 +385,7 @@ class Function:
                 raise Error("ShapeMismatch", f"{self.name}: {a.name} has {array.size} values", "argument")
             return array, array.ctypes.data_as(ctypes.c_void_p)
         if a.base == "MPI_Fint" and value == -1:
-            from mpi4py import MPI
-            value = MPI.COMM_WORLD.py2f()
+            value = _core.GroupMaker().handle
         try:
             return value, kind(float(value) if kind is ctypes.c_double else operator.index(value))
         except (TypeError, ValueError):

@@ -147,6 +147,8 @@ def _state(module: nn.Module) -> List[Tuple[str, torch.Tensor]]:
     for path, part in module.named_modules():
         if any(kind.__module__.startswith("torch.") for kind in type(part).__mro__ if kind is not nn.Module and issubclass(kind, nn.Module)):
             found += [(f"buffer {path}.{name}", b) for name, b in part._buffers.items() if b is not None and not is_lazy(b)]
+    # Of a DTensor, as fully_shard makes them, this rank's part: ranks of a domain hold the same.
+    found = [(name, x._local_tensor if hasattr(x, "_local_tensor") else x) for name, x in found]  # type: ignore[attr-defined]
     return [(name, x) for name, x in found if x.layout is torch.strided]
 
 

@@ -16,6 +16,7 @@ from . import _core
 from ._errors import Error
 
 _started = False
+_child = False  # a process that was forked after the start: MPI is not there
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -28,6 +29,7 @@ def start(num_threads: Optional[int] = None, allow_single_rank: bool = False) ->
     Errors: ThreadLevel, SingleRankWorlds, Unsupported where mpi4py was built for another MPI library.
     """
     global _started
+    require_parent("start")
     if _started:
         return
     _check_mpi()
@@ -40,6 +42,29 @@ def start(num_threads: Optional[int] = None, allow_single_rank: bool = False) ->
                     "with `mpiexec -n RANKS python3 ...` of this MPI, or call graticule.start(allow_single_rank=True) first", "usage")
     _started = True
     end_together()
+
+
+def _after_fork() -> None:
+    """A child has its parent's memory, and no part in MPI: it neither ends MPI nor the other ranks."""
+    global _child
+    if not _started and not at_end:
+        return
+    _child = True
+    atexit.unregister(_core.stop)
+    for end in at_end:
+        atexit.unregister(end)
+
+
+#: What is registered with atexit and ends MPI.
+at_end: List[Callable[[], None]] = []
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def require_parent(what: str) -> None:
+    """Errors: WrongState in a process that was forked from a rank, such as a worker of a DataLoader."""
+    if _child:
+        raise Error("WrongState", f"{what} in a process that was forked from a rank, as workers of a DataLoader are: it has no part in MPI; read with "
+                    "h5py, netCDF4 or zarr there, or in the rank itself with num_workers=0")
 
 
 # Launchers, and where each leaves the number of processes and a process's own.
@@ -76,7 +101,7 @@ def end_together() -> None:
             # torch.distributed (2.13) has put its own hook around this one, and prints what it collects afterwards.
             print(sys.stderr.getvalue(), file=sys.__stderr__, end="", flush=True)
         sys.stderr.flush()
-        if not issubclass(kind, SystemExit):
+        if not issubclass(kind, SystemExit) and not _child:
             _core.abort_all("".join(traceback.format_exception_only(kind, value)).strip())
 
     end_all_ranks.graticule = True  # type: ignore[attr-defined]
@@ -110,7 +135,11 @@ def handle_of(comm: Any) -> int:
 
 def communicator_of(handle: int) -> Any:
     """The communicator of mpi4py with a Fortran handle."""
-    from mpi4py import MPI
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise Error("Unsupported", f"a communicator of mpi4py is wanted, and mpi4py cannot be imported ({error}): pip install mpi4py, which the extras "
+                    "mpich, openmpi and intel of graticule have", "usage") from error
     return MPI.Comm.f2py(handle)
 
 
@@ -138,6 +167,8 @@ def uncompiled(function: F) -> F:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal disabled
+        if _child:
+            require_parent(function.__qualname__)
         if disabled is None:
             if "torch._dynamo" not in sys.modules or _nothing_compiles():
                 return function(*args, **kwargs)

@@ -25,9 +25,43 @@ def _rules(rules: Rules) -> List[Tuple[int, str]]:
     return [(handle_of(team), reduction) for team, reduction in rules]
 
 
-def _mirror(module: nn.Module) -> _core.Mirror:
-    """A C++ module of the same tensors. One of a lazy module that has not run is without values, as on the meta device."""
+def _is_dtensor(tensor: Any) -> bool:
+    return hasattr(tensor, "placements") and hasattr(tensor, "to_local")
+
+
+class _Part:
+    """This rank's part of a parameter that is a DTensor, as `fully_shard` makes them: the same memory, and its gradient's."""
+
+    def __init__(self, name: str, parameter: Any) -> None:
+        self._parameter = parameter
+        self.tensor = parameter.to_local().detach().requires_grad_(parameter.requires_grad)
+        # Ranks compare names, and only equal parts are to be reduced.
+        axes = zip(parameter.placements, parameter.device_mesh.get_coordinate(), parameter.device_mesh.mesh.shape)
+        parts = ", ".join(f"part {index} of {number} along axis {getattr(place, 'dim', '?')}" for place, index, number in axes
+                          if not place.is_replicate())
+        self.name = f"{name} [{parts}]" if parts else name
+
+    def take_gradient(self) -> None:
+        """Gives the part the memory of the parameter's gradient."""
+        gradient = self._parameter.grad
+        if gradient is not None and any(place.is_partial() for place in gradient.placements):
+            gradient = self._parameter.grad = gradient.redistribute(placements=self._parameter.placements)
+        self.tensor.grad = None if gradient is None else gradient.to_local().detach()
+
+
+def _mirror(module: nn.Module, parts: Optional[Mapping[str, _Part]] = None) -> _core.Mirror:
+    """A C++ module of the same tensors. One of a lazy module that has not run is without values, as on the meta device.
+
+    parts: of parameters that are DTensors, which are refused without.
+    """
     start()
+    if parts is not None:
+        named = [(parts[name].name, parts[name].tensor) if name in parts else (name, tensor) for name, tensor in module.named_parameters()]
+        return _core.Mirror(named, [(name, tensor.to_local() if _is_dtensor(tensor) else tensor) for name, tensor in module.named_buffers()])
+    for name, tensor in module.named_parameters():
+        if _is_dtensor(tensor):
+            raise Error("UnsupportedTensor", f"the parameter '{name}' is a DTensor, of which each rank holds a part: fully_shard reduces its gradients "
+                        "along its mesh, a GradientSync along other teams, and torch.distributed.checkpoint saves and loads it", "argument")
 
     def held(named: Any) -> List[Tuple[str, torch.Tensor]]:
         return [(name, torch.empty(0, device="meta") if is_lazy(tensor) else tensor) for name, tensor in named]
@@ -54,11 +88,13 @@ class GradientSync:
 
     rules: (communicator, "sum" or "mean"), applied in order: "sum" over the ranks of a domain, whose gradients are partial
     sums; "mean" over data-parallel teams. Collective. A step of an optimizer of torch without a `reduce()` since its last
-    one compares the gradients. Errors: ReplicaMismatch, BadOption, UnsupportedTensor, ParametersChanged.
+    one compares the gradients. Parameters that are DTensors, as those of `fully_shard`, are reduced over teams whose ranks hold the
+    same part: those of the domain, not those of its mesh. Errors: ReplicaMismatch, BadOption, UnsupportedTensor, ParametersChanged.
     """
 
     def __init__(self, module: nn.Module, rules: Rules) -> None:
-        self._object = _core.GradientSync(_mirror(module), _rules(rules))
+        self._parts = {name: _Part(name, tensor) for name, tensor in module.named_parameters() if _is_dtensor(tensor)}
+        self._object = _core.GradientSync(_mirror(module, self._parts if self._parts else None), _rules(rules))
         self._parameters = _Parameters(module, "GradientSync")
         self._reductions = 0
         self._compared = 0
@@ -67,7 +103,8 @@ class GradientSync:
 
     def set_rules(self, parameter: str, rules: Rules) -> None:
         """Rules for one parameter that replace the common ones. Errors: UnknownName."""
-        self._object.set_rules(parameter, _rules(rules))
+        part = self._parts.get(parameter)
+        self._object.set_rules(parameter if part is None else part.name, _rules(rules))
 
     def broadcast(self) -> None:
         """Copies parameters and buffers of the first rank of each team to the others."""
@@ -77,14 +114,20 @@ class GradientSync:
     def reduce(self) -> None:
         """Reduces all gradients, in place, to bitwise equal values on all ranks of a team."""
         self._parameters.require_same()
+        self._take_gradients()
         self._object.reduce()
         self._reductions += 1
+
+    def _take_gradients(self) -> None:
+        for part in self._parts.values():
+            part.take_gradient()
 
     def require_equal(self) -> None:
         """Checks that parameters and gradients are bitwise equal over the teams of their rules, as before an optimizer's step.
 
         Collective. With GRATICULE_CHECK=comm each step of an optimizer of torch does it. Errors: ReplicaMismatch.
         """
+        self._take_gradients()
         self._object.require_equal()
 
     def _before_step(self, optimizer: Any, tensors: Set[int], has_closure: bool) -> None:
@@ -95,7 +138,7 @@ class GradientSync:
         # Who makes gradients equal by other means is not slowed down for ever.
         if _core.checks_calls() or (forgotten and self._compared < 10):
             self._compared += 1
-            self._object.require_equal()
+            self.require_equal()
 
     def _agree_on_infinite(self, tensors: Set[int], own: float) -> float:
         # Gradients may be unscaled before they are reduced, and those of rules of their own differ.
