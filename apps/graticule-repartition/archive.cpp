@@ -80,7 +80,8 @@ class Run {
       : watch_(watch),
         setting_(make_setting(comm, app::parse_bytes("--memory", options.memory), options.writers_per_node)),
         input_(comm, options.input, {.piece_bytes = piece_bytes, .calls = ReadCalls::independent}),
-        plan_(plan_rewrite(input_.contents(), options)) {}
+        plan_(plan_rewrite(input_.contents(), options)),
+        codec_(options.codec) {}
 
   Result rewrite(std::string const& path) {
     require_budget();
@@ -90,7 +91,7 @@ class Run {
     for (std::size_t i = 0; i < plan_.variables.size(); ++i)
       if (plan_.variables[i].packs && scans_[i]) find_range(plan_.variables[i], *scans_[i]);
     FieldWriter output(setting_.comm, path, input_.contents().attributes,
-                       {.piece_bytes = piece_bytes, .conventions = Conventions::as_given});
+                       {.piece_bytes = piece_bytes, .conventions = Conventions::as_given, .codec = codec_});
     define(output, plan_);
     for (std::size_t i = 0; i < plan_.variables.size(); ++i) copy(plan_.variables[i], passes_[i], output);
     watch_(num_done_, num_rounds_, "");
@@ -214,6 +215,7 @@ class Run {
   Setting setting_;
   FieldFile input_;
   Plan plan_;
+  std::string codec_;
   std::optional<ScratchFile> scratch_;
   std::vector<std::optional<Passes>> passes_;
   std::vector<std::optional<Tiling>> scans_;

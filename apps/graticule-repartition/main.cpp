@@ -16,7 +16,7 @@ using namespace graticule;
 
 void declare(CLI::App& app, archive::Options& options) {
   app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file or Zarr store to read")->required();
-  app.add_option("OUT,--out", options.output, "netCDF-4 file to write")->required();
+  app.add_option("OUT,--out", options.output, "netCDF-4 file to write, or a Zarr store (NAME.zarr)")->required();
   app.add_option("--variables", options.variables,
                  "Variables to rewrite; the others are copied unchanged. Default: all fields of two or more axes whose "
                  "dimensions are in --order")
@@ -37,6 +37,13 @@ void declare(CLI::App& app, archive::Options& options) {
   app.add_flag("--shuffle", options.shuffle,
                "Sort bytes by significance before compression; default if --deflate compresses");
   app.add_flag("--no-shuffle", options.no_shuffle, "Do not sort bytes before compression");
+  app.add_option("--shard", options.shard,
+                 "Of a Zarr store: extents of a file, such as time=all,latitude=180; other dimensions keep those of a "
+                 "chunk. Default: a file per chunk")
+      ->delimiter(',');
+  app.add_option("--codec", options.codec,
+                 "Of a Zarr store: none, gzip, zstd, blosc-zstd, blosc-lz4, ..., with a level (zstd:3) or its own. "
+                 "Default: blosc-zstd:3 where there is blosc");
   app.add_option("--memory", options.memory, "Memory per rank for buffers and messages, such as 2GiB, 500MB or 64k");
   app.add_option("--writers-per-node", options.writers_per_node, "Number of ranks per node that write; 0: all")
       ->check(CLI::Range(0, 1 << 20));
@@ -157,12 +164,11 @@ int run(app::Context& context, archive::Options const& options) {
 
 int main(int argc, char** argv) {
   archive::Options options;
-  graticule::app::run_driver(
-      argc, argv,
-      {.name = "graticule-repartition",
-       .description =
-           "Rewrites variables of a netCDF-4 or HDF5 file in another axis order, chunking, packing and type, "
-           "in parallel and within a memory budget.",
-       .declare = [&](CLI::App& app) { declare(app, options); },
-       .run = [&](graticule::app::Context& context) { return run(context, options); }});
+  graticule::app::run_driver(argc, argv,
+                             {.name = "graticule-repartition",
+                              .description = "Rewrites variables of a netCDF-4 or HDF5 file or a Zarr store in another "
+                                             "axis order, chunking, packing and type, "
+                                             "in parallel and within a memory budget.",
+                              .declare = [&](CLI::App& app) { declare(app, options); },
+                              .run = [&](graticule::app::Context& context) { return run(context, options); }});
 }

@@ -23,7 +23,7 @@ TypeWish parse_type(std::string const& text) {
   refuse("--dtype", text, "same, f32, f64 or i16-packed");
 }
 
-ChunkWish parse_chunk(std::vector<std::string> const& parts) {
+ChunkWish parse_chunk(std::vector<std::string> const& parts, std::string const& option) {
   ChunkWish wish;
   if (parts.empty() || (parts.size() == 1 && parts.front() == "same")) return wish;
   if (parts.size() == 1 && parts.front() == "none") {
@@ -33,15 +33,15 @@ ChunkWish parse_chunk(std::vector<std::string> const& parts) {
   wish.kind = ChunkWish::Kind::given;
   for (auto const& part : parts) {
     if (part == "none" || part == "same")
-      throw Error(Fault::usage, "BadOption", "--chunk " + part + " stands alone, without chunks of dimensions");
+      throw Error(Fault::usage, "BadOption", option + " " + part + " stands alone, without extents of dimensions");
     auto const sign = part.find('=');
     auto const name = part.substr(0, sign);
     auto const value = sign == std::string::npos ? std::string() : part.substr(sign + 1);
     auto const number = value == "all" ? std::optional<Index>(ChunkWish::whole) : app::count_from(value);
     if (name.empty() || !number || (value != "all" && *number < 1))
-      refuse("--chunk", part,
+      refuse(option, part,
              "DIMENSION=CELLS or DIMENSION=all, such as latitude=32,month=all; none or same stands alone");
-    if (!wish.extents.emplace(name, *number).second) refuse("--chunk", part, "the only chunk of " + name);
+    if (!wish.extents.emplace(name, *number).second) refuse(option, part, "the only extent of " + name);
   }
   return wish;
 }

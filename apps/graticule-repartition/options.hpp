@@ -25,7 +25,9 @@ struct Options {
   bool no_shuffle = false;
   std::string memory = "2GiB";
   int writers_per_node = 0;
-  bool in_place = false;  ///< the output may take the place of the input
+  std::vector<std::string> shard = {};  ///< of a Zarr store; empty: a file per chunk
+  std::string codec = {};               ///< of a Zarr store; empty: the writer's own choice
+  bool in_place = false;                ///< the output may take the place of the input
 };
 
 enum class TypeWish { same, f32, f64, i16_packed };
@@ -39,8 +41,8 @@ struct ChunkWish {
 
 /// @throws `BadOption` (usage), also below
 [[nodiscard]] TypeWish parse_type(std::string const& text);
-/// `latitude=32,month=all`, `none`, `same` or nothing.
-[[nodiscard]] ChunkWish parse_chunk(std::vector<std::string> const& parts);
+/// `latitude=32,month=all`, `none`, `same` or nothing. @param option that has them, for messages
+[[nodiscard]] ChunkWish parse_chunk(std::vector<std::string> const& parts, std::string const& option = "--chunk");
 /// 0 to 9; nothing for `same`.
 [[nodiscard]] std::optional<int> parse_deflate(std::string const& text);
 

@@ -250,7 +250,40 @@ struct Wishes {
   TypeWish type;
   ChunkWish chunk;
   std::optional<int> deflate;
+  ChunkWish shard;
+  bool to_store = false;
 };
+
+/// Codecs of a store are not those of a netCDF-4 file.
+void require_fitting(Options const& options, Wishes const& wishes) {
+  if (wishes.to_store) {
+    if (options.deflate != "same" || options.shuffle || options.no_shuffle)
+      refuse("BadOption", "--deflate, --shuffle and --no-shuffle are for netCDF-4 files; " + options.output +
+                              " is to be a Zarr store: use --codec, such as --codec gzip:5");
+    if (wishes.chunk.kind == ChunkWish::Kind::none)
+      refuse("BadOption", "--chunk none: " + options.output + " is to be a Zarr store, which has chunks");
+    if (wishes.shard.kind == ChunkWish::Kind::none) refuse("BadOption", "--shard none: leave the option out");
+  } else if (!options.codec.empty() || !options.shard.empty()) {
+    refuse("BadOption", "--codec and --shard are for Zarr stores; " + options.output +
+                            " is to be a netCDF-4 file: name one that ends in .zarr");
+  }
+}
+
+/// Whole chunks in the target's order of axes; none without a wish for one of its dimensions.
+Indices shard_of(VariableSpec const& target, Variable const& source, ChunkWish const& wish) {
+  Indices shard;
+  bool names_axis = false;
+  for (int axis = 0; axis < target.chunk.size(); ++axis) {
+    auto const found = wish.extents.find(target.dimensions[std::size_t(axis)]);
+    Index const extent = source.extents[source.axis(target.dimensions[std::size_t(axis)])];
+    names_axis = names_axis || found != wish.extents.end();
+    Index const cells = found == wish.extents.end()         ? target.chunk[axis]
+                        : found->second == ChunkWish::whole ? std::max<Index>(extent, 1)
+                                                            : found->second;
+    shard.push_back(cells);
+  }
+  return names_axis ? shard : Indices();
+}
 
 Rewrite rewrite_of(Variable const& source, Options const& options, Wishes const& wishes,
                    std::vector<Dimension> const& dimensions) {
@@ -264,6 +297,14 @@ Rewrite rewrite_of(Variable const& source, Options const& options, Wishes const&
     rewrite.target.dimensions.push_back(name);
     for (auto const& dimension : dimensions)
       is_unlimited = is_unlimited || (dimension.name == name && dimension.is_unlimited);
+  }
+  if (wishes.to_store) {
+    rewrite.to_store = true;
+    rewrite.target.deflate = 0;
+    rewrite.target.shuffle = Shuffle::never;
+    set_chunk(rewrite, wishes.chunk, true);
+    rewrite.target.shard = shard_of(rewrite.target, source, wishes.shard);
+    return rewrite;
   }
   if (wishes.deflate) rewrite.target.deflate = *wishes.deflate;
   if (options.shuffle) rewrite.target.shuffle = Shuffle::always;
@@ -355,11 +396,13 @@ Storage Rewrite::source_storage() const {
 Storage Rewrite::target_storage() const {
   bool const kept = form == Form::stored || (!target.packing && !packs && !target.fill);
   Index const bytes = target.type == ValueType::text ? target.text_bytes : size_in_bytes(target.type);
-  return {target.chunk, target.deflate > 0 || target.shuffle == Shuffle::always, bytes, !kept};
+  return {target.chunk, to_store || target.deflate > 0 || target.shuffle == Shuffle::always, bytes, !kept};
 }
 
 Plan plan_rewrite(FileContents const& contents, Options const& options) {
-  Wishes const wishes{parse_type(options.dtype), parse_chunk(options.chunk), parse_deflate(options.deflate)};
+  Wishes const wishes{parse_type(options.dtype), parse_chunk(options.chunk), parse_deflate(options.deflate),
+                      parse_chunk(options.shard, "--shard"), writes_store(options.output)};
+  require_fitting(options, wishes);
   if (options.shuffle && options.no_shuffle) refuse("BadOption", "--shuffle and --no-shuffle exclude each other");
   Plan plan{contents.dimensions, {}, {}, {}, {}, {}};
   auto const variables = with_names(contents, plan.dimensions);
@@ -369,6 +412,9 @@ Plan plan_rewrite(FileContents const& contents, Options const& options) {
   for (auto const& [name, extent] : wishes.chunk.extents) chunked.push_back(name);
   require_known(options.order, dimensions, "--order", "dimension");
   require_known(chunked, dimensions, "--chunk", "dimension");
+  std::vector<std::string> sharded;
+  for (auto const& [name, extent] : wishes.shard.extents) sharded.push_back(name);
+  require_known(sharded, dimensions, "--shard", "dimension");
   auto const choice = chosen(contents, variables, options);
   plan.ambiguous = choice.ambiguous;
   if (wishes.chunk.kind == ChunkWish::Kind::none) fix_dimensions(plan, variables, choice.names);
@@ -384,6 +430,7 @@ Plan plan_rewrite(FileContents const& contents, Options const& options) {
       refuse("BadOption", "--variables: " + variable.name + " is a coordinate, which comes along as it is");
     plan.variables.push_back(is_rewritten ? rewrite_of(variable, options, wishes, plan.dimensions)
                                           : copy_of(variable, plan.fixed));
+    plan.variables.back().to_store = wishes.to_store;
     if (is_rewritten && wishes.type != TypeWish::same && has_flags(variable)) plan.flags.push_back(variable.name);
     for (auto const& limit : plan.variables.back().dropped_limits)
       plan.no_limits.push_back(limit + " of " + variable.name);

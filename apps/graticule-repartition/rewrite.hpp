@@ -26,7 +26,8 @@ struct Rewrite {
   Indices permutation;  ///< target axis `a` is source axis `permutation[a]`
   VariableSpec target;
   Form form = Form::stored;
-  bool packs = false;  ///< `target.packing` is to be found from the values
+  bool to_store = false;  ///< the target's chunks are written whole
+  bool packs = false;     ///< `target.packing` is to be found from the values
   /// Of the source, but not of the target, whose stored values are others: `valid_range`, ...
   std::vector<std::string> dropped_limits = {};
 

@@ -131,6 +131,69 @@ def test_stores_of_xarray_have_its_values():
         file.close()
 
 
+def test_zarr_python_and_xarray_read_what_all_ranks_write():
+    """Cells of chunks that several ranks have, in several calls; a name that ends in .zarr is all that makes a store."""
+    kinds = [engine.Type.U8, engine.Type.I16, engine.Type.I32, engine.Type.I64, engine.Type.F32, engine.Type.F64]
+    names = ["u1", "i2", "i4", "i8", "f4", "f8"]
+    pick = random.Random(SEED + 5)
+    comm = engine.Comm.create(COMM)
+
+    def whole_of(shape, name):
+        values = (np.arange(math.prod(shape)) * 37 % 251).reshape(shape).astype(name)
+        values[tuple(slice(0, n // 2) for n in shape)] = 0  # chunks of zeros are not written
+        return values
+
+    with Folder() as folder:
+        expected = {}
+        for number in range(int(os.environ.get("GRATICULE_TEST_WRITTEN", "25"))):
+            path = os.path.join(folder, f"ours{number}.zarr")
+            attributes = engine.Attributes.create()
+            attributes.add_text("units", "K \u00e9")
+            attributes.add_number("valid_max", math.inf, engine.Type.F64)
+            writer = engine.Writer.create(comm, path)
+            arrays = {}
+            for i in range(3):
+                kind = pick.randrange(len(kinds))
+                shape = tuple(pick.randint(1, 12) for _ in range(pick.choice([1, 2, 2, 3, 4])))
+                for axis, n in enumerate(shape):
+                    writer.add_dimension(f"d{i}_{axis}", n)
+                options = engine.VariableOptions(ndim=len(shape), chunk=tuple(pick.randint(1, n) for n in shape))
+                if names[kind][0] == "f":
+                    options.has_fill, options.fill = 1, math.nan if pick.random() < 0.5 else -9.0
+                writer.add_variable(f"a{i}", " ".join(f"d{i}_{axis}" for axis in range(len(shape))), kinds[kind], options, attributes)
+                arrays[f"a{i}"] = whole_of(shape, names[kind])
+            for name, whole in arrays.items():
+                axis, rank_axis, parts = pick.randrange(whole.ndim), pick.randrange(whole.ndim), pick.randint(1, 3)
+                for part in range(parts):
+                    lower, upper = [0] * whole.ndim, list(whole.shape)
+                    lower[axis], upper[axis] = whole.shape[axis] * part // parts, whole.shape[axis] * (part + 1) // parts
+                    first, length = lower[rank_axis], upper[rank_axis] - lower[rank_axis]
+                    lower[rank_axis], upper[rank_axis] = first + length * RANK // COMM.size, first + length * (RANK + 1) // COMM.size
+                    own = np.ascontiguousarray(whole[tuple(slice(a, b) for a, b in zip(lower, upper))])
+                    if RANK % 2:
+                        own = np.asfortranarray(own)
+                    writer.write(name, lower, upper, own)
+            writer.commit()
+            expected[path] = arrays
+            file = engine.File.open(comm, path)
+            for name, whole in arrays.items():
+                assert np.array_equal(read(file, name, [0] * whole.ndim, whole.shape), whole.astype("f8")), (path, name)
+            file.close()
+
+        def compare():
+            import xarray as xr
+            import zarr
+            for path, arrays in expected.items():
+                group, data = zarr.open_group(path, mode="r"), xr.open_zarr(path, decode_cf=False)
+                assert set(group.array_keys()) == set(arrays) and group.attrs["Conventions"] == "CF-1.8"
+                for name, whole in arrays.items():
+                    assert group[name].dtype == whole.dtype and np.array_equal(group[name][...], whole), (path, name)
+                    assert np.array_equal(data[name].values, whole) and data[name].attrs["units"] == "K \u00e9"
+                    assert data[name].attrs["valid_max"] == math.inf
+                xr.open_zarr(path).load()
+        on_first(compare)
+
+
 def test_a_series_of_stores_is_one_axis_of_time():
     def make():
         import xarray as xr

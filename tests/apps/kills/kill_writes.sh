@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Kills a driver at its writes, runs the same command again, and compares all results with those of a run that was not
-# killed: kill_writes.sh DRIVER POINTS [RANK], with DRIVER swe, forecast, train or repartition; on 1 rank, or on 2 of which
+# killed: kill_writes.sh DRIVER POINTS [RANK], with DRIVER swe, forecast, train, repartition or repartition_store; on 1 rank, or on 2 of which
 # RANK is killed.
 #
 # POINTS is `every` (each write to the file that records are appended to; of train and repartition, which append to none,
@@ -42,6 +42,11 @@ case $driver in
         launch 1 "$BIN/graticule-make-fields" --nlat 16 --nlon 32 --samples 12 fields.nc
         succeeds
         command="$BIN/graticule-repartition ../fields.nc out/moved.nc --order longitude,latitude,level,sample $quiet"
+        ;;
+    repartition_store)
+        launch 1 "$BIN/graticule-make-fields" --nlat 16 --nlon 32 --samples 12 fields.nc
+        succeeds
+        command="$BIN/graticule-repartition ../fields.nc out/moved.zarr --order longitude,latitude,level,sample --chunk longitude=8 --shard longitude=16 $quiet"
         ;;
     *) fail "no driver $driver" ;;
 esac
@@ -101,6 +106,8 @@ kill_at() {
     # The process that reads structures may be the one that is killed: the driver says so and ends.
     [ -n "$rank" ] || [ $code -eq 137 ] || grep -q 'was killed by signal 9' err || fail "call $1 of $total ($name): exit $code instead of the kill"
     killed=$((killed + 1))
+    # A store is whole as soon as it has its name.
+    [ ! -e run/out/moved.zarr ] || results run | grep -v '/\.' | cmp -s - <(grep -v '/\.' expected) || fail "call $1 of $total ($name): half a store"
     again
     [ $code -eq 0 ] || fail "call $1 of $total ($name): exit $code of the same command after the kill"
     results run >found

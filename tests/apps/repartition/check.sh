@@ -235,6 +235,103 @@ CDL
 }
 
 # A full disk: one error that names the file, and no half file.
+# Stores of each codec, with shards and without, read by zarr-python and xarray, and back to a netCDF-4 file.
+case_stores() {
+    local python=${GRATICULE_TEST_PYTHON:-python3}
+    [ -x "$python" ] || python=python3
+    "$python" -c 'import xarray, zarr, netCDF4' 2>/dev/null || skip "$python has no xarray with zarr and netCDF4"
+    need ncgen netcdf-bin
+    printf '%s' 'netcdf x { dimensions: time = UNLIMITED; row = 7; column = 9; letters = 4; variables:
+        double time(time); time:units = "hours since 2000-01-01"; time:calendar = "noleap"; char name(row, letters); int crs;
+        crs:grid_mapping_name = "latitude_longitude"; short t(time, row, column); t:scale_factor = 0.5f; t:_FillValue = -1s;
+        t:valid_range = -100s, 100s; float f(time, row, column); f:missing_value = NaNf; f:_FillValue = 9.96921e+36f;
+        f:coordinates = "crs"; int64 big(row); ubyte mask(row, column); :title = "stores"; :numbers = 1.5, NaN; }' >x.cdl
+    ncgen -k nc4 -o in.nc x.cdl || fail "ncgen"
+    "$python" - <<'PY' || fail "fill"
+import netCDF4, numpy
+rng = numpy.random.default_rng(1)
+with netCDF4.Dataset("in.nc", "a") as file:
+    file.set_auto_maskandscale(False)
+    file["time"][:] = numpy.arange(11) * 6
+    file["name"][:] = numpy.frombuffer(b"".join(b"st%02d" % i for i in range(7)), "S1").reshape(7, 4)
+    file["crs"][...] = 5
+    t = rng.integers(-99, 99, (11, 7, 9)).astype("i2")
+    t[2], t[3, 1] = -1, -1
+    file["t"][:] = t
+    f = rng.standard_normal((11, 7, 9)).astype("f4")
+    f[1, 2], f[5] = numpy.nan, 9.96921e36
+    file["f"][:] = f
+    file["big"][:] = 2**62 + numpy.arange(7)
+    file["mask"][:] = rng.integers(0, 2, (7, 9))
+PY
+    cat >compare.py <<'PY'
+import sys, warnings
+import numpy, xarray, zarr
+warnings.simplefilter("ignore")
+name, axes = sys.argv[1], sys.argv[2].split(",")
+for decoded in (False, True):
+    ours = xarray.open_zarr(name, decode_cf=decoded).load()
+    for other in ("in.nc", "back.nc"):
+        theirs = xarray.open_dataset(other, decode_cf=decoded).load()
+        assert set(ours.variables) == set(theirs.variables), (set(ours.variables), set(theirs.variables))
+        for key in theirs.variables:
+            a, b = ours[key], theirs[key]
+            if key in ("t", "f"):
+                assert other == "in.nc" or a.dims == tuple(axes) == b.dims, (key, a.dims, b.dims)
+                b = b.transpose(*axes)
+            assert a.dims == b.dims and (a.dtype == b.dtype or decoded), (key, a.dims, b.dims, a.dtype, b.dtype)
+            numpy.testing.assert_array_equal(a.values, b.values, err_msg=key)
+            assert set(a.attrs) == set(b.attrs), (key, a.attrs, b.attrs)
+            for attribute, value in b.attrs.items():
+                if decoded or attribute != "_FillValue":
+                    numpy.testing.assert_array_equal(a.attrs[attribute], value, err_msg=f"{key}:{attribute}")
+        assert set(ours.attrs) == set(theirs.attrs) and ours.attrs["title"] == "stores"
+group = zarr.open_group(name, mode="r")
+for key, array in group.arrays():
+    numpy.testing.assert_array_equal(array[...], xarray.open_zarr(name, decode_cf=False)[key].values)
+assert not any(path.endswith(".part") for path in group.store.root.rglob("*") for path in [str(path)])
+print(group["f"].metadata.to_dict()["codecs"])
+PY
+    local number=0 codec shard order ranks
+    for codec in none gzip:1 zstd:3 blosc-zstd:3 blosc-lz4 ''; do
+        for shard in '' time=all,row=all; do
+            number=$((number + 1))
+            ranks=$((number % 3 + 1))
+            order=time,row,column
+            [ $((number % 4)) -ne 3 ] || order=column,time,row
+            # shellcheck disable=SC2046
+            run $ranks in.nc out.zarr --variables t,f --order $order --chunk time=3,row=2,column=all --progress none \
+                $([ -z "$codec" ] || echo --codec $codec) $([ -z "$shard" ] || echo --shard $shard) --writers-per-node $((number % 2))
+            succeeds
+            run $((3 - ranks % 3)) out.zarr back.nc --progress none
+            succeeds
+            "$python" compare.py out.zarr $order >out 2>err || fail "$codec, $shard, $order, $ranks ranks"
+            [ -z "$shard" ] || grep -qF sharding out || fail "no shards"
+        done
+    done
+    [ "$(ls -A | grep -c part)" -eq 0 ] || fail "something was left behind"
+    # A store takes the place of itself when told.
+    run 2 out.zarr out.zarr/ --progress none
+    [ $code -eq 2 ] && grep -qF -- '--in-place' err || fail "its input is replaced without a question"
+    run 2 out.zarr out.zarr --in-place --codec gzip --progress none
+    succeeds
+    "$python" compare.py out.zarr $order >out 2>err && grep -qF gzip out || fail "in place"
+    # Options of the other kind of file.
+    for options in 'out.zarr --deflate 3' 'out.zarr --shuffle' 'out.zarr --chunk none' 'out.zarr --codec zip' 'out.nc --codec gzip' \
+        'out.nc --shard time=all' 'out.zarr.zip' 'other.zarr --shard hour=3'; do
+        run 1 in.nc $options --progress none
+        [ $code -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] || fail "$options: exit $code"
+    done
+    small_disk 128
+    "$BIN/graticule-make-fields" big.nc --nlat 61 --nlon 120 --levels 3 --samples 8 --progress none || fail "make-fields"
+    for ranks in 1 2; do
+        run $ranks big.nc disk/out.zarr --progress none
+        [ $code -eq 1 ] && [ "$(wc -l <err)" -eq 1 ] || fail "exit $code on a full disk"
+        grep -qF 'disk/out.zarr cannot be written: No space left on device' err || fail "another message"
+        [ -z "$(ls -A disk)" ] || fail "something was left behind"
+    done
+}
+
 case_full_disk() {
     "$BIN/graticule-make-fields" in.nc --nlat 61 --nlon 120 --levels 3 --samples 8 --progress none || fail "make-fields"
     small_disk 256

@@ -66,6 +66,22 @@ void copy_cells(Index value_bytes, Slab const& slab, ChunkPlace const& chunk, Bo
   });
 }
 
+void put_cells(Index value_bytes, Slab const& slab, ChunkPlace const& chunk, Box const& places, std::byte const* from,
+               std::byte* to) {
+  auto const size = std::size_t(value_bytes);
+  int const last = places.ndim() - 1;
+  auto const step = std::size_t(slab.steps[last]);
+  auto const count = std::size_t(places.extent(last));
+  for_each_row(places, [&](Indices const& place) {
+    auto* target = to + std::size_t(place_of(cell_at(slab, place, chunk), chunk.extents)) * size;
+    if (step == 1)
+      std::memcpy(target, from, count * size);
+    else
+      for (std::size_t i = 0; i < count; ++i) std::memcpy(target + i * step * size, from + i * size, size);
+    from += count * size;
+  });
+}
+
 void fill_cells(std::span<std::byte const> value, Slab const& slab, Box const& places, std::byte* to) {
   auto const size = value.size();
   auto const count = std::size_t(places.extent(places.ndim() - 1));

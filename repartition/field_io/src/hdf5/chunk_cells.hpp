@@ -29,6 +29,9 @@ struct ChunkPlace {
 /// @param first_cell of the chunk that `from` begins with, in row-major order
 void copy_cells(Index value_bytes, Slab const& slab, ChunkPlace const& chunk, Box const& places, std::byte const* from,
                 std::byte* to, Index first_cell = 0);
+/// Copies the cells at `places`, dense at `from`, to a chunk. @pre at least one axis
+void put_cells(Index value_bytes, Slab const& slab, ChunkPlace const& chunk, Box const& places, std::byte const* from,
+               std::byte* to);
 /// Writes one value to the cells at `places`. @pre at least one axis
 void fill_cells(std::span<std::byte const> value, Slab const& slab, Box const& places, std::byte* to);
 /// Calls `visit(cell)` for the first cell of each run along the last axis.

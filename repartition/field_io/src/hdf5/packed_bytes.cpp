@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "packed_bytes.hpp"
 
+#include <graticule/partition/error.hpp>
+
 #ifdef GRATICULE_HAS_LIBDEFLATE
 #include <libdeflate.h>
 #endif
@@ -69,6 +71,39 @@ Inflated inflate_into(Wrapping wrapping, Bytes const& packed, Bytes& bytes) {
   if (auto const result = inflate_at_once(wrapping, packed, bytes); result.is_whole) return result;
 #endif
   return inflate_by_stream(wrapping, packed, bytes);
+}
+
+Bytes deflated(Wrapping wrapping, Bytes const& plain, int level) {
+  z_stream stream{};
+  constexpr int most_memory = 9;
+  if (deflateInit2(&stream, level, Z_DEFLATED, wrapping == Wrapping::gzip ? 15 + 16 : 15, most_memory,
+                   Z_DEFAULT_STRATEGY) != Z_OK)
+    throw Error("OutOfMemory", "zlib finds no memory to deflate");
+  Bytes bytes(deflateBound(&stream, uLong(plain.size())));
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(plain.data()));
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  constexpr std::size_t most = std::size_t(1) << 30;
+  int code = Z_OK;
+  while (code == Z_OK) {
+    auto const read = std::size_t(stream.total_in);
+    stream.avail_in = uInt(std::min(plain.size() - read, most));
+    stream.avail_out = uInt(std::min(bytes.size() - std::size_t(stream.total_out), most));
+    code = deflate(&stream, read + stream.avail_in == plain.size() ? Z_FINISH : Z_NO_FLUSH);
+  }
+  auto const written = std::size_t(stream.total_out);
+  deflateEnd(&stream);
+  if (code != Z_STREAM_END) throw Error("OutOfMemory", "zlib cannot deflate a chunk");
+  bytes.shorten(written);
+  return bytes;
+}
+
+Bytes shuffled(Bytes const& bytes, std::size_t value_bytes) {
+  Bytes result(bytes.size());
+  auto const count = value_bytes > 0 ? bytes.size() / value_bytes : 0;
+  for (std::size_t b = 0; b < value_bytes; ++b)
+    for (std::size_t i = 0; i < count; ++i) result.data()[b * count + i] = bytes.data()[i * value_bytes + b];
+  std::copy(bytes.data() + count * value_bytes, bytes.data() + bytes.size(), result.data() + count * value_bytes);
+  return result;
 }
 
 Bytes unshuffled(Bytes bytes, std::size_t value_bytes) {

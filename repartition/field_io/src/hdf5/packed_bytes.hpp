@@ -37,6 +37,11 @@ struct Inflated {
 /// several members of gzip after each other.
 [[nodiscard]] Inflated inflate_into(Wrapping wrapping, Bytes const& packed, Bytes& bytes);
 
+/// What `inflate_into` inflates, the same bytes on every machine. @param level 0 to 9
+[[nodiscard]] Bytes deflated(Wrapping wrapping, Bytes const& plain, int level);
+
+/// The filter `shuffle` for values of so many bytes.
+[[nodiscard]] Bytes shuffled(Bytes const& bytes, std::size_t value_bytes);
 /// Undoes the filter `shuffle` for values of so many bytes.
 [[nodiscard]] Bytes unshuffled(Bytes bytes, std::size_t value_bytes);
 

@@ -514,12 +514,9 @@ namespace detail {
 
 Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins, Structure kind) {
   if (zarr::is_store(path)) {
-    if (kind == Structure::contents) {
-      auto listed = zarr::list(path);
-      std::vector<std::uint64_t> addresses(listed.arrays.size());
-      return {std::move(listed.contents), std::move(addresses), std::move(listed.arrays), {}};
-    }
-    throw Error(Fault::input, "UnsupportedFile", path.string() + " is a Zarr store, to which nothing can be appended");
+    auto listed = zarr::list(path);
+    std::vector<std::uint64_t> addresses(listed.arrays.size());
+    return {std::move(listed.contents), std::move(addresses), std::move(listed.arrays), {}};
   }
   static_cast<void>(restore_interrupted(path, kind == Structure::growing ? Unseen::has_ended : Unseen::lives));
   require_hdf5_signature(path);

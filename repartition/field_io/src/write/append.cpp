@@ -43,8 +43,20 @@ FieldWriter::State::State(Comm const& on, detail::Catalogue const& catalogue, st
   });
 }
 
+FieldWriter::State::State(Comm const& on, detail::Catalogue const& catalogue, detail::zarr::StoreWriter opened,
+                          FieldWriterOptions const& chosen)
+    : comm(on), path(catalogue.contents.path), options(chosen), store(std::move(opened)), appends(true) {
+  // Any dimension of a store can grow.
+  for (auto const& one : catalogue.contents.dimensions) dimensions.push_back({one.name, one.extent, true});
+  for (auto variable : catalogue.contents.variables) {
+    if (variable.refusal.empty() || variable.type == ValueType::text) variable.refusal = store->refusal(variable.name);
+    take_over(variable, 0);
+  }
+}
+
 void FieldWriter::State::take_over(Variable const& variable, std::uint64_t address) {
-  if (variable.value_bytes == 0 || variable.type == ValueType::f16 || variable.is_strings)
+  bool const is_refused = store && !variable.refusal.empty();
+  if (is_refused || variable.value_bytes == 0 || variable.type == ValueType::f16 || variable.is_strings)
     return unwritable.push_back(variable);
   auto const spec = VariableSpec::of(variable);
   Target target;
@@ -61,10 +73,14 @@ void FieldWriter::State::take_over(Variable const& variable, std::uint64_t addre
   target.chunk = variable.chunk;
   target.has_filters = !variable.filters.empty();
   target.plan = detail::packing_plan_of(spec);
-  target.memory_type = detail::memory_type(spec.type, spec.text_bytes);
   target.value_bytes = variable.value_bytes;
-  if (writes())
-    target.dataset = h5::Dataset(h5::check(H5Oopen_by_addr(file->id(), haddr_t(address)), "H5Oopen_by_addr"));
+  if (store) {
+    target.array = store->place_of(variable.name);
+  } else {
+    target.memory_type = detail::memory_type(spec.type, spec.text_bytes);
+    if (writes())
+      target.dataset = h5::Dataset(h5::check(H5Oopen_by_addr(file->id(), haddr_t(address)), "H5Oopen_by_addr"));
+  }
   targets.emplace(variable.name, std::move(target));
 }
 
@@ -91,6 +107,7 @@ void FieldWriter::State::extend(std::string_view name, Index count) {
   Room room;
   run_agreed(comm, [&] {
     require_growing(name, count);
+    if (store) return;
     for (auto const& [target_name, target] : targets) {
       auto more = grown_extents(target, name, count);
       if (more == target.extents) continue;
@@ -99,8 +116,10 @@ void FieldWriter::State::extend(std::string_view name, Index count) {
       room += room_for(target, more);
     }
   });
-  reserve(room);
-  take_room();
+  if (!store) {
+    reserve(room);
+    take_room();
+  }
   auto& grown = dimensions[place_of(name)];
   grown.extent += count;
   grown.grew = true;
@@ -109,9 +128,14 @@ void FieldWriter::State::extend(std::string_view name, Index count) {
     auto const extents = grown_extents(target, name, count);
     if (extents == target.extents) continue;
     target.extents = extents;
+    if (store) {
+      store->set_extents(target.array, extents);
+      continue;
+    }
     target.grows_later = !output && is_coordinate(target_name, target);
     if (!target.grows_later) longer.push_back(&target);
   }
+  if (store) return;
   on_disk([&] {
     for (auto* target : longer) set_extent(*target);
   });

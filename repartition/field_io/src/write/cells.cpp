@@ -41,6 +41,12 @@ std::pair<std::vector<detail::Turn>, Index> FieldWriter::State::agreed_turns(
 template <class Fetch>
 void FieldWriter::State::write_turns(Target& target, std::function<detail::Supply()> const& prepare,
                                      Fetch const& fetch) {
+  if (store) {
+    detail::Supply supply;
+    run_agreed(comm, [&] { supply = prepare(); });
+    target.num_written += store->write(target.array, supply, fetch);
+    return;
+  }
   h5::Quiet const quiet;
   auto const [turns, num_rounds] = agreed_turns(prepare);
   take_room();

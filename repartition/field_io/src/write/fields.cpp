@@ -29,6 +29,7 @@ std::uint64_t fingerprint(VariableSpec const& spec) {
   hash.add(spec.name).add(int(spec.type)).add(spec.deflate).add(fingerprint(spec.attributes));
   for (auto const& dimension : spec.dimensions) hash.add(dimension);
   for (auto const extent : spec.chunk) hash.add(extent);
+  for (auto const extent : spec.shard) hash.add(extent);
   hash.add(spec.text_bytes).add(int(spec.shuffle));
   hash.add(spec.packing ? spec.packing->scale : 0.0).add(spec.packing ? spec.packing->offset : 0.0);
   return hash.add(spec.fill.value_or(0.0)).add(int(spec.fill.has_value())).value();
@@ -43,6 +44,14 @@ void require_extent(std::string_view name, Index extent) {
 constexpr Index first_room = Index(32) << 10U;
 
 }  // namespace
+
+bool writes_store(std::filesystem::path const& path) {
+  auto const name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  if (name.ends_with(".zarr.zip"))
+    throw Error(Fault::usage, "BadOption",
+                path.string() + ": Zarr stores are written as folders; name one that ends in .zarr");
+  return name.ends_with(".zarr");
+}
 
 FieldWriter::State::State(Comm const& on, std::filesystem::path const& final_path, detail::OutputFile fresh,
                           FieldWriterOptions const& chosen)
@@ -60,16 +69,25 @@ FieldWriter::State::State(Comm const& on, std::filesystem::path const& final_pat
   });
 }
 
+FieldWriter::State::State(Comm const& on, std::filesystem::path const& final_path, detail::zarr::StoreWriter fresh,
+                          FieldWriterOptions const& chosen)
+    : comm(on), path(final_path), options(chosen), store(std::move(fresh)) {}
+
 void FieldWriter::State::write_attributes(std::vector<Attribute> const& attributes) {
+  bool const has_conventions =
+      std::any_of(attributes.begin(), attributes.end(), [](auto const& a) { return a.name == "Conventions"; });
+  bool const adds_conventions = !has_conventions && options.conventions == Conventions::cf_if_absent;
+  auto const conventions = Attribute::of_text("Conventions", "CF-1.8");
+  if (store) {
+    if (adds_conventions) store->set_attributes({conventions});
+    return store->set_attributes(attributes);
+  }
   Room room{Index(1) << 20U, first_room};
   reserve(room += room_for(attributes));
   run_agreed(comm, [&] {
     if (!writes()) return;
     h5::Group const root(h5::check(H5Gopen2(file->id(), "/", H5P_DEFAULT), "H5Gopen2"));
-    bool const has_conventions =
-        std::any_of(attributes.begin(), attributes.end(), [](auto const& a) { return a.name == "Conventions"; });
-    if (!has_conventions && options.conventions == Conventions::cf_if_absent)
-      h5::write_attribute(root.get(), Attribute::of_text("Conventions", "CF-1.8"));
+    if (adds_conventions) h5::write_attribute(root.get(), conventions);
     for (auto const& attribute : attributes) h5::write_attribute(root.get(), attribute);
   });
 }
@@ -80,7 +98,7 @@ FieldWriter::State::~State() {
     return;
   }
   h5::Quiet const quiet;
-  if (!output && !committed) give_back();
+  if (!output && !store && !committed) give_back();
   if (output && !committed && file) file->divert();
   targets.clear();
 }
@@ -88,6 +106,11 @@ FieldWriter::State::~State() {
 void FieldWriter::State::commit() {
   if (committed) throw Error("WrongState", "committed already: " + path.string());
   require_all_written();
+  if (store) {
+    store->commit();
+    committed = true;
+    return;
+  }
   h5::Quiet const quiet;
   // Every dimension has a scale, which lists those that refer to it.
   auto const num_scales = Index(dimensions.size());
@@ -126,13 +149,20 @@ FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, st
                    .add(fingerprint(attributes))
                    .add(options.writers_per_node)
                    .add(int(options.conventions))
+                   .add(options.codec)
                    .value(),
                path.string());
   if (options.writers_per_node < 0)
     throw Error("BadOption", std::to_string(options.writers_per_node) + " writers per node");
-  if (path.extension() == ".zarr")
+  bool const is_store = writes_store(path);
+  if (!is_store && !options.codec.empty())
     throw Error(Fault::usage, "BadOption",
-                path.string() + ": Zarr stores are read and not written; name a netCDF-4 file (.nc)");
+                path.string() + ": a codec, '" + options.codec + "', is for Zarr stores; name one that ends in .zarr");
+  if (is_store) {
+    state_ = std::make_unique<State>(comm, path, detail::zarr::StoreWriter(comm, path, options), options);
+    state_->write_attributes(attributes);
+    return;
+  }
   detail::OutputFile output(comm, path);
   h5::Quiet const quiet;
   state_ = std::make_unique<State>(comm, path, std::move(output), options);
@@ -147,6 +177,14 @@ FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& p
                Hash().add(path.string()).add(int(to)).add(options.writers_per_node).value(), path.string());
   if (options.writers_per_node < 0)
     throw Error("BadOption", std::to_string(options.writers_per_node) + " writers per node");
+  std::array<Index, 1> is_store{0};
+  if (comm.rank() == 0) is_store[0] = detail::zarr::is_store(path) ? 1 : 0;
+  comm.max(is_store);
+  if (is_store[0] != 0) {
+    auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused);
+    detail::zarr::StoreWriter store(comm, path, {catalogue.contents, catalogue.arrays}, options);
+    return FieldWriter(std::make_unique<State>(comm, catalogue, std::move(store), options));
+  }
   detail::FileStamp seen;
   run_agreed(comm, [&] {
     if (comm.rank() != 0) return;

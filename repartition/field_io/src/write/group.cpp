@@ -16,19 +16,6 @@ namespace graticule::detail {
 
 namespace {
 
-/// The rank that writes for this one: those of a node are cut into runs of about equal length.
-int writer_of(Comm const& comm, int writers_per_node) {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < comm.num_ranks(); ++rank)
-    if (comm.on_this_node(rank)) ranks.push_back(rank);
-  auto const count = Index(ranks.size());
-  auto const num_groups = std::min<Index>(writers_per_node, count);
-  auto const place = std::find(ranks.begin(), ranks.end(), comm.rank()) - ranks.begin();
-  auto const group = Index(place) * num_groups / count;
-  // The first place whose group is this one.
-  return ranks[std::size_t((group * count + num_groups - 1) / num_groups)];
-}
-
 /// A supply as numbers, for the other members.
 constexpr std::size_t num_numbers = 5 * std::size_t(max_ndim) + 1;
 using Numbers = std::array<Index, num_numbers>;
@@ -85,6 +72,18 @@ std::optional<Supply> merged(std::vector<Supply> const& supplies) {
 }
 
 }  // namespace
+
+int writer_of(Comm const& comm, int writers_per_node) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < comm.num_ranks(); ++rank)
+    if (comm.on_this_node(rank)) ranks.push_back(rank);
+  auto const count = Index(ranks.size());
+  auto const num_groups = std::min<Index>(writers_per_node, count);
+  auto const place = std::find(ranks.begin(), ranks.end(), comm.rank()) - ranks.begin();
+  auto const group = Index(place) * num_groups / count;
+  // The first place whose group is this one.
+  return ranks[std::size_t((group * count + num_groups - 1) / num_groups)];
+}
 
 std::vector<Turn> turns_of(Supply const& supply, int member) {
   std::vector<Turn> turns;

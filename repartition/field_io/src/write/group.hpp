@@ -27,6 +27,9 @@ struct Turn {
   int member = -1;  ///< the only one that brings cells; -1: all whose cells lie there
 };
 
+/// The rank that writes for this one: those of a node are cut into runs of about equal length.
+[[nodiscard]] int writer_of(Comm const& comm, int writers_per_node);
+
 /// Cuts a supply into turns, without a group.
 [[nodiscard]] std::vector<Turn> turns_of(Supply const& supply, int member);
 

@@ -14,6 +14,7 @@
 #include "output_file.hpp"
 #include "read/catalogue.hpp"
 #include "storage.hpp"
+#include "zarr/store_writer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -47,6 +48,7 @@ struct FieldWriter::State {
     Indices in_file = {};                   ///< of these, the cells that the file holds
     std::vector<std::byte> unwritten = {};  ///< value of the others
     bool grows_later = false;               ///< its data set is still short
+    std::size_t array = 0;                  ///< its place in a store
 
     [[nodiscard]] bool has_grown() const noexcept { return extents != old_extents; }
     [[nodiscard]] bool ends_early() const noexcept { return in_file != old_extents; }
@@ -55,11 +57,12 @@ struct FieldWriter::State {
   Comm comm;
   std::filesystem::path path;
   FieldWriterOptions options;
-  std::optional<detail::OutputFile> output;  ///< nothing when the file itself is appended to
-  std::optional<detail::UndoFile> undo;      ///< of such a file, on rank 0
-  std::optional<detail::WriterGroup> group;  ///< nothing when every rank writes
-  std::optional<detail::ParallelFile> file;  ///< on writers
-  detail::Descriptor disk;                   ///< the same file on rank 0, to reserve room
+  std::optional<detail::OutputFile> output;        ///< nothing when the file itself is appended to
+  std::optional<detail::UndoFile> undo;            ///< of such a file, on rank 0
+  std::optional<detail::WriterGroup> group;        ///< nothing when every rank writes
+  std::optional<detail::ParallelFile> file;        ///< on writers
+  std::optional<detail::zarr::StoreWriter> store;  ///< in place of the file
+  detail::Descriptor disk;                         ///< the same file on rank 0, to reserve room
   std::vector<Dimension> dimensions;
   std::map<std::string, Target, std::less<>> targets;
   std::vector<Variable> unwritable;  ///< of a file that is appended to
@@ -74,6 +77,12 @@ struct FieldWriter::State {
         FieldWriterOptions const& chosen, detail::FileStamp const& seen);
   /// Begins a new one. Collective.
   State(Comm const& on, std::filesystem::path const& final_path, detail::OutputFile fresh,
+        FieldWriterOptions const& chosen);
+  /// Begins a store. Collective.
+  State(Comm const& on, std::filesystem::path const& final_path, detail::zarr::StoreWriter fresh,
+        FieldWriterOptions const& chosen);
+  /// Opens a store to append to it. Collective.
+  State(Comm const& on, detail::Catalogue const& catalogue, detail::zarr::StoreWriter opened,
         FieldWriterOptions const& chosen);
   ~State();
   [[nodiscard]] bool writes() const noexcept { return !group || group->writes(); }

@@ -60,22 +60,6 @@ std::optional<double> number_of(VariableSpec const& spec, std::string_view name,
   return numbers.front();
 }
 
-Indices default_chunk(VariableSpec const& spec, Shape const& shape) {
-  if (shape.extents.size() == 1) return {series_chunk};
-  Index bytes = spec.type == ValueType::text ? spec.text_bytes : size_in_bytes(spec.type);
-  Indices chunk;
-  for (int axis = 0; axis < shape.extents.size(); ++axis) {
-    chunk.push_back(shape.unlimited[std::size_t(axis)] ? 1 : std::max<Index>(shape.extents[axis], 1));
-    bytes *= chunk[axis];
-  }
-  for (int axis = 0; axis < chunk.size(); ++axis)
-    while (bytes > most_chunk_bytes && chunk[axis] > 1) {
-      bytes = bytes / chunk[axis] * ((chunk[axis] + 1) / 2);
-      chunk[axis] = (chunk[axis] + 1) / 2;
-    }
-  return chunk;
-}
-
 }  // namespace
 
 bool Shape::grows() const noexcept { return std::find(unlimited.begin(), unlimited.end(), true) != unlimited.end(); }
@@ -115,6 +99,22 @@ PackingPlan packing_plan_of(VariableSpec const& spec) {
   auto const fill = number_of(spec, "_FillValue", spec.fill.has_value());
   plan.fill = spec.fill ? spec.fill : fill;
   return plan;
+}
+
+Indices default_chunk(VariableSpec const& spec, Shape const& shape) {
+  if (shape.extents.size() == 1 && shape.grows()) return {series_chunk};
+  Index bytes = spec.type == ValueType::text ? spec.text_bytes : size_in_bytes(spec.type);
+  Indices chunk;
+  for (int axis = 0; axis < shape.extents.size(); ++axis) {
+    chunk.push_back(shape.unlimited[std::size_t(axis)] ? 1 : std::max<Index>(shape.extents[axis], 1));
+    bytes *= chunk[axis];
+  }
+  for (int axis = 0; axis < chunk.size(); ++axis)
+    while (bytes > most_chunk_bytes && chunk[axis] > 1) {
+      bytes = bytes / chunk[axis] * ((chunk[axis] + 1) / 2);
+      chunk[axis] = (chunk[axis] + 1) / 2;
+    }
+  return chunk;
 }
 
 Indices chunk_of(VariableSpec const& spec, Shape const& shape) {

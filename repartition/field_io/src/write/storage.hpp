@@ -34,6 +34,10 @@ struct Shape {
 /// Chunks as they will be; none for a variable in one piece. @throws `BadOption`
 [[nodiscard]] Indices chunk_of(VariableSpec const& spec, Shape const& shape);
 
+/// Chunks of a variable that is given none: one cell along unlimited dimensions, else whole up to 4 MiB.
+/// @pre at least one axis
+[[nodiscard]] Indices default_chunk(VariableSpec const& spec, Shape const& shape);
+
 /// @throws `BadOption` for filters without chunks
 void set_storage(h5::Properties const& creation, VariableSpec const& spec, Indices const& chunk);
 /// HDF5's own fill value, equal to `_FillValue` as netCDF needs it.

@@ -65,7 +65,22 @@ void FieldWriter::State::add_variable(VariableSpec const& spec) {
   Target target;
   detail::Shape shape;
   h5::Properties creation;
+  if (store) {
+    run_agreed(comm, [&] {
+      shape = shape_of(spec.dimensions);
+      target.plan = detail::packing_plan_of(spec);
+      target.array = store->add(spec, shape);
+    });
+    target.dimensions = spec.dimensions;
+    target.extents = shape.extents;
+    target.chunk = store->chunk(target.array);
+    target.value_bytes = spec.type == ValueType::text ? spec.text_bytes : size_in_bytes(spec.type);
+    targets.emplace(spec.name, std::move(target));
+    return;
+  }
   run_agreed(comm, [&] {
+    if (spec.shard.size() > 0)
+      throw Error("BadOption", "variable " + spec.name + ": shards are for Zarr stores; name one that ends in .zarr");
     shape = shape_of(spec.dimensions);
     creation = detail::creation_list();
     target.dimensions = spec.dimensions;

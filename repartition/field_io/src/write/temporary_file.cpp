@@ -29,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view extension = ".part";
+constexpr std::string_view folder_extension = ".d";  // behind that of its lock
 
 fs::path folder_of(fs::path const& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
@@ -124,8 +125,11 @@ void remove_leftovers(fs::path const& folder, std::string_view target) {
     if (!maker || (!target.empty() && maker->target != target)) continue;
     Descriptor const file(::open(entry->path().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     // Under the lock nobody else removes the name.
-    if (file.get() >= 0 && has_ended(file.get(), *maker) && is_name_of(entry->path(), file.get()))
+    if (file.get() >= 0 && has_ended(file.get(), *maker) && is_name_of(entry->path(), file.get())) {
+      std::error_code ignored;
+      fs::remove_all(entry->path().string() + std::string(folder_extension), ignored);
       ::unlink(entry->path().c_str());
+    }
   }
 }
 
@@ -162,12 +166,15 @@ bool is_stream(fs::path const& path) {
 
 void sync_to_disk(fs::path const& path) { sync_to_disk(path, O_RDONLY, path); }
 
-TemporaryFile::TemporaryFile(fs::path const& path) : given_(path) {
+TemporaryFile::TemporaryFile(fs::path const& path, For what) : given_(path) {
   if (is_stream(path)) fail_output(path, "it is no ordinary file");
   target_ = linked_path(path);
   std::error_code ignored;
   if (path.empty()) throw Error("OutputError", "'' cannot be written: it has no name");
-  if (target_.filename().empty() || fs::is_directory(target_, ignored)) fail_output(path, "it is a folder");
+  if (target_.filename().empty() || (what == For::file && fs::is_directory(target_, ignored)))
+    fail_output(path, "it is a folder");
+  if (what == For::folder && fs::exists(target_, ignored) && !fs::is_directory(target_, ignored))
+    fail_output(path, "it is a file, not a folder");
   if (!fs::is_directory(folder_of(target_), ignored))
     fail_output(path, "the folder " + folder_of(target_).string() + " does not exist");
   remove_leftovers(folder_of(target_), target_.filename().string());
@@ -210,6 +217,49 @@ int TemporaryFile::publish_locked() {
     fail_output(given_, system_reason(errno));
   sync_to_disk(folder_of(target_), O_RDONLY | O_DIRECTORY, given_);
   return std::exchange(descriptor_, -1);
+}
+
+TemporaryFolder::TemporaryFolder(fs::path const& path)
+    : lock_(path, TemporaryFile::For::folder), path_(lock_.path().string() + std::string(folder_extension)) {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+  if (::mkdir(path_.c_str(), 0777) == 0) return;
+  auto const reason = system_reason(errno);
+  path_.clear();
+  fail_output(path, reason);
+}
+
+TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept
+    : lock_(std::move(other.lock_)), path_(std::exchange(other.path_, {})) {}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+void TemporaryFolder::publish() {
+  std::error_code ignored;
+  auto const& target = lock_.target_;
+  bool const replaces = fs::exists(target, ignored);
+  bool is_exchanged = false;
+#ifdef RENAME_EXCHANGE
+  is_exchanged = replaces && ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0;
+#endif
+  auto old = path_;
+  if (!is_exchanged) {
+    if (replaces) {
+      old = target.string() + "." + host_tag() + "-" + std::to_string(::getpid()) + ".old";
+      if (::rename(target.c_str(), old.c_str()) != 0) fail_output(lock_.given_, system_reason(errno));
+    }
+    if (::rename(path_.c_str(), target.c_str()) != 0) {
+      auto const reason = system_reason(errno);
+      if (replaces) static_cast<void>(::rename(old.c_str(), target.c_str()));
+      fail_output(lock_.given_, reason);
+    }
+  }
+  sync_to_disk(folder_of(target), O_RDONLY | O_DIRECTORY, lock_.given_);
+  if (replaces) fs::remove_all(old, ignored);
+  path_.clear();
 }
 
 }  // namespace graticule::detail

@@ -92,7 +92,14 @@ void take_time(Array& array, bool is_date, std::string const& unit, Index number
   array.time->is_date = is_date;
 }
 
-/// `<f4`, `|u1`, `<M8[ns]`.
+void take_text(Array& array, Index bytes) {
+  constexpr Index most = 65536;  // as of netCDF-4 files
+  if (bytes < 1 || bytes > most) refuse("it holds texts of " + std::to_string(bytes) + " bytes");
+  array.type = ValueType::text;
+  array.value_bytes = array.stored_bytes = bytes;
+}
+
+/// `<f4`, `|u1`, `|S4`, `<M8[ns]`.
 void take_numpy_type(Array& array, Json const& dtype) {
   if (!dtype.is_string()) refuse("it holds records of several values, not numbers");
   auto text = dtype.get<std::string>();
@@ -101,6 +108,9 @@ void take_numpy_type(Array& array, Json const& dtype) {
   if (std::string_view("<>|=").find(text.front()) != std::string_view::npos) text.erase(0, 1);
   for (auto const& one : types)
     if (one.version2 == text) return take_type(array, one.type);
+  if (text.size() > 1 && text.size() < 7 && text.front() == 'S' &&
+      text.find_first_not_of("0123456789", 1) == std::string::npos)
+    return take_text(array, std::stoll(text.substr(1)));
   if ((text.starts_with("M8[") || text.starts_with("m8[")) && text.ends_with(']')) {
     auto unit = text.substr(3, text.size() - 4);
     Index number = 1;
@@ -122,24 +132,38 @@ void take_type_of_version3(Array& array, Json const& type) {
     return take_time(array, name == "numpy.datetime64", text_of(configuration(type), "unit", "generic"),
                      scale.is_number_integer() ? scale.get<Index>() : 1);
   }
+  if (name == "null_terminated_bytes") {
+    auto const& bytes = entry(configuration(type), "length_bytes");
+    return take_text(array, bytes.is_number_integer() ? bytes.get<Index>() : 0);
+  }
   refuse("it holds values of the type " + quoted(type.is_string() ? type : Json(name)) + ", not numbers");
 }
 
 Codec codec_of(std::string const& name, Json const& options) {
-  auto const level = [&](char const* entry_name) {
-    auto const& value = entry(options, entry_name);
-    return value.is_number_integer() ? " " + std::to_string(value.get<Index>()) : std::string();
+  auto const packer = [&](Codec::Kind kind, std::string shown, char const* level) {
+    Codec codec{.kind = kind, .name = std::move(shown)};
+    if (auto const& value = entry(options, level); value.is_number_integer()) {
+      codec.name += " " + std::to_string(value.get<Index>());
+      codec.level = int(std::clamp<Index>(value.get<Index>(), -(1 << 20), 1 << 20));
+    }
+    return codec;
   };
-  if (name == "gzip") return {Codec::Kind::gzip, "gzip" + level("level")};
-  if (name == "zlib" || name == "numcodecs.zlib") return {Codec::Kind::zlib, "zlib" + level("level")};
-  if (name == "zstd") return {Codec::Kind::zstd, "zstd" + level("level")};
-  if (name == "blosc") return {Codec::Kind::blosc, "blosc " + text_of(options, "cname", "?") + level("clevel")};
-  if (name == "crc32c" || name == "numcodecs.crc32c") return {Codec::Kind::crc32c, "crc32c"};
+  if (name == "gzip") return packer(Codec::Kind::gzip, "gzip", "level");
+  if (name == "zlib" || name == "numcodecs.zlib") return packer(Codec::Kind::zlib, "zlib", "level");
+  if (name == "zstd") return packer(Codec::Kind::zstd, "zstd", "level");
+  if (name == "blosc") {
+    auto codec = packer(Codec::Kind::blosc, "blosc " + text_of(options, "cname", "?"), "clevel");
+    codec.compressor = text_of(options, "cname", "lz4");
+    auto const shuffle = text_of(options, "shuffle", "noshuffle");
+    codec.blosc_shuffle = shuffle == "bitshuffle" ? 2 : shuffle == "shuffle" ? 1 : 0;
+    return codec;
+  }
+  if (name == "crc32c" || name == "numcodecs.crc32c") return {.kind = Codec::Kind::crc32c, .name = "crc32c"};
   if (name == "shuffle" || name == "numcodecs.shuffle") {
     auto const& size = entry(options, "elementsize");
     Index const bytes = size.is_number_integer() ? size.get<Index>() : 4;
     if (bytes < 1 || bytes > 64) refuse("its codec shuffle has elements of " + std::to_string(bytes) + " bytes");
-    return {Codec::Kind::shuffle, "shuffle", bytes};
+    return {.kind = Codec::Kind::shuffle, .name = "shuffle", .element_bytes = bytes};
   }
   refuse("it is stored with the codec '" + name + "', which this program lacks");
 }
@@ -233,6 +257,7 @@ std::vector<std::byte> fill_of(Array const& array, Json const& value) {
     bool const is_number = value.is_number_integer();
     return bytes_of(is_number ? value.get<std::int64_t>() : std::numeric_limits<std::int64_t>::min());
   }
+  if (array.type == ValueType::text) return std::vector<std::byte>(std::size_t(array.value_bytes), std::byte{0});
   // 0x7fc00001: the bits themselves.
   if (value.is_string() && value.get_ref<std::string const&>().starts_with("0x")) {
     auto const& text = value.get_ref<std::string const&>();
@@ -433,6 +458,14 @@ std::string Array::key(Indices const& number) const {
     text += std::to_string(one);
   }
   return text.empty() ? "0" : text;
+}
+
+Json name_of_type(ValueType type, Index text_bytes) {
+  if (type == ValueType::text)
+    return {{"name", "null_terminated_bytes"}, {"configuration", {{"length_bytes", text_bytes}}}};
+  for (auto const& one : types)
+    if (one.type == type && one.version3 != "bool" && type != ValueType::f16) return std::string(one.version3);
+  throw Error("WrongType", "a variable of type " + std::string(to_string(type)));
 }
 
 Described describe(std::string const& name, Json const& metadata, Json const& attributes) {

@@ -15,12 +15,18 @@
 
 namespace graticule::detail::zarr {
 
+/// In the index of a shard: offset and bytes of an inner chunk that it does not hold.
+constexpr std::uint64_t absent = ~std::uint64_t(0);
+
 /// One step between the bytes of a chunk and those in the store.
 struct Codec {
   enum class Kind : std::uint8_t { gzip, zlib, zstd, blosc, crc32c, shuffle };
   Kind kind = Kind::gzip;
-  std::string name;         ///< as `graticule-info` shows it
-  Index element_bytes = 1;  ///< of `shuffle`
+  std::string name;             ///< as `graticule-info` shows it
+  Index element_bytes = 1;      ///< of `shuffle`
+  int level = 5;                ///< of compressors, to write
+  std::string compressor = {};  ///< within blosc, to write
+  int blosc_shuffle = 0;        ///< blosc's number of it, to write
 };
 
 /// Stored numbers are `(value - offset) * scale`, rounded: numcodecs' fixedscaleoffset.
@@ -68,6 +74,9 @@ struct Described {
   Variable variable;  ///< with a `refusal` where it cannot be read
   Array array;        ///< meaningful without a refusal
 };
+
+/// A type of values as version 3 names it. @throws `WrongType` for types that no array is written with
+[[nodiscard]] Json name_of_type(ValueType type, Index text_bytes);
 
 /// @param name with its groups @param metadata of the array (`.zarray` or `zarr.json`) @param attributes `.zattrs` of
 /// version 2; null for version 3, which has them within

@@ -253,6 +253,136 @@ Bytes decoded(std::vector<Codec> const& codecs, Bytes stored, Index count) {
   return stored;
 }
 
+namespace {
+
+[[noreturn]] [[maybe_unused]] void cannot_write(std::string const& codec, std::string const& package) {
+  throw Error(Fault::usage, "BadOption",
+              "this program was built without the codec '" + codec + "' (Debian: " + package +
+                  "); choose another one, such as gzip");
+}
+
+#ifdef GRATICULE_HAS_ZSTD
+Bytes to_zstd(Codec const& codec, Bytes const& plain) {
+  Bytes packed(ZSTD_compressBound(plain.size()));
+  auto const size = ZSTD_compress(packed.data(), packed.size(), plain.data(), plain.size(), codec.level);
+  if (ZSTD_isError(size) != 0) throw Error("OutOfMemory", std::string("zstd: ") + ZSTD_getErrorName(size));
+  packed.shorten(size);
+  return packed;
+}
+#else
+Bytes to_zstd(Codec const&, Bytes const&) { cannot_write("zstd", "libzstd-dev"); }
+#endif
+
+#ifdef GRATICULE_HAS_BLOSC
+Bytes to_blosc(Codec const& codec, Bytes const& plain, Index value_bytes) {
+  if (plain.size() > BLOSC_MAX_BUFFERSIZE)
+    throw Error("BadOption", "blosc has no chunks of more than 2 GiB; choose smaller ones");
+  Bytes packed(plain.size() + BLOSC_MAX_OVERHEAD);
+  // blosc's largest type.
+  auto const size = std::size_t(value_bytes > BLOSC_MAX_TYPESIZE ? 1 : value_bytes);
+  int const written = blosc_compress_ctx(codec.level, codec.blosc_shuffle, size, plain.size(), plain.data(),
+                                         packed.data(), packed.size(), codec.compressor.c_str(), 0, 1);
+  if (written <= 0)
+    throw Error("BadOption",
+                "blosc cannot compress by '" + codec.compressor + "' at level " + std::to_string(codec.level));
+  packed.shorten(std::size_t(written));
+  return packed;
+}
+constexpr std::string_view usual_codec = "blosc-zstd:3";
+#else
+Bytes to_blosc(Codec const&, Bytes const&, Index) { cannot_write("blosc", "libblosc-dev"); }
+#ifdef GRATICULE_HAS_ZSTD
+constexpr std::string_view usual_codec = "zstd:3";
+#else
+constexpr std::string_view usual_codec = "gzip:5";
+#endif
+#endif
+
+Bytes with_checksum(Bytes const& bytes) {
+  Bytes result(bytes.size() + crc_bytes);
+  std::copy_n(bytes.data(), bytes.size(), result.data());
+  auto const sum = crc32c(bytes.span());
+  for (std::size_t i = 0; i < crc_bytes; ++i) result.data()[bytes.size() + i] = std::byte(sum >> (8U * unsigned(i)));
+  return result;
+}
+
+/// `zstd:3`, and what there is.
+struct NamedPacker {
+  std::string_view name;
+  int least;
+  int most;
+  int usual;
+};
+constexpr std::array packers{NamedPacker{"gzip", 0, 9, 5},         NamedPacker{"zstd", 1, 22, 3},
+                             NamedPacker{"blosc-zstd", 1, 9, 3},   NamedPacker{"blosc-lz4", 1, 9, 5},
+                             NamedPacker{"blosc-lz4hc", 1, 9, 5},  NamedPacker{"blosc-zlib", 1, 9, 5},
+                             NamedPacker{"blosc-blosclz", 1, 9, 5}};
+
+void require_built_with(std::string_view packer) {
+#ifndef GRATICULE_HAS_ZSTD
+  if (packer == "zstd") cannot_write("zstd", "libzstd-dev");
+#endif
+#ifndef GRATICULE_HAS_BLOSC
+  if (packer.starts_with("blosc")) cannot_write("blosc", "libblosc-dev");
+#endif
+  static_cast<void>(packer);
+}
+
+}  // namespace
+
+Bytes encoded(std::vector<Codec> const& codecs, Bytes plain, Index value_bytes) {
+  for (auto const& codec : codecs) switch (codec.kind) {
+      case Codec::Kind::gzip: plain = deflated(Wrapping::gzip, plain, codec.level); break;
+      case Codec::Kind::zlib: plain = deflated(Wrapping::zlib, plain, codec.level); break;
+      case Codec::Kind::zstd: plain = to_zstd(codec, plain); break;
+      case Codec::Kind::blosc: plain = to_blosc(codec, plain, value_bytes); break;
+      case Codec::Kind::crc32c: plain = with_checksum(plain); break;
+      case Codec::Kind::shuffle: plain = shuffled(plain, std::size_t(codec.element_bytes)); break;
+    }
+  return plain;
+}
+
+Json codecs_of(std::string const& choice, Index value_bytes) {
+  auto const& text = choice.empty() ? std::string(usual_codec) : choice;
+  auto codecs = Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}});
+  if (text == "none") return codecs;
+  auto const colon = text.find(':');
+  auto const name = text.substr(0, colon);
+  auto const* const found =
+      std::find_if(packers.begin(), packers.end(), [&](NamedPacker const& one) { return one.name == name; });
+  auto const refuse = [&](std::string const& expected) {
+    throw Error(Fault::usage, "BadOption", "the codec '" + text + "' is not " + expected);
+  };
+  if (found == packers.end())
+    refuse(
+        "none, gzip, zstd, blosc-zstd, blosc-lz4, blosc-lz4hc, blosc-zlib or blosc-blosclz, with or without a "
+        "level (zstd:3)");
+  int level = found->usual;
+  if (colon != std::string::npos) {
+    auto const digits = text.substr(colon + 1);
+    bool const is_number =
+        !digits.empty() && digits.size() < 4 && digits.find_first_not_of("0123456789") == std::string::npos;
+    level = is_number ? std::stoi(digits) : -1;
+    if (level < found->least || level > found->most)
+      refuse(name + " with a level of " + std::to_string(found->least) + " to " + std::to_string(found->most));
+  }
+  require_built_with(found->name);
+  if (name == "gzip") {
+    codecs.push_back({{"name", "gzip"}, {"configuration", {{"level", level}}}});
+  } else if (name == "zstd") {
+    codecs.push_back({{"name", "zstd"}, {"configuration", {{"level", level}, {"checksum", false}}}});
+  } else {
+    codecs.push_back({{"name", "blosc"},
+                      {"configuration",
+                       {{"cname", name.substr(name.find('-') + 1)},
+                        {"clevel", level},
+                        {"shuffle", value_bytes > 1 ? "shuffle" : "noshuffle"},
+                        {"typesize", value_bytes},
+                        {"blocksize", 0}}}});
+  }
+  return codecs;
+}
+
 bool has_parts(Array const& array) {
   bool const is_plain = array.order.size() == 0 && !array.scale;
   if (!is_plain) return false;

@@ -18,6 +18,16 @@ namespace graticule::detail::zarr {
 /// (input) for a codec that this program was built without
 [[nodiscard]] Bytes decoded(std::vector<Codec> const& codecs, Bytes stored, Index count);
 
+/// What `decoded` undoes. @param value_bytes of one value @throws `BadOption` for a codec that this program was built
+/// without, and for a level that it does not have
+[[nodiscard]] Bytes encoded(std::vector<Codec> const& codecs, Bytes plain, Index value_bytes);
+
+/// The codecs of version 3 for values of so many bytes, with `bytes` first: of `none`, `gzip:5`, `zstd:3`,
+/// `blosc-zstd:3` (or lz4, lz4hc, zlib, blosclz; with shuffle), each with or without a level. Nothing: the first of
+/// blosc-zstd, zstd and gzip that this program was built with.
+/// @throws `BadOption` (usage)
+[[nodiscard]] Json codecs_of(std::string const& choice, Index value_bytes);
+
 /// Whether single values can be taken out of a chunk.
 [[nodiscard]] bool has_parts(Array const& array);
 /// Values `[first, first + count)` of a chunk of `num_values`, as they are stored. @pre `has_parts(array)`

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -68,6 +69,42 @@ bool is_index(Json const& value) {
                                  value.get<std::uint64_t>() <= std::uint64_t(std::numeric_limits<Index>::max())));
 }
 
+constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// From or to the order in which base64 has the bytes of a little-endian number.
+std::uint64_t first_byte_highest(std::uint64_t bits) {
+  return std::endian::native == std::endian::little ? __builtin_bswap64(bits) : bits;
+}
+
+void append(std::string& text, Json const& value) {
+  auto const list = [&](char open, char close, auto const& items, auto const& one) {
+    text += open;
+    bool is_first = true;
+    for (auto const& item : items) {
+      if (!is_first) text += ',';
+      is_first = false;
+      one(item);
+    }
+    text += close;
+  };
+  auto const plain = [](Json const& one) { return one.dump(-1, ' ', false, Json::error_handler_t::replace); };
+  if (value.is_object()) {
+    list('{', '}', value.items(), [&](auto const& item) {
+      text += plain(item.key()) + ':';
+      append(text, item.value());
+    });
+  } else if (value.is_array()) {
+    list('[', ']', value, [&](Json const& item) { append(text, item); });
+  } else if (is_bare(value)) {
+    text += value.get_ref<std::string const&>().substr(1);
+  } else if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    auto const number = value.get<double>();
+    text += std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
+  } else {
+    text += plain(value);
+  }
+}
+
 Index index_of(Json const& value) { return value.is_boolean() ? Index(value.get<bool>()) : value.get<Index>(); }
 
 }  // namespace
@@ -120,16 +157,44 @@ Attribute attribute_of(std::string const& name, Json const& value) {
   return take(ValueType::text, plain_text(value));
 }
 
+std::string text_of(Json const& value) {
+  std::string text;
+  append(text, value);
+  return text;
+}
+
+Json json_of(Attribute const& attribute) {
+  auto const numbers = [](auto const& held, auto const& one) {
+    if (held.size() == 1) return Json(one(held.front()));
+    auto list = Json::array();
+    for (auto const value : held) list.push_back(one(value));
+    return list;
+  };
+  if (auto const* text = std::get_if<std::string>(&attribute.value)) return *text;
+  if (auto const* texts = std::get_if<std::vector<std::string>>(&attribute.value)) return *texts;
+  if (auto const* reals = std::get_if<std::vector<double>>(&attribute.value))
+    return numbers(*reals, [](double value) { return Json(value); });
+  bool const is_unsigned = attribute.type == ValueType::u64;  // whose bits an `Index` has
+  return numbers(std::get<std::vector<Index>>(attribute.value),
+                 [&](Index value) { return is_unsigned ? Json(std::uint64_t(value)) : Json(value); });
+}
+
+std::string base64_of(double number) {
+  auto const bits = first_byte_highest(std::bit_cast<std::uint64_t>(number));
+  std::string text;
+  for (unsigned shift = 64; shift >= 10; shift -= 6) text += base64_digits[bits >> (shift - 6) & 63U];
+  return text + base64_digits[(bits & 15U) << 2U] + '=';
+}
+
 std::optional<double> number_of_base64(std::string_view text) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   if (text.size() != 12 || text.back() != '=') return {};
   std::uint64_t bits = 0;  // the first digit is the highest; of the last one, four bits count
   for (std::size_t i = 0; i < 11; ++i) {
-    auto const digit = digits.find(text[i]);
+    auto const digit = base64_digits.find(text[i]);
     if (digit == std::string_view::npos) return {};
     bits = i < 10 ? bits << 6U | digit : bits << 4U | digit >> 2U;
   }
-  return std::bit_cast<double>(std::endian::native == std::endian::little ? __builtin_bswap64(bits) : bits);
+  return std::bit_cast<double>(first_byte_highest(bits));
 }
 
 }  // namespace graticule::detail::zarr

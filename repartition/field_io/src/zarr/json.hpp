@@ -23,6 +23,15 @@ using Json = nlohmann::json;
 /// Objects and mixed lists become their JSON text.
 [[nodiscard]] Attribute attribute_of(std::string const& name, Json const& value);
 
+/// JSON with bare NaN and infinities, as other writers of Zarr write it; `parse` reads it.
+[[nodiscard]] std::string text_of(Json const& value);
+
+/// What `attribute_of` reads.
+[[nodiscard]] Json json_of(Attribute const& attribute);
+
+/// The bytes of a little-endian f64 in base64.
+[[nodiscard]] std::string base64_of(double number);
+
 /// `text` must be base64 of eight bytes, a little-endian f64. Nothing where it is not.
 [[nodiscard]] std::optional<double> number_of_base64(std::string_view text);
 

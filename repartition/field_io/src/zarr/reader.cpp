@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::size_t most_kept_bytes = std::size_t(32) << 20;
 constexpr Index most_stored_bytes = Index(1) << 32;
-constexpr std::uint64_t absent = std::numeric_limits<std::uint64_t>::max();
 constexpr Index index_entry_bytes = 16;  ///< offset and number of bytes
 
 std::uint64_t word_of(Bytes const& bytes, std::size_t place, bool is_big_endian) {

@@ -33,6 +33,7 @@ struct VariableSpec {
   ValueType type = ValueType::f32;           ///< any but `f16` and `other`
   Index text_bytes = 1;                      ///< of one value of type `text`; netCDF's `char` has 1
   Indices chunk = {};                        ///< no axes: contiguous, or a record per chunk if a dimension is unlimited
+  Indices shard = {};                        ///< of a Zarr store: cells of one file, whole chunks; no axes: a chunk
   int deflate = 0;                           ///< 1 to 9; needs `chunk`
   Shuffle shuffle = Shuffle::with_deflate;   ///< needs `chunk`
   std::optional<Packing> packing = {};       ///< written as `scale_factor` and `add_offset`; without `missing`
@@ -60,7 +61,15 @@ struct FieldWriterOptions {
   /// compete for one link; with deflation several writers are faster, because each deflates its own chunks.
   int writers_per_node = 0;
   Conventions conventions = Conventions::cf_if_absent;  ///< of a new file
+  /// Of a Zarr store: `none`, `gzip:5`, `zstd:3`, `blosc-zstd:3`, `blosc-lz4:5`, ..., the level left out or not. Empty:
+  /// the first of `blosc-zstd:3`, `zstd:3` and `gzip:5` that the program was built with. `deflate` and `shuffle` of
+  /// variables are for netCDF-4 files alone.
+  std::string codec = {};
 };
+
+/// Whether `FieldWriter` makes a Zarr store of a new file: `NAME.zarr`, also with a slash behind it.
+/// @throws `BadOption` (usage) for `NAME.zarr.zip`: stores are written as folders
+[[nodiscard]] bool writes_store(std::filesystem::path const& path);
 
 /// Target of appended records.
 ///
@@ -73,6 +82,9 @@ struct FieldWriterOptions {
 /// next `append`, or the next Graticule program that reads the file and may write to it, puts the old bytes back: the
 /// file then has exactly the records that were committed. Until then other programs may find it unreadable. A second
 /// `append` at the same time is an `OutputError`.
+///
+/// Zarr stores of version 3 are always appended to in place, without a copy: files of chunks are replaced one by one,
+/// the list of the metadata is replaced last and at once, and tells how many records there are.
 enum class AppendTo : std::uint8_t { copy, in_place };
 
 /// Records along a dimension of a file that are complete: as many as its coordinate has, which is written last, or,
@@ -81,7 +93,14 @@ enum class AppendTo : std::uint8_t { copy, in_place };
 /// @throws `MissingVariable` for a dimension that the file does not have
 [[nodiscard]] Index num_complete_records(FileContents const& contents, std::string_view dimension);
 
-/// Writes a netCDF-4 file from all ranks of a communicator; ncdump, netCDF and xarray open it with its coordinates.
+/// Writes a netCDF-4 file or a Zarr store from all ranks of a communicator; ncdump, netCDF and xarray open it with its
+/// coordinates.
+///
+/// A name that ends in `.zarr` makes a store of version 3 of the format, in a folder. Its variables have chunks (where
+/// none are given, one cell along unlimited dimensions and at most 4 MiB), and each is written by one rank: cells
+/// of chunks that several ranks have are sent to the one that has most of them. A chunk that is written in several
+/// calls is read and written again: write whole ones. A full disk is an `OutputError` of `write` or `commit` on all
+/// ranks. Everything below holds for both.
 ///
 /// The file has a temporary name in the same folder until `commit` gives it its final name. Without `commit` (an
 /// exception, an early return) the temporary file is removed and an older file of that name remains. Temporary files of
