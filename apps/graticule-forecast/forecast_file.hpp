@@ -22,7 +22,7 @@ struct OwnPart {
   Index num_members = 0;  ///< of this rank's team
 };
 
-/// A forecast as netCDF-4 (CF 1.8): a record per output time, appended as the forecast goes on.
+/// A forecast as netCDF-4 or as a Zarr store (CF 1.8): a record per output time, appended as the forecast goes on.
 ///
 /// Dimensions: time (valid time), member where there are several, levels, latitude, longitude; scalar coordinate
 /// forecast_reference_time and lead_time(time); network(member) where there are several. A record that is in the file

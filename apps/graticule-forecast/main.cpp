@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Autoregressive forecasts with a network that graticule-train has trained.
 #include <graticule/app/driver.hpp>
+#include <graticule/app/output_folder.hpp>
 #include <graticule/models/threads.hpp>
 
 #include "network_device.hpp"
@@ -81,6 +82,7 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
       ->capture_default_str();
   app.add_option("--output", o.output, "Folder for forecast.nc, scores, pictures and report.json")
       ->capture_default_str();
+  graticule::app::declare_output_format(app, o.output_format, "forecasts");
   app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints; 0: only when the run is stopped")
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str();

@@ -240,9 +240,11 @@ class Run {
 
   /// Of this run or of another one into the same folder.
   [[nodiscard]] static bool is_output(std::string const& name) {
-    constexpr std::array names{"forecast.nc", "scores.csv", "scores.nc", "scores.png", "spectra.nc", "spectra.png"};
+    constexpr std::array names{"forecast.nc", "forecast.zarr", "scores.csv", "scores.nc",
+                               "scores.png",  "spectra.nc",    "spectra.png"};
     if (std::find(names.begin(), names.end(), name) != names.end()) return true;
-    auto const date = between("forecast_", name, ".nc");
+    auto date = between("forecast_", name, ".nc");
+    if (date.empty()) date = between("forecast_", name, ".zarr");
     bool const is_date =
         date.size() >= 13 && date[10] == 'T' && date.find_first_not_of("0123456789-T") == std::string::npos;
     auto const lead = between("map_", name, ".png");
@@ -269,8 +271,8 @@ class Run {
   fs::path path_of(std::string const& name) { return written_.emplace_back(options_.output / name); }
 
   [[nodiscard]] fs::path file_of(Seconds start) const {
-    return options_.output /
-           (starts_.size() == 1 ? std::string("forecast.nc") : "forecast_" + compact(start, steps_.calendar()) + ".nc");
+    auto const date = starts_.size() == 1 ? std::string() : "_" + compact(start, steps_.calendar());
+    return options_.output / ("forecast" + date + app::ending_of_fields(options_.output_format));
   }
 
   /// @throws `BadOption` (usage) where the input lies in the place of a file that this run writes
@@ -682,8 +684,9 @@ class Run {
   [[nodiscard]] std::string settings() const {
     std::string text = files_text() + " " + options_.input;
     for (Seconds const time : starts_) text += " " + compact(time, steps_.calendar());
-    return text + fmt::format(" --steps {} --every {} --members {} --perturbation {} --seed {}", options_.steps,
-                              options_.every, num_members_, perturbation(), options_.seed);
+    return text + fmt::format(" --steps {} --every {} --members {} --perturbation {} --seed {}{}", options_.steps,
+                              options_.every, num_members_, perturbation(), options_.seed,
+                              options_.output_format == "zarr" ? " --output-format zarr" : "");
   }
 
   void save() {
@@ -766,8 +769,10 @@ class Run {
     std::string names;
     for (auto const& file : written_) names += file.filename().string() + ", ";
     spdlog::info("wrote {}, {}report.json to {}",
-                 starts_.size() == 1 ? "forecast.nc" : "forecast_DATE.nc of each start", names,
-                 options_.output.string());
+                 starts_.size() == 1
+                     ? file_of(starts_.front()).filename().string()
+                     : "forecast_DATE" + app::ending_of_fields(options_.output_format) + " of each start",
+                 names, options_.output.string());
   }
 
   void log_scores() const {

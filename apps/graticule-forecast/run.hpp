@@ -39,6 +39,7 @@ struct Options {
   Index maps = 4;
   std::uint64_t seed = 1;
   std::filesystem::path output = "forecast";
+  std::string output_format = "netcdf";
   std::string resume = "auto";
   std::string time_limit = "auto";
   Index checkpoint_every = 0;

@@ -89,6 +89,10 @@ class TrainingDisplay {
   std::optional<StepDisplay> display_;
 };
 
+std::string prediction_name(Options const& options) {
+  return "prediction" + app::ending_of_fields(options.output_format);
+}
+
 /// @throws `BadOption` (usage)
 void check_output_folder(std::filesystem::path const& folder) {
   // Else found at the first checkpoint, maybe hours later.
@@ -102,7 +106,7 @@ void check_output_folder(std::filesystem::path const& folder) {
 /// Not after hours of work.
 void require_other_files(Comm const& comm, Options const& options, std::vector<std::filesystem::path> const& inputs) {
   run_agreed(comm, [&] {
-    auto const output = options.output / "prediction.nc";
+    auto const output = options.output / prediction_name(options);
     std::error_code no_output;
     for (auto const& input : inputs)
       if (comm.rank() == 0 && std::filesystem::equivalent(input, output, no_output))
@@ -252,7 +256,7 @@ std::vector<std::string> names_of_outputs(Options const& options, RunResult cons
   if (result.forecast && result.network.best_step) names.emplace_back("best/");
   if (result.forecast) names.emplace_back("last/");
   if (net.model == ModelKind::program) names.emplace_back("network.pt2");
-  if (!result.forecast) names.emplace_back("prediction.nc");
+  if (!result.forecast) names.emplace_back(prediction_name(options));
   names.emplace_back("loss.csv");
   if (validates) names.emplace_back("validation.csv");
   if (result.forecast && (validates || result.forecast->scores)) names.emplace_back("scores.csv");
@@ -266,7 +270,8 @@ void remove_earlier_outputs(Comm const& comm, Options const& options, std::vecto
                             std::vector<std::string> const& written) {
   kept.insert(kept.end(), {options.forecast.static_file, options.channel_weights, options.run.network.program});
   auto const is_output = [&](std::string const& name) {
-    constexpr std::array outputs{"prediction.nc", "validation.csv", "scores.csv", "map.png", "network.pt2"};
+    constexpr std::array outputs{"prediction.nc", "prediction.zarr", "validation.csv",
+                                 "scores.csv",    "map.png",         "network.pt2"};
     return std::find(outputs.begin(), outputs.end(), name) != outputs.end() &&
            std::find(written.begin(), written.end(), name) == written.end();
   };
@@ -334,7 +339,7 @@ int run(app::Context& context, Options& options) {
            },
        .on_predictions =
            [&](RunResult const& predicted, PredictedFields const& fields) {
-             if (!predictions) predictions.emplace(predicted, options.run, options.output / "prediction.nc");
+             if (!predictions) predictions.emplace(predicted, options.run, options.output / prediction_name(options));
              predictions->write(fields);
            },
        .on_resume = [&](std::span<double const> losses) { tables.resume(losses); },

@@ -2,6 +2,7 @@
 #include "options.hpp"
 
 #include <graticule/app/bytes.hpp>
+#include <graticule/app/output_folder.hpp>
 #include <graticule/partition/text_file.hpp>
 
 #include "time_steps.hpp"
@@ -500,6 +501,7 @@ void declare_output(CLI::App& app, Options& options) {
   app.add_option("--output", options.output, "Folder for prediction.nc, loss.csv, map.png and report.json")
       ->capture_default_str()
       ->group("Output");
+  app::declare_output_format(app, options.output_format, "prediction.nc");
   app.add_option(
          "--checkpoint-every", options.checkpoint_every,
          "Steps between checkpoints, in OUTPUT/checkpoints; 0: only when a signal or --time-limit stops the training")

@@ -17,6 +17,7 @@ namespace graticule::train {
 struct Options {
   RunSettings run;
   std::filesystem::path output = "graticule-train";
+  std::string output_format = "netcdf";  ///< of the predictions
   bool verify = false;
   Index checkpoint_every = 0;
   std::string resume = "auto";  ///< `auto`, `never`, or a file

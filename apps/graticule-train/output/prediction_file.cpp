@@ -29,9 +29,11 @@ struct Part {
 constexpr std::array parts{Part{"_truth", ", truth", true}, Part{"_prediction", ", prediction", true},
                            Part{"_difference", ", prediction - truth", false}};
 
-VariableSpec spec_of(TargetResult const& target, Part const& part, std::vector<std::string> const& axes) {
+/// @param chunk of a Zarr store: a sample, as they are written
+VariableSpec spec_of(TargetResult const& target, Part const& part, std::vector<std::string> const& axes,
+                     Indices const& chunk) {
   std::string const long_name = target.info.long_name.empty() ? target.info.name : target.info.long_name;
-  VariableSpec spec{.name = flat_name(target.info.name) + part.suffix, .dimensions = axes};
+  VariableSpec spec{.name = flat_name(target.info.name) + part.suffix, .dimensions = axes, .chunk = chunk};
   spec.fill = 9.96921e36F;  // netCDF's own default for floating-point numbers
   spec.attributes.push_back(Attribute::of_text("long_name", long_name + part.title));
   for (Attribute const& attribute : target.attributes)
@@ -62,8 +64,14 @@ PredictionFile::PredictionFile(RunResult const& result, RunSettings const& setti
                Attribute::of_text("source", settings.input.filename().string()),
                Attribute::of_text("history", history_of(result, settings))}) {
   std::vector<std::string> const axes = add_axes(writer_, result);
+  Indices chunk;
+  if (writes_store(path)) {
+    chunk = Indices::filled(int(axes.size()), 1);
+    chunk[int(axes.size()) - 2] = result.grid.num_rows();
+    chunk[int(axes.size()) - 1] = result.grid.num_columns();
+  }
   for (TargetResult const& target : result.targets)
-    for (Part const& part : parts) writer_.add_variable(spec_of(target, part, axes));
+    for (Part const& part : parts) writer_.add_variable(spec_of(target, part, axes, chunk));
 }
 
 /// This rank's cells of a sample in the file; none for no sample.

@@ -67,6 +67,15 @@ OutputFolder::~OutputFolder() {
   remove_empty(created_);
 }
 
+void declare_output_format(CLI::App& app, std::string& format, std::string const& files) {
+  app.add_option("--output-format", format, "Format of " + files + ": netcdf (netCDF-4, .nc) or zarr (stores, .zarr)")
+      ->check(CLI::IsMember({"netcdf", "zarr"}))
+      ->capture_default_str()
+      ->group("Output");
+}
+
+std::string ending_of_fields(std::string const& format) { return format == "zarr" ? ".zarr" : ".nc"; }
+
 void remove_other_outputs(Comm const& comm, std::filesystem::path const& folder,
                           std::function<bool(std::string const&)> const& is_output,
                           std::vector<std::filesystem::path> const& kept) {
@@ -80,13 +89,15 @@ void remove_other_outputs(Comm const& comm, std::filesystem::path const& folder,
         std::error_code absent;
         return std::filesystem::equivalent(file, entry->path(), absent);
       });
-      if (!is_kept && is_output(entry->path().filename().string()) && entry->is_regular_file(error))
+      bool const is_store = entry->is_directory(error) && std::filesystem::exists(entry->path() / "zarr.json", error);
+      if (!is_kept && is_output(entry->path().filename().string()) && (is_store || entry->is_regular_file(error)))
         others.push_back(entry->path());
     }
     std::sort(others.begin(), others.end());
     std::string names;
     for (auto const& file : others) {
-      if (!std::filesystem::remove(file, error))
+      std::filesystem::remove_all(file, error);
+      if (error)
         throw Error("OutputError", file.string() + ", of an earlier run, cannot be removed: " + error.message());
       names += (names.empty() ? "" : ", ") + file.filename().string();
     }

@@ -198,6 +198,60 @@ case_ensembles() {
 END
 }
 
+# Stores, with the values of the netCDF-4 file, also after a restart.
+case_stores() {
+    local python=${GRATICULE_TEST_PYTHON:-python3}
+    [ -x "$python" ] || python=python3
+    "$python" -c 'import xarray, zarr, netCDF4' 2>/dev/null || skip "$python has no xarray with zarr and netCDF4"
+    prepare
+    local options="--start 2000-01-01T12 --steps 6 --members 3 --seed 5"
+    # shellcheck disable=SC2086
+    run 1 $options --output whole
+    succeeds
+    # shellcheck disable=SC2086
+    run 1 $options --output whole_store --output-format zarr
+    succeeds
+    # shellcheck disable=SC2086
+    run 1 $options --output parts --output-format zarr --time-limit 0
+    [ $code -eq 85 ] || fail "exit $code of a run without time"
+    # shellcheck disable=SC2086
+    run 1 $options --output parts --output-format zarr
+    succeeds
+    # shellcheck disable=SC2086
+    run 3 $options --teams 3 --output teams --output-format zarr
+    succeeds
+    cat >compare.py <<'PY'
+import sys, warnings
+import xarray
+warnings.simplefilter("ignore")
+ours, theirs = xarray.open_zarr(sys.argv[1]).load(), xarray.open_dataset(sys.argv[2]).load()
+xarray.testing.assert_equal(ours, theirs)
+assert ours.attrs["title"] == theirs.attrs["title"] and all(set(ours[name].attrs) == set(theirs[name].attrs) for name in ours.variables)
+PY
+    local folder
+    for folder in whole_store parts teams; do
+        [ ! -e $folder/forecast.nc ] || fail "a netCDF-4 file, too"
+        "$python" compare.py $folder/forecast.zarr whole/forecast.nc >out 2>err || fail "$folder has other values"
+        cmp whole/scores.csv $folder/scores.csv || fail "$folder has other scores"
+    done
+    diff -r whole_store/forecast.zarr parts/forecast.zarr || fail "a restarted forecast has other bytes"
+    # It starts from one, and takes the place of files of the other format.
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input whole_store/forecast.zarr --start 2000-01-03 --steps 2 --threads 1 \
+        --progress none --log-level warn --output teams
+    succeeds
+    [ -s teams/forecast.nc ] && [ ! -e teams/forecast.zarr ] || fail "in the folder: $(ls teams)"
+    # shellcheck disable=SC2086
+    run 1 $options --output parts
+    [ $code -eq 2 ] && grep -qF 'is of another forecast' err || fail "exit $code of another format after a stop"
+    launch 2 "$BIN/graticule-train" --input swe/series.nc --inputs h --targets u --channels 4 --blocks 1 --epochs 1 --threads 1 --progress none \
+        --log-level warn --output same
+    succeeds
+    launch 2 "$BIN/graticule-train" --input swe/series.nc --inputs h --targets u --channels 4 --blocks 1 --epochs 1 --threads 1 --progress none \
+        --log-level warn --output same_store --output-format zarr
+    succeeds
+    "$python" compare.py same_store/prediction.zarr same/prediction.nc >out 2>err || fail "other predictions"
+}
+
 # The same scores of an ensemble on other teams; the same bytes after a restart.
 case_restarts() {
     prepare

@@ -14,9 +14,14 @@
 
 namespace graticule::app {
 
-/// Removes results of earlier runs from the folder of `--output`: regular files with names that `is_output` accepts and
-/// that are none of `kept`, which are the results of this run and its inputs. Collective; rank 0 does it and logs a
-/// line. @throws `OutputError`
+/// Declares `--output-format` of fields. @param files what has this format, for the help
+void declare_output_format(CLI::App& app, std::string& format, std::string const& files);
+/// Ending of the names of fields: `.nc`, or `.zarr` for `zarr`.
+[[nodiscard]] std::string ending_of_fields(std::string const& format);
+
+/// Removes results of earlier runs from the folder of `--output`: regular files, and Zarr stores, with names that
+/// `is_output` accepts and that are none of `kept`, which are the results of this run and its inputs. Collective; rank
+/// 0 does it and logs a line. @throws `OutputError`
 void remove_other_outputs(Comm const& comm, std::filesystem::path const& folder,
                           std::function<bool(std::string const&)> const& is_output,
                           std::vector<std::filesystem::path> const& kept);
