@@ -33,6 +33,7 @@ std::vector<LimitedOption> const limited_options{{"--share", {"program"}},
                                                  {"--levels", {"repartition"}},
                                                  {"--channels", with_grid},
                                                  {"--batch", {"data-parallel"}},
+                                                 {"--machine", {"machine"}},
                                                  {"--width", {"halo", "halo-layer"}},
                                                  {"--device", {"halo", "repartition", "unet", "data-parallel"}}};
 
@@ -53,7 +54,7 @@ std::string text_of(Kinds const& kinds) {
 std::vector<std::string> const& all_kinds() {
   static Kinds const kinds = [] {
     Kinds all = with_grid;
-    all.insert(all.end(), {"program", "replay"});
+    all.insert(all.end(), {"program", "machine", "replay"});
     return all;
   }();
   return kinds;

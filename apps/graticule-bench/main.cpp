@@ -45,7 +45,7 @@ void declare_case(CLI::App& app, Options& options) {
   app.add_option("KIND,--kind", options.kind,
                  "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, pull-layer "
                  "(pooling and resizing), repartition-layer, spherical (a transform), unet, data-parallel, "
-                 "program (an exported network); or replay, which times a plan")
+                 "program (an exported network), machine (rates for forecasts); or replay, which times a plan")
       ->required()
       ->check(CLI::IsMember(all_kinds()));
   app.add_option("FILE,--plan", options.plan,
@@ -85,6 +85,7 @@ void declare_measurement(CLI::App& app, Options& options) {
                  "16 for spherical, otherwise 64")
       ->check(CLI::Range(Index(0), Index(1) << 16));
   app.add_option("--batch", options.batch, "Images per rank")->check(CLI::Range(Index(1), Index(1) << 16));
+  app.add_option("--machine", options.machine, "File to write the rates to, for graticule-info NET.pt2 --machine FILE");
   app.add_option("--width", options.width, "Halo rows on each side")->check(CLI::Range(Index(1), Index(64)));
   app.add_option("--repetitions", options.timing.num_repetitions,
                  "Timed repetitions per candidate, at least 3; with program and unet, 0: only memory and traffic")
@@ -110,7 +111,7 @@ void check_options(Options& options) {
   bool const moves = options.kind == "repartition";
   bool const trains = options.kind == "data-parallel";
   bool const has_poles = !moves && !trains && options.kind != "replay" && options.kind != "program" &&
-                         options.kind != "allreduce" && options.kind != "io";
+                         options.kind != "machine" && options.kind != "allreduce" && options.kind != "io";
   if (!options.grid.empty()) set_grid(options);
   if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
   if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
@@ -148,9 +149,10 @@ void run_kind(app::Context& context, Options const& options) {
   if (options.kind == "unet") run_unet(context, options);
   if (options.kind == "program") run_program(context, options);
   if (options.kind == "data-parallel") run_data_parallel(context, options);
+  if (options.kind == "machine") run_machine(context, options);
 #else
   if (options.kind.ends_with("layer") || options.kind == "unet" || options.kind == "program" ||
-      options.kind == "data-parallel")
+      options.kind == "data-parallel" || options.kind == "machine")
     throw Error(Fault::usage, "Unsupported", "this graticule-bench was built without LibTorch; layers need it");
 #endif
   // Kinds of the engine's own fields report it while these exist.

@@ -30,6 +30,7 @@ struct Options {
   std::string dtype;                   ///< empty: f64 for repartition and allreduce, else f32
   std::string partition = "auto";      ///< `4x1`
   std::string transport = "auto";
+  std::string machine;       ///< file to write the rates of this machine to; empty: none
   std::string output = ".";  ///< folder of temporary files
   Timing timing;
 };
@@ -61,6 +62,8 @@ void run_program(app::Context& context, Options const& options);
 void run_data_parallel(app::Context& context, Options const& options);
 /// Halo exchange with autograd, forward and backward, against the engine's own calls.
 void run_halo_layer(app::Context& context, Options const& options);
+/// Rates of operators and messages, for forecasts of steps.
+void run_machine(app::Context& context, Options const& options);
 /// A plan of a file on the same number of ranks: verified cell by cell, then timed on each path.
 void run_replay(app::Context& context, Options const& options);
 

@@ -21,10 +21,12 @@ void declare(CLI::App& app, info::Options& options) {
   app.add_option(
       "--grid", options.grid,
       "Grid to cut, LATITUDExLONGITUDE cells, such as 721x1440; with NET.pt2: its sizes, where they are dynamic");
-  app.add_option(
-         "--ranks", options.num_ranks,
-         "Number of ranks to cut for; 0: that of the partition. For NET.pt2: what each rank would hold and receive")
-      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--ranks", options.ranks,
+                 "Number of ranks to cut for; 0: that of the partition. For NET.pt2: what each rank would hold and "
+                 "receive; with --machine several numbers, such as 2,8,64")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1 << 20))
+      ->default_str("0");
   app.add_option("--ranks-per-node", options.ranks_per_node, "Consecutive ranks that share a node; 0: all on one node")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--partition", options.partition,
@@ -60,6 +62,15 @@ void declare(CLI::App& app, info::Options& options) {
       ->check(CLI::IsMember({"cheapest", "divided"}));
 }
 
+void declare_forecast(CLI::App& app, info::Options& options) {
+  app.add_option("--machine", options.machine,
+                 "Forecast a training step of NET.pt2 on --ranks by the rates in this file, which graticule-bench "
+                 "machine writes");
+  app.add_option("--step-seconds", options.step_seconds,
+                 "Measured time of a step on one rank of the machine, to scale computing times; 0: the file's rates")
+      ->check(CLI::NonNegativeNumber);
+}
+
 /// What is shown.
 enum class Subject { file, program, grid };
 
@@ -85,7 +96,9 @@ std::vector<LimitedOption> const limited_options{{"--ranks-per-node", {Subject::
                                                  {"--svg", {Subject::grid, Subject::program}},
                                                  {"--check", {Subject::program}},
                                                  {"--tolerance", {Subject::program}},
-                                                 {"--layout", {Subject::program}}};
+                                                 {"--layout", {Subject::program}},
+                                                 {"--machine", {Subject::program}},
+                                                 {"--step-seconds", {Subject::program}}};
 
 /// @return which option says how an exported network would be cut or checked, where it is neither; empty: none
 std::string without_use(CLI::App const& app, info::Options const& options) {
@@ -103,7 +116,9 @@ std::string without_use(CLI::App const& app, info::Options const& options) {
                                            {"--partition", is_cut || is_checked, "--ranks or --check"},
                                            {"--cuts", is_cut || is_checked, "--ranks or --check"},
                                            {"--dtype", is_checked, "--check"},
-                                           {"--tolerance", is_checked, "--check"}})
+                                           {"--tolerance", is_checked, "--check"},
+                                           {"--machine", is_cut, "--ranks"},
+                                           {"--step-seconds", !options.machine.empty(), "--machine"}})
     if (!is_met && app.get_option(name)->count() > 0) return name + " needs " + what;
   return {};
 }
@@ -123,6 +138,7 @@ std::string settle(CLI::App& app, info::Options const& options) {
     else
       wrong = name + (subjects.front() == Subject::grid ? " needs --grid" : " needs an exported network, NET.pt2");
   }
+  if (options.ranks.size() > 1 && options.machine.empty()) return "--ranks of several numbers need --machine";
   return wrong.empty() && subject == Subject::program ? without_use(app, options) : wrong;
 }
 
@@ -155,7 +171,15 @@ int main(int argc, char** argv) {
        .description =
            "Shows how a grid, or the fields of a netCDF-4 file, would be cut among ranks, or what an exported network "
            "holds.",
-       .declare = [&](CLI::App& app) { declare(app, options); },
-       .settle_defaults = [&](CLI::App& app) { wrong = settle(app, options); },
+       .declare =
+           [&](CLI::App& app) {
+             declare(app, options);
+             declare_forecast(app, options);
+           },
+       .settle_defaults =
+           [&](CLI::App& app) {
+             if (!options.ranks.empty()) options.num_ranks = options.ranks.front();
+             wrong = settle(app, options);
+           },
        .run = [&](graticule::app::Context& context) { return run(context, options, wrong); }});
 }

@@ -17,6 +17,9 @@ struct Options {
   std::string file;
   std::string grid;
   int num_ranks = 0;
+  std::vector<int> ranks;   ///< several, for forecasts; the first is `num_ranks`
+  std::string machine;      ///< file of its rates, for forecasts
+  double step_seconds = 0;  ///< of a step measured on one rank of it; 0: by its rates
   int ranks_per_node = 0;
   std::string partition = "auto";
   std::string cuts = "balanced";

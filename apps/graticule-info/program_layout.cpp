@@ -5,6 +5,7 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/program/operators.hpp>
 
+#include "program_forecast.hpp"
 #include "text.hpp"
 
 #include <algorithm>
@@ -57,7 +58,9 @@ class Reader {
     if (plan.statistics_bytes > 0) {
       result.traffic.sum_bytes += 2 * double(plan.statistics_bytes);
       ++result.traffic.num_messages;
+      ++result.traffic.num_sums;
     }
+    result.work = {plan.operations, plan.touched_bytes};
     if (kind != program::OperatorClass::view) keep(plan, results.front());
     result.memory_bytes = memory_.empty() ? 0 : *std::ranges::max_element(memory_);
     for (ValueId const id : results)
@@ -344,6 +347,66 @@ void show_layout(app::Context& context, program::ExportedGraph const& network, O
     show(context, refused, nullptr, options);
     throw;
   }
+}
+
+void show_forecast(app::Context& context, program::ExportedGraph const& network, Options const& options) {
+  auto const name = std::filesystem::path(options.file).filename().string();
+  auto const machine = read_machine(options.machine);
+  auto const sizes = sizes_of(network, options);
+  auto const plan_on = [&](int num_ranks) {
+    auto on = options;
+    on.num_ranks = num_ranks;
+    return program::plan_layout(network, sizes, plan_options(context.comm, extents_of(network, sizes), on));
+  };
+  double scale = 1;
+  if (options.step_seconds > 0) {
+    auto alone = options;
+    alone.partition = "auto";
+    alone.cuts = "balanced";
+    alone.num_ranks = 1;
+    auto const plan =
+        program::plan_layout(network, sizes, plan_options(context.comm, extents_of(network, sizes), alone));
+    scale = options.step_seconds / forecast_of(plan, machine).compute;
+  }
+  auto ranks = options.ranks;
+  if (ranks.size() < 2) ranks = {options.num_ranks};  // also of --partition
+  if (std::ranges::any_of(ranks, [](int one) { return one < 1; }))
+    throw Error(Fault::usage, "BadOption", "--ranks has 0 in a list; give numbers from 1 on");
+  std::vector<Forecast> forecasts;
+  for (int const num_ranks : ranks) {
+    try {
+      forecasts.push_back(forecast_of(plan_on(num_ranks), machine, scale));
+    } catch (Error const& error) {
+      if (error.rule() != "RefusedProgram") throw;
+      forecasts.push_back({.num_ranks = num_ranks, .refusal = error.text(), .stages = {}});
+    }
+  }
+  std::cout << to_text(name, machine, forecasts);
+  auto& data = context.report.data()["forecast"];
+  data = app::Report::Json::array();
+  for (std::size_t i = 0; i < forecasts.size(); ++i) {
+    auto const& one = forecasts[i];
+    if (!one.refusal.empty()) {
+      data.push_back({{"num_ranks", one.num_ranks}, {"refused", one.refusal}});
+      continue;
+    }
+    data.push_back({{"num_ranks", one.num_ranks},
+                    {"step_seconds", one.step()},
+                    {"compute_seconds", one.compute},
+                    {"message_seconds", one.messages},
+                    {"gradient_seconds", one.gradients},
+                    {"efficiency", efficiency(forecasts, i)},
+                    {"memory_bytes", one.memory_bytes},
+                    {"limit", limit_of(forecasts, i)},
+                    {"stages", app::Report::Json::array()}});
+    for (auto const& stage : one.stages)
+      data.back()["stages"].push_back(
+          {{"stage", stage.name}, {"compute_seconds", stage.compute}, {"message_seconds", stage.messages}});
+  }
+  run_agreed(context.comm, [&] {
+    if (context.comm.rank() == 0 && !options.svg.empty())
+      write_complete_file(options.svg, to_svg(name, machine, forecasts));
+  });
 }
 
 }  // namespace graticule::info

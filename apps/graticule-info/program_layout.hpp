@@ -28,6 +28,10 @@ namespace graticule::info {
 /// @throws `RefusedProgram` (input) after it is printed and drawn; usage errors for what the options ask
 void show_layout(app::Context& context, program::ExportedGraph const& network, Options const& options);
 
+/// Prints the forecast of a training step on each number of `--ranks` for `--machine`, and draws it where asked.
+/// Collective; rank 0 prints and writes. @throws `BadInput` (input) for the machine file
+void show_forecast(app::Context& context, program::ExportedGraph const& network, Options const& options);
+
 /// Ranks along rows and columns, by `--partition`: bands of rows for auto; an axis of 0 takes the rest.
 /// @throws `BadOption` (usage) where that is another number of ranks
 [[nodiscard]] ProcessGrid process_grid(Options const& options, int num_ranks);

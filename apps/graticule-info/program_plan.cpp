@@ -42,6 +42,7 @@ void append(PlanStage& stage, PlanNode const& node) {
   ++stage.num_nodes;
   ++stage.num_operators[node.operator_class];
   stage.traffic += node.traffic;
+  if (node.work.bytes > 0) stage.works.push_back(node.work);
   stage.memory_bytes = std::max(stage.memory_bytes, node.memory_bytes);
 }
 
@@ -69,6 +70,7 @@ PlanTraffic& PlanTraffic::operator+=(PlanTraffic const& other) {
   halo_bytes += other.halo_bytes;
   sum_bytes += other.sum_bytes;
   num_messages += other.num_messages;
+  num_sums += other.num_sums;
   return *this;
 }
 

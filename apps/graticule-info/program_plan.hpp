@@ -17,9 +17,16 @@ struct PlanTraffic {
   double halo_bytes = 0;  ///< rows of neighbors, and rows that a pull table names
   double sum_bytes = 0;   ///< sums over ranks
   std::int64_t num_messages = 0;
+  std::int64_t num_sums = 0;  ///< of these, sums over all ranks
 
   [[nodiscard]] double bytes() const { return move_bytes + halo_bytes + sum_bytes; }
   PlanTraffic& operator+=(PlanTraffic const& other);
+};
+
+/// What an operator does on the rank that has most.
+struct Work {
+  double operations = 0;
+  double bytes = 0;  ///< read and written
 };
 
 /// One node of a network on its ranks.
@@ -30,6 +37,7 @@ struct PlanNode {
   program::Shape shape;        ///< of the result, over all ranks
   std::vector<program::Cut> cuts;
   PlanTraffic traffic;      ///< of the node and of the moves in front of it
+  Work work;                ///< none for views
   double memory_bytes = 0;  ///< activations that the fullest rank holds after it
 };
 
@@ -42,6 +50,7 @@ struct PlanStage {
   std::int64_t num_nodes = 0;
   std::map<std::string, std::int64_t> num_operators;  ///< by class
   PlanTraffic traffic;
+  std::vector<Work> works;  ///< of its operators but views
   double memory_bytes = 0;  ///< the most of all nodes
 };
 

@@ -216,7 +216,10 @@ int show_program(app::Context& context, Options const& given) {
   print_interface(network, report);
   print_parameters(network, report);
   print_operators(network, report);
-  if (options.num_ranks > 0) show_layout(context, network->graph(), options);
+  if (!options.machine.empty())
+    show_forecast(context, network->graph(), options);
+  else if (options.num_ranks > 0)
+    show_layout(context, network->graph(), options);
   if (options.check.empty()) return app::good;
   if (options.dtype == "f64") network->to(torch::kFloat64);
   return check(context, network, options);

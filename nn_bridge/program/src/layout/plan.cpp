@@ -247,6 +247,14 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
     node.local_sizes.push_back(local_shape(rule.result_shapes[0], node.placement, rank));
     most = std::max(most, num_elements(node.local_sizes.back()));
   }
+  if (!rule.view) {
+    auto const parts = node.sum_over_ranks ? static_cast<double>(options_.num_ranks) : 1.0;
+    node.touched_bytes = 2.0 * static_cast<double>(most * item(rule.results[0]));
+    // Rules of products count a multiplication and its addition as one.
+    auto const each =
+        operator_class(plan_.graph.nodes[index(node.node)].target) == OperatorClass::contraction ? 2.0 : 1.0;
+    node.operations = static_cast<double>(most) * static_cast<double>(rule.operations) * each / parts;
+  }
   double const work =
       options_.costs.work * static_cast<double>(most) *
       (rule.view ? 0.0 : 2.0 * static_cast<double>(item(rule.results[0])) + static_cast<double>(rule.operations) / 4.0);

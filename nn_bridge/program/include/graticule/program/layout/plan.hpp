@@ -48,6 +48,8 @@ struct NodePlan {
   std::vector<Shape> local_sizes;  ///< per rank the shape of the first result: the size argument of views and factories
   bool sum_over_ranks = false;     ///< each rank has a part of the sum, which all then get
   std::int64_t statistics_bytes = 0;  ///< of a sum over ranks or a statistic
+  double operations = 0;              ///< arithmetic of the rank that has most, about
+  double touched_bytes = 0;           ///< that it reads and writes, about; 0 for a view
   bool field = false;                 ///< depends on an input of the network
   bool gathered = false;              ///< a value that was cut is needed whole on every rank
   int part = -1;  ///< of the graph, which a backward computes again as a whole (`Node::region`); -1: none

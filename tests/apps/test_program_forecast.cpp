@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
+
+#include "graph_text.hpp"
+#include "program_forecast.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using namespace graticule;
+using info::Forecast;
+using info::Machine;
+
+namespace {
+
+Machine slow_machine() {
+  Machine machine;
+  machine.name = "slow";
+  machine.ranks_per_node = 2;
+  machine.operations_per_second = 1000;
+  machine.bytes_per_second = 100;
+  machine.seconds_per_operator = 0.5;
+  machine.within_node = {0.25, 10};
+  machine.between_nodes = {2, 5};
+  return machine;
+}
+
+/// x [1, 1, 8, 4] -> relu -> 3 x 3 convolution to two channels without a bias.
+program::ExportedGraph network() {
+  auto json = test::empty_program({1, 1, 8, 4});
+  test::add_weight(json, "parameter", "w", "weight", {2, 1, 3, 3});
+  test::append(json, "aten.relu.default", {{"self", test::tensor("x")}}, "relu", {1, 1, 8, 4});
+  test::append(json, "aten.conv2d.default",
+               {{"input", test::tensor("relu")},
+                {"weight", test::tensor("w")},
+                {"bias", {{"as_none", true}}},
+                {"stride", {{"as_ints", {1, 1}}}},
+                {"padding", {{"as_ints", {1, 1}}}}},
+               "conv", {1, 2, 8, 4});
+  test::set_output(json, "conv");
+  return program::read_graph(json.dump());
+}
+
+program::Plan plan_on(std::int64_t num_ranks) {
+  auto const graph = network();
+  return program::plan_layout(graph, program::Sizes(graph), {.num_ranks = num_ranks});
+}
+
+TEST(ProgramForecast, adds_what_the_rates_say_of_each_operator) {
+  auto const one = info::forecast_of(plan_on(1), slow_machine());
+  // relu: 32 numbers are read and written, 256 bytes; the convolution writes 64 numbers of 18 operations.
+  double const expected = 3 * (256. / 100 + 0.5) + 3 * (std::max(64 * 18 / 1000., 512. / 100) + 0.5);
+  EXPECT_NEAR(one.compute, expected, 1e-9);
+  EXPECT_EQ(one.messages, 0);
+  EXPECT_EQ(one.gradients, 0);
+
+  auto const two = info::forecast_of(plan_on(2), slow_machine());
+  EXPECT_NEAR(two.compute, 3 * (128. / 100 + 0.5) + 3 * (256. / 100 + 0.5), 1e-9);
+  // One row of four numbers from the other rank, forward and backward.
+  EXPECT_NEAR(two.messages, 2 * (0.25 + 16. / 10), 1e-9);
+  EXPECT_NEAR(two.gradients, 2 * 0.25 + 2 * 0.5 * 72. / 10, 1e-9);
+  EXPECT_NEAR(two.memory_bytes, 2 * 72 + 64 + 128, 1e-9);
+
+  auto const four = info::forecast_of(plan_on(4), slow_machine());  // on two nodes
+  EXPECT_NEAR(four.messages, 2 * (2 * 2 + 2 * 16. / 5), 1e-9);
+  EXPECT_NEAR(info::forecast_of(plan_on(4), slow_machine(), 2).compute, 2 * four.compute, 1e-9);
+}
+
+TEST(ProgramForecast, compares_with_the_first_that_runs_and_names_what_stops) {
+  Forecast refused{.num_ranks = 1, .refusal = "no", .stages = {}};
+  Forecast first{.num_ranks = 2, .compute = 8, .messages = 2, .stages = {{"a, latitude", 4, 0}, {"b, latitude", 4, 2}}};
+  Forecast last{.num_ranks = 8, .compute = 2, .messages = 3, .stages = {{"a, latitude", 1, 0}, {"b, axis 1", 1, 3}}};
+  auto slow = last;
+  slow.gradients = 40;
+  std::vector<Forecast> const all{refused, first, last, slow};
+
+  EXPECT_EQ(info::efficiency(all, 0), 0);
+  EXPECT_DOUBLE_EQ(info::efficiency(all, 1), 1);
+  EXPECT_DOUBLE_EQ(info::efficiency(all, 2), 10. * 2 / (5 * 8));
+  EXPECT_EQ(info::limit_of(all, 1), "");
+  EXPECT_EQ(info::limit_of(all, 2), "messages of b");
+  EXPECT_EQ(info::limit_of(all, 3), "sum of gradients");
+  auto const text = info::to_text("net", slow_machine(), all);
+  for (auto const* part : {"net on slow", "refused", "1 ranks: no", "0.50", "messages of b"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  auto const picture = info::to_svg("net", slow_machine(), all);
+  for (auto const* part : {"polyline", "50 %", "1 ranks: no"}) EXPECT_NE(picture.find(part), std::string::npos) << part;
+  EXPECT_NE(info::to_svg("net", slow_machine(), {refused}).find("refused on all"), std::string::npos);
+}
+
+std::string error_of(std::string const& text) {
+  auto const path = std::filesystem::path(testing::TempDir()) / "machine.json";
+  std::ofstream(path) << text;
+  try {
+    (void)info::read_machine(path);
+  } catch (Error const& error) {
+    EXPECT_EQ(error.rule(), "BadInput");
+    EXPECT_NE(error.text().find("machine.json"), std::string::npos);
+    return error.text();
+  }
+  return "";
+}
+
+TEST(MachineFile, is_read_or_refused_by_key) {
+  std::string const link = R"({"seconds_per_message": 1e-6, "bytes_per_second": 1e10})";
+  auto const file = [&](std::string const& ranks, std::string const& rate, std::string const& last) {
+    return R"({"ranks_per_node": )" + ranks + R"(, "operations_per_second": )" + rate +
+           R"(, "bytes_per_second": 1e10, "seconds_per_operator": 0, "within_node": )" + link +
+           R"(, "between_nodes": )" + last + "}";
+  };
+  EXPECT_EQ(error_of(file("4", "1e12", link)), "");
+  auto const expect = [](std::string const& text, char const* part) {
+    EXPECT_NE(error_of(text).find(part), std::string::npos) << error_of(text);
+  };
+  expect("{", "is no JSON object");
+  expect("[1]", "is no JSON object");
+  expect("{}", "has no ranks_per_node");
+  expect(file("1.5", "1e12", link), "ranks_per_node: 1.5");
+  expect(file("4", "0", link), "operations_per_second: 0");
+  expect(file("4", "\"fast\"", link), "operations_per_second: \"fast\"");
+  expect(file("4", "-1", link), "operations_per_second: -1");
+  expect(file("4", "1e12", "3"), "has no object between_nodes");
+  expect(file("4", "1e12", R"({"seconds_per_message": 1})"), "has no between_nodes.bytes_per_second");
+  EXPECT_THROW((void)info::read_machine("/nowhere/machine.json"), Error);
+}
+
+}  // namespace
