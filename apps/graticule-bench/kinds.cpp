@@ -74,6 +74,7 @@ std::string settle_kind(CLI::App& app, std::string const& kind) {
     auto* const option = app.get_option(name);
     if (option->count() > 0) misplaced = name;
     option->default_str("");
+    option->group("");  // not in `KIND --help`
   }
   return misplaced;
 }

@@ -42,10 +42,18 @@ void choose_device(Options& options, Comm const& comm) {
 }
 
 void declare_case(CLI::App& app, Options& options) {
-  app.add_option("KIND,--kind", options.kind,
-                 "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, pull-layer "
-                 "(pooling and resizing), repartition-layer, spherical (a transform), unet, data-parallel, "
-                 "program (an exported network), machine (rates for forecasts); or replay, which times a plan")
+  app.footer(
+      "KIND --help lists the options of that kind alone.\n\n"
+      "Examples:\n"
+      "  mpiexec -n 2 graticule-bench halo --grid 721x1440 --widths 2x1 --dtype f64\n"
+      "  mpiexec -n 4 graticule-bench repartition --transport p2p\n"
+      "  mpiexec -n 2 graticule-bench program net.pt2 --repetitions 0 --threads 1   # memory and traffic\n"
+      "  mpiexec -n 2 graticule-bench machine --machine mine.json                   # for graticule-info network\n"
+       "  mpiexec -n 2 graticule-bench replay plan.json");
+  app.add_option(
+         "KIND,--kind", options.kind,
+         "Benchmark: layer is a convolution, pull-layer pooling and resizing, spherical a transform, program an "
+         "exported network, machine rates for forecasts; replay times a plan")
       ->required()
       ->check(CLI::IsMember(all_kinds()));
   app.add_option("FILE,--plan", options.plan,
@@ -65,15 +73,14 @@ void declare_case(CLI::App& app, Options& options) {
   app.add_option("--grid", options.grid, "Grid, LATITUDESxLONGITUDES, such as 721x1440; replaces --nlat and --nlon")
       ->excludes(rows)
       ->excludes(columns);
-  app.add_option("--dtype", options.dtype,
-                 "Data type, f32 or f64; default: f64 for repartition and allreduce, otherwise f32")
+  app.add_option("--dtype", options.dtype, "Data type; default: f64 for repartition and allreduce, otherwise f32")
       ->check(CLI::IsMember({"f32", "f64"}));
   app.add_option("--partition", options.partition,
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
 }
 
 void declare_measurement(CLI::App& app, Options& options) {
-  app.add_option("--transport", options.transport, "Transport between ranks of a node: auto, p2p or node")
+  app.add_option("--transport", options.transport, "Transport between ranks of a node")
       ->check(CLI::IsMember({"auto", "p2p", "node"}));
   app.add_option("--widths", options.widths,
                  "Halo width on each side, ROWSxCOLUMNS or one number for both; default: --width");

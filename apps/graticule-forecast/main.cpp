@@ -14,6 +14,11 @@ using graticule::Index;
 namespace samples = graticule::samples;
 
 void declare(CLI::App& app, graticule::forecast::Options& o) {
+  app.footer(
+      "Examples:\n"
+      "  mpiexec -n 4 graticule-forecast --checkpoint run --input era5_2017.nc --start 2017-01-01T00 --steps 40\n"
+      "  graticule-forecast --checkpoint run1,run2 --members 12 --input era5.nc --start 2017-01-01..2017-01-31\n"
+      "  graticule-forecast --model net.pt2 --prognostic u,v --lead 6h --input era5.nc --start 2017-01-01T00");
   constexpr Index many = 1'000'000;
   app.add_option("--checkpoint", o.checkpoints,
                  "Output folder of graticule-train --lead (its best network, else the last), or a checkpoint of it. "
@@ -21,7 +26,8 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
       ->delimiter(',');
   app.add_option(
       "--model", o.model,
-      "Instead: a network exported by PyTorch (FILE.pt2), which takes and gives the variables in their units");
+      "In place of a checkpoint: a network exported by PyTorch (FILE.pt2), whose inputs and outputs are variables in "
+      "their units");
   app.add_option("--prognostic", o.prognostic, "With --model: variables that are its first channels, in and out")
       ->delimiter(',');
   app.add_option("--diagnostic", o.diagnostic, "With --model: variables that are its further outputs")->delimiter(',');
@@ -78,7 +84,8 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
                  "Leads of the first forecast that are drawn as maps: the first, the last and some between")
       ->check(CLI::Range(Index(1), Index(1000)))
       ->capture_default_str();
-  app.add_option("--partition", o.partition.partition, "Ranks of a team along LATITUDExLONGITUDE, such as 4x1; or auto")
+  app.add_option("--partition", o.partition.partition,
+                 "Process grid of a team, ranks along LATITUDExLONGITUDE, such as 4x1; or auto")
       ->capture_default_str();
   app.add_option("--output", o.output, "Folder for forecast.nc, scores, pictures and report.json")
       ->capture_default_str();
@@ -87,12 +94,14 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str();
   app.add_option("--resume", o.resume,
-                 "auto: continue from the newest checkpoint of the output folder; never: begin anew")
+                 "auto: resume from the newest checkpoint of OUTPUT, if any; never: start from the beginning")
       ->check(CLI::IsMember({"auto", "never"}))
       ->capture_default_str();
   o.device.declare(app);
-  app.add_option("--time-limit", o.time_limit,
-                 "Stop with a checkpoint before this time: none, seconds, MM:SS, HH:MM:SS, or auto (SLURM's limit)")
+  app.add_option(
+         "--time-limit", o.time_limit,
+         "Time after which the run stops with a checkpoint and exit code 85: seconds, MM:SS or HH:MM:SS; auto: before "
+         "the end of a SLURM job; or none")
       ->capture_default_str();
 }
 

@@ -6,8 +6,12 @@
 #include "grid_study.hpp"
 #include "program_report.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +19,52 @@ namespace {
 
 using namespace graticule;
 
+/// What is shown.
+enum class Subject { file, program, grid };
+
+/// The command line without its first word, where that names the subject: `grid 721x1440`, `file PATH`, `network
+/// NET.pt2`.
+struct Command {
+  std::optional<Subject> subject;
+  bool is_old = false;           ///< `--grid` or `--file` in place of the word
+  std::vector<char*> arguments;  ///< as `argv`, with a null pointer at the end
+};
+
+Command command_of(int argc, char** argv) {
+  static char grid_option[] = "--grid";
+  Command command;
+  auto& arguments = command.arguments;
+  arguments.assign(argv, argv + argc);
+  std::string const word = argc > 1 ? argv[1] : "";
+  std::error_code ignored;
+  // A file may have such a name.
+  if (argc > 2 || !std::filesystem::exists(word, ignored)) {
+    if (word == "grid") command.subject = Subject::grid;
+    if (word == "file") command.subject = Subject::file;
+    if (word == "network") command.subject = Subject::program;
+  }
+  if (command.subject == Subject::grid && argc > 2 && argv[2][0] != '-')
+    arguments[1] = grid_option;
+  else if (command.subject)
+    arguments.erase(arguments.begin() + 1);
+  else
+    command.is_old = std::any_of(arguments.begin(), arguments.end(), [](std::string_view argument) {
+      return argument == "--grid" || argument == "--file" || argument.starts_with("--grid=") ||
+             argument.starts_with("--file=");
+    });
+  arguments.push_back(nullptr);
+  return command;
+}
+
 void declare(CLI::App& app, info::Options& options) {
+  app.footer(
+      "grid --help, file --help and network --help list the options of each.\n\n"
+      "Examples:\n"
+      "  graticule-info grid 721x1440 --ranks 64 --halo 2x2 --svg partition.svg   # how a grid can be cut\n"
+      "  graticule-info file era5.nc --ranks 4                                     # contents, and bytes of each rank\n"
+      "  graticule-info network net.pt2 --ranks 4                                  # what each rank holds and "
+      "receives\n"
+      "  mpiexec -n 3 graticule-info network net.pt2 --check golden --cuts 10,23,0");
   app.add_option("FILE,--file", options.file,
                  "netCDF-4 or HDF5 file or Zarr store to list, or a network exported by torch.export (NET.pt2)");
   app.add_option(
@@ -36,14 +85,13 @@ void declare(CLI::App& app, info::Options& options) {
                  "balanced (equal rows), area (equal area), a list such as 61,60,60,60 or 121,120x240,240, or "
                  "file:PATH with one line of numbers per axis");
   app.add_option("--levels", options.levels, "Values per cell, levels times fields")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--dtype", options.dtype, "Data type of the fields: f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
+  app.add_option("--dtype", options.dtype, "Data type of the fields")->check(CLI::IsMember({"f32", "f64"}));
   app.add_option("--halo", options.halo,
                  "Halo width LATITUDExLONGITUDE, such as 1x1; 2:1x1 sets lower and upper side of latitude");
   app.add_option("--boundary", options.boundary,
                  "Boundary rules of latitude and longitude: pole, periodic, zero, reflect, symmetric, replicate, "
                  "untouched, tripolar_row, ...; reflect:pole_row sets lower and upper side");
-  app.add_option("--corners", options.corners, "Ghost cells beyond corners: fill or skip")
-      ->check(CLI::IsMember({"fill", "skip"}));
+  app.add_option("--corners", options.corners, "Ghost cells beyond corners")->check(CLI::IsMember({"fill", "skip"}));
   app.add_option("--min-extents", options.min_extents, "Minimum cells per rank, LATITUDExLONGITUDE");
   app.add_option("--candidates", options.num_candidates, "Minimum number of process grids to examine in detail")
       ->check(CLI::Range(1, 10000));
@@ -70,9 +118,6 @@ void declare_forecast(CLI::App& app, info::Options& options) {
                  "Measured time of a step on one rank of the machine, to scale computing times; 0: the file's rates")
       ->check(CLI::NonNegativeNumber);
 }
-
-/// What is shown.
-enum class Subject { file, program, grid };
 
 Subject subject_of(info::Options const& options) {
   if (info::is_program(options.file)) return Subject::program;
@@ -125,13 +170,17 @@ std::string without_use(CLI::App const& app, info::Options const& options) {
 
 /// Takes their defaults from options that do not apply, so that `--dump-config` omits them.
 /// @return what is wrong with one of them that was given; empty: nothing
-std::string settle(CLI::App& app, info::Options const& options) {
-  auto const subject = subject_of(options);
+std::string settle(CLI::App& app, info::Options const& options, Command const& command) {
+  auto const subject = command.subject.value_or(subject_of(options));
   std::string wrong;
+  // Not in the --help of a subject.
+  if (command.subject == Subject::grid) app.get_option("--file")->group("");
+  if (command.subject == Subject::file) app.get_option("--grid")->group("");
   for (auto const& [name, subjects] : limited_options) {
     if (std::find(subjects.begin(), subjects.end(), subject) != subjects.end()) continue;
     auto* const option = app.get_option(name);
     option->default_str("");
+    if (command.subject) option->group("");
     if (option->count() == 0) continue;
     if (subject == Subject::program)
       wrong = name + " does not apply to an exported network";
@@ -139,10 +188,12 @@ std::string settle(CLI::App& app, info::Options const& options) {
       wrong = name + (subjects.front() == Subject::grid ? " needs --grid" : " needs an exported network, NET.pt2");
   }
   if (options.ranks.size() > 1 && options.machine.empty()) return "--ranks of several numbers need --machine";
+  if (command.subject == Subject::program && !info::is_program(options.file))
+    return "network needs an exported network, NET.pt2";
   return wrong.empty() && subject == Subject::program ? without_use(app, options) : wrong;
 }
 
-int run(app::Context& context, info::Options const& options, std::string const& wrong) {
+int run(app::Context& context, info::Options const& options, std::string const& wrong, Command const& command) {
   bool const is_program = info::is_program(options.file);
   if (options.file.empty() == options.grid.empty() && !is_program)
     throw Error(Fault::usage, "BadOption",
@@ -156,21 +207,25 @@ int run(app::Context& context, info::Options const& options, std::string const& 
   else
     info::study_grid(context, options);
   std::cout.flush();
+  if (command.is_old)
+    spdlog::info(options.grid.empty() ? "graticule-info file " + options.file + " is the new form of --file"
+                                      : "graticule-info grid " + options.grid + " is the new form of --grid");
   return app::good;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  info::start_program_reader(argc, argv);
+  auto command = command_of(argc, argv);
+  auto& arguments = command.arguments;
+  info::start_program_reader(int(arguments.size()) - 1, arguments.data());
   info::Options options;
   std::string wrong;
   graticule::app::run_driver(
-      argc, argv,
+      int(arguments.size()) - 1, arguments.data(),
       {.name = "graticule-info",
        .description =
-           "Shows how a grid, or the fields of a netCDF-4 file, would be cut among ranks, or what an exported network "
-           "holds.",
+           "Shows how a grid or the fields of a file would be cut among ranks, or the contents of an exported network.",
        .declare =
            [&](CLI::App& app) {
              declare(app, options);
@@ -179,7 +234,7 @@ int main(int argc, char** argv) {
        .settle_defaults =
            [&](CLI::App& app) {
              if (!options.ranks.empty()) options.num_ranks = options.ranks.front();
-             wrong = settle(app, options);
+             wrong = settle(app, options, command);
            },
-       .run = [&](graticule::app::Context& context) { return run(context, options, wrong); }});
+       .run = [&](graticule::app::Context& context) { return run(context, options, wrong, command); }});
 }

@@ -38,6 +38,10 @@ struct Options {
 };
 
 void declare(CLI::App& app, Options& options) {
+  app.footer(
+      "Examples:\n"
+      "  mpiexec -n 2 graticule-make-fields fields.nc\n"
+      "  graticule-make-fields --nlat 181 --nlon 360 --levels 1 --samples 40 --seed 2 fields.nc");
   app.add_option("OUT,--out", options.output, "netCDF-4 file to write")->required();
   app.add_option("--nlat", options.num_latitudes, "Number of latitudes")->check(CLI::Range(Index(3), Index(1) << 20));
   app.add_option("--nlon", options.num_longitudes, "Number of longitudes")->check(CLI::Range(Index(4), Index(1) << 20));
@@ -50,7 +54,7 @@ void declare(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"north-to-south", "south-to-north"}));
   app.add_option("--poles", options.poles, "Pole rows: included (at 90 degrees) or excluded (half a row spacing away)")
       ->check(CLI::IsMember({"included", "excluded"}));
-  app.add_option("--dtype", options.dtype, "Data type of the fields: f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
+  app.add_option("--dtype", options.dtype, "Data type of the fields")->check(CLI::IsMember({"f32", "f64"}));
   app.add_option("--partition", options.partition,
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
   app.add_flag("--stream-function", options.stream_function, "Also write the stream function psi");

@@ -15,6 +15,11 @@ namespace {
 using namespace graticule;
 
 void declare(CLI::App& app, archive::Options& options) {
+  app.footer(
+      "Examples:\n"
+      "  mpiexec -n 4 graticule-repartition maps.nc series.nc --order latitude,longitude,level,time \\\n"
+      "      --chunk time=all --deflate 1 --memory 2GiB           # maps to time series\n"
+      "  graticule-repartition in.nc out.nc --order time,level,latitude,longitude --chunk time=1 # back");
   app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file or Zarr store to read")->required();
   app.add_option("OUT,--out", options.output, "netCDF-4 file to write, or a Zarr store (NAME.zarr)")->required();
   app.add_option("--variables", options.variables,

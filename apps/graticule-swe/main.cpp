@@ -48,6 +48,11 @@ struct Options {
 };
 
 void declare(CLI::App& app, Options& o) {
+  app.footer(
+      "Examples:\n"
+      "  mpiexec -n 2 graticule-swe --case 6 --output wave        # a Rossby-Haurwitz wave for 14 days\n"
+      "  graticule-swe --case random --days 20 --every 6h --output series\n"
+      "  graticule-swe --case random --seed 2 --days 10 --emulator run --emulator-filter 4 --output emulated");
   app.add_option("--case", o.experiment.name,
                  "Experiment: 1, 2, 5 or 6 of Williamson et al. 1992, galewsky (2004), or random")
       ->check(CLI::IsMember(swe::case_names()));
@@ -68,12 +73,12 @@ void declare(CLI::App& app, Options& o) {
                  "enstrophy (Sadourny 1975) or arakawa-lamb (1981, also conserves energy; case 1 has a fixed wind)")
       ->check(CLI::IsMember({"enstrophy", "arakawa-lamb"}));
   app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m or 1d");
-  app.add_option("--dtype", o.dtype, "Data type of series.nc: f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
+  app.add_option("--dtype", o.dtype, "Data type of series.nc")->check(CLI::IsMember({"f32", "f64"}));
   app.add_option("--output", o.output, "Folder for series.nc, map.png, report.json, checkpoints and the file stopped");
   app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints; 0: only when the run is stopped")
       ->check(CLI::Range(Index(0), Index(1) << 40));
   app.add_option("--resume", o.resume,
-                 "auto: continue from the newest checkpoint of the output folder; never: begin anew")
+                 "auto: resume from the newest checkpoint of OUTPUT, if any; never: start from the beginning")
       ->check(CLI::IsMember({"auto", "never"}));
   app.add_option("--partition", o.partition,
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
@@ -85,8 +90,10 @@ void declare(CLI::App& app, Options& o) {
          "Order, even, of a filter after each step of the emulator: a wave of n cells keeps 1 - sin(pi/n)^ORDER "
          "of its amplitude, waves of two cells nothing; 0: no filter")
       ->check(CLI::Range(Index(0), Index(64)));
-  app.add_option("--time-limit", o.time_limit,
-                 "Stop with a checkpoint before this time: none, seconds, MM:SS, HH:MM:SS, or auto (SLURM's limit)");
+  app.add_option(
+      "--time-limit", o.time_limit,
+      "Time after which the run stops with a checkpoint and exit code 85: seconds, MM:SS or HH:MM:SS; auto: before "
+      "the end of a SLURM job; or none");
 }
 
 /// Seconds of "6h", "30m", "90s" or "1d".

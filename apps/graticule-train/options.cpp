@@ -515,8 +515,8 @@ void declare_output(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Output");
   app.add_option("--time-limit", options.time_limit,
-                 "Time after which the training stops with a checkpoint and exit code 85: seconds, MM:SS or HH:MM:SS; "
-                 "auto: a minute before the end of a SLURM job; or none")
+                 "Time after which the run stops with a checkpoint and exit code 85: seconds, MM:SS or HH:MM:SS; "
+                 "auto: before the end of a SLURM job; or none")
       ->capture_default_str()
       ->group("Output");
 }
@@ -525,6 +525,13 @@ void declare_output(CLI::App& app, Options& options) {
 
 // The order is that of --help.
 void declare_options(CLI::App& app, Options& options) {
+  app.footer(
+      "Fields of the same time: --targets are learned from --inputs.\n"
+      "  mpiexec -n 4 graticule-train --input era5.nc --inputs z --targets u,v --epochs 50 --output winds\n"
+      "Forecasts: --prognostic variables are stepped by --lead (options under Forecast).\n"
+      "  mpiexec -n 4 graticule-train --input 'era5_*.nc' --prognostic z,t,u,v --lead 6h --validate-every 1 --output "
+      "run\n"
+      "  graticule-forecast --checkpoint run --input era5_2017.nc --start 2017-01-01T00 --steps 40");
   NetworkSettings& net = options.run.network;
   options.is_given = [&app](std::string const& option) { return app.count(option) > 0; };
   declare_data(app, options);

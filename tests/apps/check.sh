@@ -258,6 +258,29 @@ case_info_grid() {
     succeeds
     cmp out alone && cmp plan.svg again.svg || fail "3 ranks print something else"
 
+    # The subject as a word: the same output as by the option, which logs the new form.
+    run 1 "$BIN/graticule-info" grid 241x480 --partition 4x1
+    succeeds
+    grep -q "241x480" out || fail "no grid"
+    ! grep -q "new form" err || fail "a line about the new form itself"
+    cp out by_word
+    run 1 "$BIN/graticule-info" --grid 241x480 --partition 4x1
+    succeeds
+    cmp -s out by_word || fail "grid and --grid differ"
+    grep -qF "graticule-info grid 241x480 is the new form of --grid" err || fail "no line about the new form"
+    run 1 "$BIN/graticule-info" grid
+    fails_with 2 "FILE or --grid is required"
+    run 1 "$BIN/graticule-info" network map.nc
+    fails_with 2 "network needs an exported network, NET.pt2"
+    run 1 "$BIN/graticule-info" file no.nc
+    fails_with 3 "no.nc"
+    touch grid
+    run 1 "$BIN/graticule-info" grid
+    fails_with 3 "grid"
+    rm grid
+    run 1 "$BIN/graticule-info" grid --help
+    succeeds
+    grep -qF -- "--halo" out && ! grep -qF -- "--tolerance" out || fail "grid --help has the options of networks"
     run 1 "$BIN/graticule-info" --grid 241x480 --partition 4x1 --cuts area --boundary pole,periodic
     succeeds
     has 'chosen 4x1' 'latitude 81,40,40,80' 'the only process grid'
@@ -833,7 +856,20 @@ case_bench() {
     for option in --grid --channels --widths --dtype --partition --transport --report allreduce io; do
         grep -qF -- "$option" out || fail "--help lacks $option"
     done
-    grep -qF "its devices in turn (halo, repartition, unet, data-parallel)" out || fail "--help lacks the kinds of --device"
+    tr -s ' \n' ' ' <out | grep -qF "its devices in turn (halo, repartition, unet, data-parallel)" || fail "--help lacks the kinds of --device"
+    ! awk 'length > 110' out | grep -q . || fail "--help has lines of more than 110 columns"
+    grep -qF "[default: 40]" out && ! grep -qF "INT" out && grep -qF "auto|p2p|node" out || fail "--help is in another style"
+    run 1 "$BIN/graticule-bench" io --help
+    succeeds
+    grep -qF -- "--output FOLDER" out && ! grep -qF -- "--levels" out || fail "io --help has the options of other kinds"
+    local driver
+    for driver in "$BIN"/graticule-*; do
+        case $driver in *-read-structure | *-network) continue ;; esac
+        run 1 "$driver" --help
+        succeeds
+        grep -qE "^  (mpiexec -n [0-9]+ )?$(basename "$driver") " out || fail "$driver --help lacks an example"
+        ! grep -qE '(INT|FLOAT|UINT)( |=|:|$)' out || fail "$driver --help is in another style"
+    done
 }
 
 case_bench_program() {

@@ -12,6 +12,7 @@
 #include "config.hpp"
 #include "cores.hpp"
 #include "ending.hpp"
+#include "help.hpp"
 #include "launchers.hpp"
 #include "version.hpp"
 
@@ -134,7 +135,7 @@ void declare(CommandLine& line, Driver const& driver) {
   auto& app = line.app;
   app.name(driver.name);
   app.description(driver.description);
-  app.get_formatter()->column_width(38);
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag();
   app.option_defaults()->always_capture_default();
   driver.declare(app);
