@@ -35,7 +35,7 @@ void check(GridRequest const& request) {
        {cost.on_node_message, cost.on_node_byte, cost.off_node_message, cost.off_node_byte, cost.run})
     if (!(price >= 0) || !std::isfinite(price))
       throw Error("BadOption", "a cost of " + std::to_string(price) + " seconds");
-  if (request.node_of_rank.empty()) throw Error("BadProcessGrid", "no ranks");
+  if (request.node_of_rank.empty()) throw Error("BadProcessGrid", "node_of_rank must have at least one rank");
 }
 
 Index least_extent(GridRequest const& request, int axis) {

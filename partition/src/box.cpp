@@ -14,8 +14,8 @@ std::string to_string(Indices const& values) {
 
 Box::Box(Indices lo, Indices hi) : lo_(lo), hi_(hi) {
   if (lo.size() != hi.size())
-    throw Error("AxesMismatch",
-                "a box with " + std::to_string(lo.size()) + " lower and " + std::to_string(hi.size()) + " upper ends");
+    throw Error("AxesMismatch", "a box needs as many lower as upper ends, got " + std::to_string(lo.size()) + " and " +
+                                    std::to_string(hi.size()));
 }
 
 Box Box::from_extents(Indices const& extents) { return {Indices::filled(extents.size(), 0), extents}; }
@@ -59,7 +59,9 @@ bool Box::contains(Box const& other) const noexcept {
 }
 
 Box intersection(Box const& a, Box const& b) {
-  if (a.ndim() != b.ndim()) throw Error("AxesMismatch", "intersection of " + to_string(a) + " and " + to_string(b));
+  if (a.ndim() != b.ndim())
+    throw Error("AxesMismatch",
+                "boxes of an intersection need equally many axes, got " + to_string(a) + " and " + to_string(b));
   Box result = a;
   for (int axis = 0; axis < a.ndim(); ++axis)
     result.set(axis, std::max(a.lo(axis), b.lo(axis)), std::min(a.hi(axis), b.hi(axis)));
@@ -68,7 +70,8 @@ Box intersection(Box const& a, Box const& b) {
 
 Box grown(Box const& box, std::span<Width const> widths) {
   if (int(widths.size()) != box.ndim())
-    throw Error("AxesMismatch", std::to_string(widths.size()) + " widths for the box " + to_string(box));
+    throw Error("AxesMismatch", "one width per axis is needed for the box " + to_string(box) + ", got " +
+                                    std::to_string(widths.size()));
   if (box.empty()) return box;
   Box result = box;
   for (int a = 0; a < box.ndim(); ++a)

@@ -174,7 +174,8 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   int finalized = 0;
   MPI_Initialized(&started);
   MPI_Finalized(&finalized);
-  if (!started || finalized) throw Error("WrongState", "a communicator outside MPI_Init and MPI_Finalize");
+  if (!started || finalized)
+    throw Error("WrongState", "communicators can only be made between MPI_Init and MPI_Finalize");
   if (parent == MPI_COMM_NULL) throw Error("WrongState", "MPI_COMM_NULL: this rank is in no communicator");
   detail::require_mpi_thread();
   auto& s = *state_;

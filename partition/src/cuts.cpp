@@ -31,7 +31,8 @@ int Cuts::part_of(Index cell) const noexcept {
 
 Cuts balanced_cuts(Index extent, int num_parts) {
   if (extent < 0 || num_parts < 1)
-    throw Error("BadCuts", std::to_string(extent) + " cells in " + std::to_string(num_parts) + " parts");
+    throw Error("BadCuts",
+                "cannot cut " + std::to_string(extent) + " cells into " + std::to_string(num_parts) + " parts");
   std::vector<Index> sizes(std::size_t(num_parts), extent / num_parts);
   for (Index p = 0; p < extent % num_parts; ++p) ++sizes[std::size_t(p)];
   return Cuts(sizes);
@@ -99,10 +100,10 @@ std::vector<Index> parts_of_least_size(Prefix prefix, int num_parts, double limi
 }  // namespace
 
 Cuts weighted_cuts(std::span<double const> weights, int num_parts, Index min_cells) {
-  if (num_parts < 1) throw Error("BadCuts", std::to_string(num_parts) + " parts");
-  if (min_cells < 0) throw Error("BadCuts", "parts of at least " + std::to_string(min_cells) + " cells");
+  if (num_parts < 1) throw Error("BadCuts", "num_parts must be at least 1, got " + std::to_string(num_parts));
+  if (min_cells < 0) throw Error("BadCuts", "min_cells must be at least 0, got " + std::to_string(min_cells));
   if (min_cells > 1 && Index(weights.size()) / num_parts < min_cells)
-    throw Error("BadCuts", std::to_string(weights.size()) + " cells in " + std::to_string(num_parts) +
+    throw Error("BadCuts", "cannot cut " + std::to_string(weights.size()) + " cells into " + std::to_string(num_parts) +
                                " parts of at least " + std::to_string(min_cells));
   std::vector<double> prefix(weights.size() + 1, 0.0);
   double heaviest = 0;
@@ -139,7 +140,8 @@ Cuts weighted_cuts(std::span<double const> weights, int num_parts, Index min_cel
 
 Cuts rebalanced_cuts(Cuts const& old, std::span<double const> seconds, Index min_cells) {
   if (Index(seconds.size()) != old.num_parts())
-    throw Error("BadCuts", std::to_string(seconds.size()) + " times for " + std::to_string(old.num_parts()) + " parts");
+    throw Error("BadCuts", "one time per part is needed: " + std::to_string(old.num_parts()) + " parts, got " +
+                               std::to_string(seconds.size()) + " times");
   std::vector<double> weights;
   weights.reserve(std::size_t(old.extent()));
   for (int p = 0; p < old.num_parts(); ++p) {
@@ -155,8 +157,8 @@ Cuts rebalanced_cuts(Cuts const& old, std::span<double const> seconds, Index min
 Cuts masked_cuts(Cuts const& parts, std::vector<bool> const& active) {
   auto const num_active = std::count(active.begin(), active.end(), true);
   if (num_active != parts.num_parts())
-    throw Error("BadCuts",
-                std::to_string(parts.num_parts()) + " parts for " + std::to_string(num_active) + " active places");
+    throw Error("BadCuts", "one part per active place is needed: " + std::to_string(num_active) + " places, got " +
+                               std::to_string(parts.num_parts()) + " parts");
   std::vector<Index> sizes;
   int part = 0;
   for (bool const is_active : active) sizes.push_back(is_active ? parts.size(part++) : 0);
@@ -189,7 +191,7 @@ std::vector<double> area_weights(std::span<double const> latitudes) {
 }
 
 std::vector<double> area_weights(Index num_rows, PoleRows poles) {
-  if (num_rows < 0) throw Error("BadCuts", std::to_string(num_rows) + " rows");
+  if (num_rows < 0) throw Error("BadCuts", "num_rows must be at least 0, got " + std::to_string(num_rows));
   std::vector<double> latitudes;
   double const step = poles == PoleRows::half_way ? 180.0 / double(std::max<Index>(num_rows, 1))
                                                   : 180.0 / double(std::max<Index>(num_rows - 1, 1));

@@ -20,8 +20,8 @@ namespace {
 
 std::vector<Cuts> balanced_per_axis(ProcessGrid const& grid, Indices const& extents) {
   if (grid.ndim() != extents.size())
-    throw Error("AxesMismatch",
-                "a process grid of " + to_string(grid.extents()) + " for extents " + to_string(extents));
+    throw Error("AxesMismatch", "a process grid needs as many axes as the grid, got " + to_string(grid.extents()) +
+                                    " for " + to_string(extents));
   std::vector<Cuts> cuts;
   for (int a = 0; a < extents.size(); ++a) cuts.push_back(balanced_cuts(extents[a], grid.extent(a)));
   return cuts;
@@ -115,7 +115,7 @@ int Layout::num_ranks() const noexcept {
 }
 
 Box Layout::owned(int rank) const {
-  if (rank < 0) throw Error("OutOfRange", "rank " + std::to_string(rank));
+  if (rank < 0) throw Error("OutOfRange", "rank must be at least 0, got " + std::to_string(rank));
   auto const none = Indices::filled(ndim(), 0);
   if (rank >= num_ranks()) return {none, none};
   if (!description_->grid) return description_->boxes[std::size_t(rank)];

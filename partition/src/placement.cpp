@@ -25,8 +25,8 @@ std::vector<int> nodes_of_ranks(Comm const& comm) {
 
 std::vector<int> consecutive_nodes(int num_ranks, int ranks_per_node) {
   if (num_ranks < 1 || ranks_per_node < 1)
-    throw Error("BadProcessGrid",
-                std::to_string(num_ranks) + " ranks, " + std::to_string(ranks_per_node) + " per node");
+    throw Error("BadProcessGrid", "num_ranks and ranks_per_node must be at least 1, got " + std::to_string(num_ranks) +
+                                      " and " + std::to_string(ranks_per_node));
   std::vector<int> nodes(std::size_t(num_ranks), 0);
   for (int rank = 0; rank < num_ranks; ++rank) nodes[std::size_t(rank)] = rank / ranks_per_node;
   return nodes;
@@ -185,10 +185,12 @@ Index uniform_node_size(std::span<int const> node_of_rank, std::vector<std::vect
 void check(Indices const& extents, std::span<int const> node_of_rank) {
   int const num_ranks = ProcessGrid(extents).num_ranks();
   if (std::size_t(num_ranks) != node_of_rank.size())
-    throw Error("BadProcessGrid", std::to_string(node_of_rank.size()) + " ranks on nodes for the " +
-                                      std::to_string(num_ranks) + " places of a process grid of " + to_string(extents));
+    throw Error("BadProcessGrid", "a process grid of " + to_string(extents) + " needs the nodes of " +
+                                      std::to_string(num_ranks) + " ranks, got " + std::to_string(node_of_rank.size()));
   for (int const node : node_of_rank)
-    if (node < 0 || node >= num_ranks) throw Error("BadProcessGrid", "node number " + std::to_string(node));
+    if (node < 0 || node >= num_ranks)
+      throw Error("BadProcessGrid",
+                  "node numbers must be in [0, " + std::to_string(num_ranks) + "), got " + std::to_string(node));
 }
 
 }  // namespace

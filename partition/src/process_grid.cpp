@@ -45,7 +45,8 @@ void factorize(Index number, Indices const& chosen, Indices const& least, Indice
 
 std::vector<Indices> detail::factorizations(Index number, Indices const& least, Indices const& most) {
   if (least.size() != most.size())
-    throw Error("AxesMismatch", "factors from " + to_string(least) + " to " + to_string(most));
+    throw Error("AxesMismatch", "the least and the most factors need equally many axes, got " + to_string(least) +
+                                    " and " + to_string(most));
   Indices at_least_one = least;
   for (auto& factor : at_least_one) factor = std::max<Index>(factor, 1);
   std::vector<Indices> found;
@@ -82,7 +83,8 @@ ProcessGrid::ProcessGrid(Indices extents) : extents_(extents), block_(Indices::f
   Index total = 1;
   for (int a = 0; a < extents.size(); ++a) {
     if (extents[a] < 1 || __builtin_mul_overflow(total, extents[a], &total) || total > std::numeric_limits<int>::max())
-      throw Error("BadProcessGrid", "ranks per axis are " + to_string(extents));
+      throw Error("BadProcessGrid", "a process grid needs at least one rank per axis and fewer than 2^31 in all, got " +
+                                        to_string(extents));
   }
   num_ranks_ = int(total);
 }
@@ -106,14 +108,15 @@ ProcessGrid ProcessGrid::in_blocks(Indices const& extents, Indices const& block)
 ProcessGrid ProcessGrid::on_ranks(Indices const& extents, std::vector<int> ranks) {
   ProcessGrid grid(extents);
   if (ranks.size() != std::size_t(grid.num_ranks_))
-    throw Error("BadProcessGrid", std::to_string(ranks.size()) + " ranks for the " + std::to_string(grid.num_ranks_) +
-                                      " places of a process grid of " + to_string(extents));
+    throw Error("BadProcessGrid", "a process grid of " + to_string(extents) + " needs " +
+                                      std::to_string(grid.num_ranks_) + " ranks, got " + std::to_string(ranks.size()));
   auto order = std::make_shared<Order>();
   bool in_order = true;
   for (std::size_t place = 0; place < ranks.size(); ++place) {
     int const rank = ranks[place];
     if (rank < 0 || rank == std::numeric_limits<int>::max())
-      throw Error("BadProcessGrid", "rank " + std::to_string(rank) + " at place " + std::to_string(place));
+      throw Error("BadProcessGrid",
+                  "ranks must be in [0, 2^31 - 1), got " + std::to_string(rank) + " at place " + std::to_string(place));
     if (std::size_t(rank) >= order->places.size()) order->places.resize(std::size_t(rank) + 1, -1);
     int& known = order->places[std::size_t(rank)];
     if (known >= 0)
@@ -141,7 +144,8 @@ bool ProcessGrid::has_place(int rank) const noexcept {
 
 int ProcessGrid::place(int rank) const {
   if (!has_place(rank))
-    throw Error("OutOfRange", "rank " + std::to_string(rank) + " in a grid of " + to_string(extents_));
+    throw Error("OutOfRange",
+                "rank " + std::to_string(rank) + " has no place in a process grid of " + to_string(extents_));
   if (order_) return order_->places[std::size_t(rank)];
   return in_blocks() ? int(number_of(coords(rank), extents_)) : rank;
 }
@@ -149,7 +153,8 @@ int ProcessGrid::place(int rank) const {
 Indices ProcessGrid::coords(int rank) const {
   if (!in_blocks()) return coords_of(place(rank), extents_);
   if (!has_place(rank))
-    throw Error("OutOfRange", "rank " + std::to_string(rank) + " in a grid of " + to_string(extents_));
+    throw Error("OutOfRange",
+                "rank " + std::to_string(rank) + " has no place in a process grid of " + to_string(extents_));
   Index const size = detail::product(block_);
   auto coords = coords_of(rank / size, divided(extents_, block_).block);
   auto const inside = coords_of(rank % size, block_);
@@ -159,10 +164,12 @@ Indices ProcessGrid::coords(int rank) const {
 
 int ProcessGrid::rank(Indices const& coords) const {
   if (coords.size() != ndim())
-    throw Error("OutOfRange", "coordinates " + to_string(coords) + " in a grid of " + to_string(extents_));
+    throw Error("OutOfRange",
+                "coordinates " + to_string(coords) + " lie outside of a process grid of " + to_string(extents_));
   for (int a = 0; a < ndim(); ++a)
     if (coords[a] < 0 || coords[a] >= extents_[a])
-      throw Error("OutOfRange", "coordinates " + to_string(coords) + " in a grid of " + to_string(extents_));
+      throw Error("OutOfRange",
+                  "coordinates " + to_string(coords) + " lie outside of a process grid of " + to_string(extents_));
   if (in_blocks()) {
     auto const at = divided(coords, block_);
     return int(number_of(at.block, divided(extents_, block_).block) * detail::product(block_) +
@@ -174,7 +181,8 @@ int ProcessGrid::rank(Indices const& coords) const {
 
 int ProcessGrid::rank_at(int place) const {
   if (place < 0 || place >= num_ranks_)
-    throw Error("OutOfRange", "place " + std::to_string(place) + " in a grid of " + to_string(extents_));
+    throw Error("OutOfRange", "place must be in [0, " + std::to_string(num_ranks_) + ") of a process grid of " +
+                                  to_string(extents_) + ", got " + std::to_string(place));
   if (order_) return order_->ranks[std::size_t(place)];
   return in_blocks() ? rank(coords_of(place, extents_)) : place;
 }

@@ -13,7 +13,8 @@ Layout rebalanced(Comm const& comm, Layout const& layout, int axis, double secon
   bool const owns = !layout.owned(comm.rank()).empty();
   run_agreed(comm, [&] {
     if (owns && (!(seconds > 0) || !std::isfinite(seconds)))
-      throw Error("BadCuts", "a step of " + std::to_string(seconds) + " seconds");
+      throw Error("BadCuts",
+                  "the time of a step must be positive and finite, got " + std::to_string(seconds) + " seconds");
   });
   if (owns) times[std::size_t(grid->coords(comm.rank())[axis])] = seconds;
   comm.max(times);

@@ -52,7 +52,7 @@ Problem checked(Layout const& from, Layout const& to, RelabelOptions const& opti
   std::sort(problem.ranks.begin(), problem.ranks.end());
   for (std::size_t i = 0; i < problem.ranks.size(); ++i)
     if (problem.ranks[i] < 0 || (i > 0 && problem.ranks[i] == problem.ranks[i - 1]))
-      throw Error("BadProcessGrid", "rank " + std::to_string(problem.ranks[i]) + " may own boxes, or twice");
+      throw Error("BadProcessGrid", "rank " + std::to_string(problem.ranks[i]) + " is negative, or listed twice");
   if (problem.ranks.empty()) {
     problem.ranks.resize(std::size_t(problem.num_ranks));
     std::iota(problem.ranks.begin(), problem.ranks.end(), 0);
@@ -61,11 +61,12 @@ Problem checked(Layout const& from, Layout const& to, RelabelOptions const& opti
   problem.node_of_rank = options.node_of_rank;
   if (problem.node_of_rank.empty()) problem.node_of_rank.assign(std::size_t(problem.num_ranks), 0);
   if (std::ssize(problem.node_of_rank) < problem.num_ranks)
-    throw Error("BadProcessGrid", "nodes of " + std::to_string(problem.node_of_rank.size()) + " ranks, not of " +
-                                      std::to_string(problem.num_ranks));
+    throw Error("BadProcessGrid", "the nodes of " + std::to_string(problem.num_ranks) +
+                                      " ranks are needed, got nodes of " + std::to_string(problem.node_of_rank.size()) +
+                                      " ranks");
   if (options.off_node_weight < 1)
-    throw Error("BadProcessGrid",
-                "the weight of cells that leave their node is " + std::to_string(options.off_node_weight));
+    throw Error("BadProcessGrid", "the weight of cells that leave their node must be at least 1, got " +
+                                      std::to_string(options.off_node_weight));
   return problem;
 }
 

@@ -20,12 +20,12 @@ Layout boxes_on_ranks(Layout const& layout, std::span<int const> ranks) {
   std::vector<bool> taken;
   for (int r = 0; r < layout.num_ranks(); ++r) {
     int const rank = ranks[std::size_t(r)];
-    if (rank < 0) throw Error("BadProcessGrid", "rank " + std::to_string(rank));
+    if (rank < 0) throw Error("BadProcessGrid", "ranks must be at least 0, got " + std::to_string(rank));
     if (std::size_t(rank) >= boxes.size()) {
       boxes.resize(std::size_t(rank) + 1, Box(none, none));
       taken.resize(boxes.size(), false);
     }
-    if (taken[std::size_t(rank)]) throw Error("BadProcessGrid", "rank " + std::to_string(rank) + " twice");
+    if (taken[std::size_t(rank)]) throw Error("BadProcessGrid", "rank " + std::to_string(rank) + " is listed twice");
     taken[std::size_t(rank)] = true;
     boxes[std::size_t(rank)] = layout.owned(r);
   }
@@ -146,7 +146,8 @@ std::vector<int> ranks_in(Comm const& parent, Comm const& part) {
 
 Layout on_ranks(Layout const& layout, std::span<int const> ranks) {
   if (std::ssize(ranks) < layout.num_ranks())
-    throw Error("BadProcessGrid", to_string(layout) + " on " + std::to_string(ranks.size()) + " ranks");
+    throw Error("BadProcessGrid", to_string(layout) + " needs " + std::to_string(layout.num_ranks()) + " ranks, got " +
+                                      std::to_string(ranks.size()));
   bool in_order = true;
   for (int r = 0; r < layout.num_ranks(); ++r) in_order = in_order && ranks[std::size_t(r)] == r;
   if (in_order) return layout;

@@ -37,7 +37,7 @@ static void cuts_axes(void) {
   OK(gr_cuts_sizes(cuts, 2, sizes));
   CHECK(sizes[0] == 1 && sizes[1] == 3);
   OK(gr_cuts_destroy(&cuts));
-  FAILS(gr_cuts_create_weighted(4, weights, 2, -3, &cuts), GR_ERROR_PROGRAM, "parts of at least -3 cells");
+  FAILS(gr_cuts_create_weighted(4, weights, 2, -3, &cuts), GR_ERROR_PROGRAM, "min_cells must be at least 0, got -3");
   double const negative[2] = {1, -1};
   FAILS(gr_cuts_create_weighted(2, negative, 2, 1, &cuts), GR_ERROR_PROGRAM, "-1");
   FAILS(gr_cuts_create_balanced(-4, 2, &cuts), GR_ERROR_PROGRAM, "-4");
@@ -79,7 +79,7 @@ static void owns_boxes(void) {
   FAILS(gr_layout_create(2, too_many, parts, &refused), GR_ERROR_PROGRAM, "more than 2^63 cells");
   CHECK(refused == NULL);
   REFUSES(gr_layout_owned(layout, 0, 3, lower, upper), "ndim is 3, the grid has 2 axes");
-  FAILS(gr_layout_owned(layout, -1, 2, lower, upper), GR_ERROR_PROGRAM, "rank -1");
+  FAILS(gr_layout_owned(layout, -1, 2, lower, upper), GR_ERROR_PROGRAM, "rank must be at least 0, got -1");
   REFUSES(gr_layout_owned(layout, 0, 2, NULL, upper), "lower is NULL");
   REFUSES(gr_layout_extents(layout, 2, NULL), "extents is NULL");
   REFUSES(gr_layout_ndim(NULL, &ndim), "layout is NULL");

@@ -562,7 +562,8 @@ TEST(CheckpointWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
   auto const view = field_view(cells.data(), {2, 3}, 2);
   auto const whole = field_view(cells.data(), {6}, 0);
   CheckpointStore store(comm, folder / "run");
-  EXPECT_EQ(test::rule_of([&] { (void)store.begin(-1); }), (test::ErrorWith{"BadOption", "step -1"}));
+  EXPECT_EQ(test::rule_of([&] { (void)store.begin(-1); }),
+            (test::ErrorWith{"BadOption", "step must be at least 0, got -1"}));
   EXPECT_EQ(test::rule_of([&] { CheckpointStore(comm, "x", {.keep = 0}); }), "BadOption");
   EXPECT_EQ(test::rule_of([&] { CheckpointStore(comm, "x", {.name = "a/b"}); }), "BadOption");
   auto writer = store.begin(1);

@@ -380,11 +380,11 @@ TEST(Relabel, refuses_what_does_not_fit) {
   EXPECT_EQ(rule_of([&] {
               (void)relabel(layout, layout, {.ranks = {0, 1, 1, 2}});
             }),
-            (test::ErrorWith{"BadProcessGrid", "rank 1 may own"}));
+            (test::ErrorWith{"BadProcessGrid", "rank 1 is negative, or listed twice"}));
   EXPECT_EQ(rule_of([&] {
               (void)relabel(layout, layout, {.ranks = {0, -1, 1, 2}});
             }),
-            (test::ErrorWith{"BadProcessGrid", "rank -1 may own"}));
+            (test::ErrorWith{"BadProcessGrid", "rank -1 is negative, or listed twice"}));
   Index const huge = Index(1) << 59;
   EXPECT_EQ(
       rule_of([&] { (void)relabel(Layout(ProcessGrid{4}, Indices{huge}), Layout(ProcessGrid{4}, Indices{huge})); }),

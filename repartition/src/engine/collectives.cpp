@@ -27,7 +27,8 @@ Layout on_root(Indices const& extents, int root) {
 int checked_root(Comm const& comm, int root) {
   run_agreed(comm, [&] {
     if (root < 0 || root >= comm.num_ranks())
-      throw Error("OutOfRange", "root " + std::to_string(root) + " of " + std::to_string(comm.num_ranks()) + " ranks");
+      throw Error("OutOfRange",
+                  "root must be in [0, " + std::to_string(comm.num_ranks()) + "), got " + std::to_string(root));
   });
   return root;
 }
@@ -206,7 +207,8 @@ RepartitionPlan all_to_all(Comm const& comm, Indices const& extents, int from_ax
   run_agreed(comm, [&] {
     for (int const axis : {from_axis, to_axis}) {
       if (axis < 0 || axis >= extents.size())
-        throw Error("BadAxis", "axis " + std::to_string(axis) + " of a grid of " + to_string(extents));
+        throw Error("BadAxis", "axis must be in [0, " + std::to_string(extents.size()) + ") of a grid of " +
+                                   to_string(extents) + ", got " + std::to_string(axis));
       auto grid = Indices::filled(extents.size(), 1);
       grid[axis] = comm.num_ranks();
       layouts.emplace_back(ProcessGrid(grid), extents);

@@ -101,7 +101,7 @@ double median(std::vector<double> samples) {
 
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls) {
   run_agreed(plan.comm(), [&] {
-    if (num_calls < 1) throw Error("BadOption", std::to_string(num_calls) + " calls to measure");
+    if (num_calls < 1) throw Error("BadOption", "num_calls must be at least 1, got " + std::to_string(num_calls));
   });
   require_same(plan.comm(), "ArgumentDisagreement", std::uint64_t(num_calls),
                std::to_string(num_calls) + " calls to measure");

@@ -250,7 +250,7 @@ std::filesystem::path CheckpointWriter::commit() { return state_->commit(); }
 
 CheckpointWriter CheckpointStore::begin(Index step) {
   require_same(comm_, "ArgumentDisagreement", Hash().add(step).value(), "step " + std::to_string(step));
-  if (step < 0) throw Error("BadOption", "step " + std::to_string(step));
+  if (step < 0) throw Error("BadOption", "step must be at least 0, got " + std::to_string(step));
   std::unique_ptr<CheckpointWriter::State> state(new CheckpointWriter::State{.comm = comm_,
                                                                              .folder = folder_,
                                                                              .options = options_,
