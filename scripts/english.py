@@ -10,7 +10,7 @@ import sys
 CONSTRUCTIONS = {  # pattern, most per 1,000 words, what to write instead
     r"\b(?:that|those) of\b": (0.3, "repeat the noun, or name the thing: 'the device of its queue', 'the serial loss'"),
     r"\bwhat\b": (0.8, "name the thing: 'the cells that are sent', 'results', 'the cause'"),
-    r", (?:which|who)\b": (2.2, "begin a new sentence, or use 'that'"),
+    r", (?:which|who)\b": (2.7, "begin a new sentence, or use 'that'"),
 }
 
 
