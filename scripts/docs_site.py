@@ -114,6 +114,8 @@ def header_page(header, path):
             code.append(line)
     parts.append((comment, code))
     for comment, code in parts:
+        if not comment:  # declarations in advance
+            continue
         code = public_part(code)
         if comment and code and name_of(code):
             lines += [f"## {name_of(code)}", ""]
