@@ -114,7 +114,7 @@ def header_page(header, path):
             code.append(line)
     parts.append((comment, code))
     for comment, code in parts:
-        if not comment:  # declarations in advance
+        if not comment and len(parts) > 1:  # declarations in advance
             continue
         code = public_part(code)
         if comment and code and name_of(code):
