@@ -53,6 +53,9 @@ class Field {
   [[nodiscard]] FieldView view() const { return field_view(data_, box_.extents(), 3); }
   [[nodiscard]] bool equals(Field const& other) const { return std::memcmp(data_, other.data_, bytes()) == 0; }
   void clear() { std::memset(data_, 0, bytes()); }
+  [[nodiscard]] CopiedRows copied_to(double* to) const {
+    return {reinterpret_cast<std::byte*>(to), reinterpret_cast<std::byte const*>(data_), 1, bytes(), bytes()};
+  }
 
  private:
   Box box_;
@@ -66,9 +69,8 @@ RepartitionPlan with(RepartitionPlan plan, Transport transport) {
   return plan;
 }
 
-/// Copies rows of `row` elements between arrays whose rows lie `pitch` elements apart.
-void copy_rows(double* to, double const* from, Index num_rows, Index row, Index pitch) {
-  for (Index r = 0; r < num_rows; ++r) std::memcpy(to + r * pitch, from + r * pitch, std::size_t(row) * sizeof(double));
+void add_to(double* to, double const* from, Index count) {
+  for (Index i = 0; i < count; ++i) to[i] += from[i];
 }
 
 std::string size_text(Indices const& extents, Comm const& comm) {
@@ -104,17 +106,20 @@ void compare_transposes(app::Context& context, Options const& options, Indices c
   check("MPI_Alltoallw", [&] { collective.with_types(); });
   check("MPI_Alltoallv with packing", [&] { collective.packed(); });
 
+  std::string const add = "adding the same volume, no messages";
+  auto candidates = every_copy("memcpy of the same volume", from.copied_to(copy.data()));
+  for (auto const& candidate : std::vector<Candidate>{
+           {"RepartitionPlan, node-shared", [&] { shared.apply(from.view(), to.view()); }, {fastest_copy}},
+           {"RepartitionPlan, source in NodeMemory", [&] { shared.apply(in_place.view(), to.view()); }, {fastest_copy}},
+           {"RepartitionPlan, point-to-point", [&] { messages.apply(from.view(), to.view()); }, {fastest_copy}},
+           {"adjoint, node-shared", [&] { shared.apply_adjoint(from.view(), to.view()); }, {add}},
+           {add, [&] { add_to(copy.data(), from.data(), Index(from.bytes() / sizeof(double))); }},
+           {"bare MPI_Alltoall, contiguous buffers", [&] { contiguous.bare(); }},
+           {"packing by memcpy and MPI_Alltoallv", [&] { collective.packed(); }},
+           {"MPI_Alltoallw with subarray types", [&] { collective.with_types(); }}})
+    candidates.push_back(candidate);
   show(context, "bands of the first axis to bands of the second, " + size_text(extents, comm),
-       interleave(context,
-                  {{"memcpy of the same volume", [&] { std::memcpy(copy.data(), from.data(), from.bytes()); }},
-                   {"RepartitionPlan, node-shared", [&] { shared.apply(from.view(), to.view()); }},
-                   {"RepartitionPlan, source in NodeMemory", [&] { shared.apply(in_place.view(), to.view()); }},
-                   {"RepartitionPlan, point-to-point", [&] { messages.apply(from.view(), to.view()); }},
-                   {"adjoint, node-shared", [&] { shared.apply_adjoint(from.view(), to.view()); }},
-                   {"bare MPI_Alltoall, contiguous buffers", [&] { contiguous.bare(); }},
-                   {"packing by memcpy and MPI_Alltoallv", [&] { collective.packed(); }},
-                   {"MPI_Alltoallw with subarray types", [&] { collective.with_types(); }}},
-                  options.timing));
+       interleave(context, candidates, options.timing));
 }
 
 void compare_identity(app::Context& context, Options const& options, Indices const& extents) {
@@ -123,11 +128,9 @@ void compare_identity(app::Context& context, Options const& options, Indices con
   RepartitionPlan const plan(comm, rows, rows);
   Field from(plan.source_box(), false);
   Field to(plan.target_box(), false);
-  show(context, "to the same layout, " + size_text(extents, comm),
-       interleave(context,
-                  {{"memcpy", [&] { std::memcpy(to.data(), from.data(), from.bytes()); }},
-                   {"RepartitionPlan", [&] { plan.apply(from.view(), to.view()); }}},
-                  options.timing));
+  auto candidates = every_copy("memcpy", from.copied_to(to.data()));
+  candidates.push_back({"RepartitionPlan", [&] { plan.apply(from.view(), to.view()); }, {fastest_copy}});
+  show(context, "to the same layout, " + size_text(extents, comm), interleave(context, candidates, options.timing));
 }
 
 /// All three axes permuted where the cut stays on the same axis: no rank needs another's cells.
@@ -138,14 +141,15 @@ void compare_permutations(app::Context& context, Options const& options, Indices
   Field from(rows.owned(comm.rank()), false);
   from.number(extents, {0, 1, 2});
   Field to(rows.owned(comm.rank()), false);
-  std::vector<Candidate> candidates;
   Index const row = extents[2];
   Index const pitch = row + 8;
   Index const num_rows = Index(from.bytes() / sizeof(double)) / row;
   std::vector<double> padded(std::size_t(num_rows * pitch));
   std::vector<double> copied(padded.size());
-  candidates.push_back({"rows of " + std::to_string(row) + " elements",
-                        [&] { copy_rows(copied.data(), padded.data(), num_rows, row, pitch); }});
+  auto candidates =
+      every_copy("rows of " + std::to_string(row) + " elements",
+                 {reinterpret_cast<std::byte*>(copied.data()), reinterpret_cast<std::byte const*>(padded.data()),
+                  std::size_t(num_rows), std::size_t(row) * sizeof(double), std::size_t(pitch) * sizeof(double)});
   std::vector<std::unique_ptr<RepartitionPlan>> plans;
   std::vector<std::unique_ptr<Field>> targets;
   for (Indices const& axes :
@@ -164,7 +168,7 @@ void compare_permutations(app::Context& context, Options const& options, Indices
     expected.number(extents, axes);
     plan.apply(from.view(), target.view());
     require(comm, target.equals(expected), "a permutation of axes");
-    candidates.push_back({"axes " + to_string(axes), [&] { plan.apply(from.view(), target.view()); }});
+    candidates.push_back({"axes " + to_string(axes), [&] { plan.apply(from.view(), target.view()); }, {fastest_copy}});
   }
   show(context, "axes permuted within each rank, " + size_text(extents, comm),
        interleave(context, candidates, options.timing));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "timing.hpp"
 
+#include <graticule/repartition/detail/copy_kernels.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -31,11 +33,33 @@ void empty_caches() {
 
 }  // namespace
 
+std::vector<Candidate> every_copy(std::string const& first, CopiedRows const& rows) {
+  std::vector<Candidate> result{{first,
+                                 [rows] {
+                                   for (std::size_t r = 0; r < rows.num_rows; ++r)
+                                     std::memcpy(rows.to + r * rows.pitch, rows.from + r * rows.pitch, rows.row_bytes);
+                                 },
+                                 {},
+                                 true}};
+  for (auto const& kernel : detail::copy_kernels()) {
+    if (!detail::has_feature(kernel) || kernel.name == "memcpy") continue;
+    result.push_back({"the same by " + std::string(kernel.name),
+                      [rows, &kernel] {
+                        for (std::size_t r = 0; r < rows.num_rows; ++r)
+                          copy_run(kernel, rows.to + r * rows.pitch, rows.from + r * rows.pitch, rows.row_bytes);
+                        detail::store_fence();
+                      },
+                      {},
+                      true});
+  }
+  return result;
+}
+
 std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> const& candidates, Timing const& timing) {
   int const num_warm_ups = 5;
   int const num_repetitions = timing.num_repetitions;
   std::vector<Samples> samples;
-  for (auto const& candidate : candidates) samples.push_back({candidate.name, {}, candidate.limit});
+  for (auto const& candidate : candidates) samples.push_back({candidate.name, {}, candidate.limit, candidate.is_copy});
   auto progress = context.progress("bench", num_repetitions);
   for (int repetition = -num_warm_ups; repetition < num_repetitions; ++repetition) {
     for (std::size_t c = 0; c < candidates.size(); ++c) {
@@ -57,12 +81,21 @@ std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> co
 
 namespace {
 
+/// The sample of a part of a limit.
+Samples const& part_of_limit(std::string const& name, std::vector<Samples> const& samples) {
+  auto const median = [](Samples const* sample) { return sample->median(); };
+  if (name != fastest_copy)
+    return *std::find_if(samples.begin(), samples.end(), [&](auto const& other) { return other.name == name; });
+  std::vector<Samples const*> copies;
+  for (auto const& sample : samples)
+    if (sample.is_copy) copies.push_back(&sample);
+  return **std::ranges::min_element(copies, {}, median);
+}
+
 /// 0: the candidate has no limit.
 double to_limit(Samples const& sample, std::vector<Samples> const& samples) {
   double seconds = 0;
-  for (auto const& name : sample.limit)
-    seconds +=
-        std::find_if(samples.begin(), samples.end(), [&](auto const& other) { return other.name == name; })->median();
+  for (auto const& name : sample.limit) seconds += part_of_limit(name, samples).median();
   return seconds > 0 ? sample.median() / seconds : 0;
 }
 
@@ -78,6 +111,8 @@ void show(app::Context& context, std::string const& title, std::vector<Samples> 
     data[sample.name]["limit"] = sample.limit;
     data[sample.name]["to_limit"] = to_limit(sample, samples);
   }
+  if (std::any_of(samples.begin(), samples.end(), [](auto const& sample) { return sample.is_copy; }))
+    data[fastest_copy] = part_of_limit(fastest_copy, samples).name;
   if (context.comm.rank() != 0) return;
   bool const limits =
       std::any_of(samples.begin(), samples.end(), [](auto const& sample) { return !sample.limit.empty(); });
@@ -89,6 +124,10 @@ void show(app::Context& context, std::string const& title, std::vector<Samples> 
     if (!sample.limit.empty()) std::printf(" %10.3f", to_limit(sample, samples));
     std::printf("\n");
   }
+  if (std::any_of(samples.begin(), samples.end(), [](auto const& sample) { return sample.is_copy; }))
+    std::printf("  %s: %s\n", fastest_copy, part_of_limit(fastest_copy, samples).name.c_str());
+  if (auto const* const kernel = detail::chosen_copy_kernel())
+    std::printf("  long copies of the engine: by %s\n", std::string(kernel->name).c_str());
   std::fflush(stdout);
 }
 

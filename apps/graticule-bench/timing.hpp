@@ -3,6 +3,7 @@
 
 #include <graticule/app/driver.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,13 +16,29 @@ struct Candidate {
   std::function<void()> run;
   /// Candidates that the machine must do at least for the same result, one after the other: the physical limit.
   std::vector<std::string> limit = {};
+  /// One of the ways of copying the same bytes. The one with the shortest median stands for `fastest_copy` in limits.
+  bool is_copy = false;
 };
+
+inline constexpr char const* fastest_copy = "the fastest copy";
+
+/// Every way of copying `num_rows` rows of `row_bytes` that begin `pitch` bytes apart which this processor has, memcpy
+/// first, under the name `first`. The memory outlives the candidates.
+struct CopiedRows {
+  std::byte* to;
+  std::byte const* from;
+  std::size_t num_rows;
+  std::size_t row_bytes;
+  std::size_t pitch;
+};
+[[nodiscard]] std::vector<Candidate> every_copy(std::string const& first, CopiedRows const& rows);
 
 /// Seconds of each repetition of one candidate: of the slowest rank.
 struct Samples {
   std::string name;
   std::vector<double> seconds;
   std::vector<std::string> limit = {};
+  bool is_copy = false;
   [[nodiscard]] double minimum() const;
   [[nodiscard]] double median() const;
   [[nodiscard]] double maximum() const;

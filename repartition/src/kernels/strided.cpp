@@ -258,7 +258,8 @@ void run_one(StridedTask const& task) {
   if (elements == 0) return;
   // A short task costs little more than its cells: it is neither copied nor asked how it might run faster.
   if (elements < fewest_permuted) return rows_of(task)(task, 0, num_rows(task, elements));
-  run_task(task, can_stream(task) ? stream_rows : rows_of(task));
+  if (!can_stream(task)) return run_task(task, rows_of(task));
+  run_task(is_permuted(task) ? task : in_order_of_source(task), stream_rows);
 }
 
 bool alike(StridedTask const& a, StridedTask const& b) {

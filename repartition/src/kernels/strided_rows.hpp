@@ -59,6 +59,9 @@ void run_transform_rows(StridedTask const& task, Index first, Index last);
 /// True for copies with long runs, which streaming makes faster where they leave the caches anyway.
 [[nodiscard]] bool can_stream(StridedTask const& task);
 void stream_rows(StridedTask const& task, Index first, Index last);
+/// The same task with its rows in the order in which they lie in `from`: hardware fetches ahead of reads, while
+/// streamed lines may be written anywhere. @pre `can_stream(task)`
+[[nodiscard]] StridedTask in_order_of_source(StridedTask const& task);
 
 /// Rows that arrive in blocks and leave past the caches, in whole cache lines wherever they lie: what does not fill a
 /// line waits for the next block. Half a line streamed would be read back, and one that is written in two halves, too.
@@ -74,8 +77,15 @@ class StreamedRows {
   /// Where row 0 of the next block begins; the others follow `pitch()` bytes apart.
   [[nodiscard]] std::byte* next() noexcept { return buffer_.data() + place_; }
   [[nodiscard]] Index pitch() const noexcept { return pitch_; }
-  /// Sends the next `bytes` bytes of each row.
-  void send(Index bytes);
+  /// Memory that is read next: `count` runs of `bytes`, `pitch` bytes apart.
+  struct Ahead {
+    std::byte const* first = nullptr;
+    Index count = 0;
+    Index bytes = 0;
+    Index pitch = 0;
+  };
+  /// Sends the next `bytes` bytes of each row, and fetches what is ahead meanwhile.
+  void send(Index bytes, Ahead const& ahead);
   /// Writes what waits.
   void end();
 

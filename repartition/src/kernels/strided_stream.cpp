@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -23,11 +24,15 @@ void copy_line(std::byte* to, std::byte const* from) {
   std::memcpy(to, line.data(), line_bytes);
 }
 
-/// Bytes of a run from which on streaming pays: four pages, or less where reading does not jump.
+/// Bytes of a run from which on streaming pays: four pages, or less where reading does not jump. Where only writing
+/// jumps, lines at both ends of a run are written twice.
 Index least_run_bytes(StridedTask const& task) {
   auto const inner = std::size_t(task.ndim) - 1;
-  bool const dense = task.ndim > 1 && 2 * std::abs(task.from_stride[inner - 1]) <= 3 * task.extent[inner];
-  return dense || is_permuted(task) ? Index(2 * line_bytes) : 16384;
+  auto const dense = [&](std::size_t axis) { return 2 * std::abs(task.from_stride[axis]) <= 3 * task.extent[inner]; };
+  if (is_permuted(task) || (inner > 0 && dense(inner - 1))) return 2 * line_bytes;
+  for (std::size_t axis = 0; axis < inner; ++axis)
+    if (dense(axis)) return 8 * line_bytes;
+  return 16384;
 }
 
 }  // namespace
@@ -38,6 +43,17 @@ bool can_stream(StridedTask const& task) {
   return task.op == StridedOp::copy && !task.clear_from && task.ndim > 0 && task.to_stride[inner] == 1 &&
          (task.from_stride[inner] == 1 || is_permuted(task)) && task.extent[inner] * bytes >= least_run_bytes(task) &&
          (task.streams || task.num_elements() * bytes >= least_streamed_bytes) && copy_kernel().name != "memcpy";
+}
+
+StridedTask in_order_of_source(StridedTask const& task) {
+  StridedTask result = task;
+  for (std::size_t i = 1; i + 1 < std::size_t(task.ndim); ++i)
+    for (std::size_t j = i; j > 0 && std::abs(result.from_stride[j]) > std::abs(result.from_stride[j - 1]); --j) {
+      std::swap(result.extent[j], result.extent[j - 1]);
+      std::swap(result.to_stride[j], result.to_stride[j - 1]);
+      std::swap(result.from_stride[j], result.from_stride[j - 1]);
+    }
+  return result;
 }
 
 void stream_rows(StridedTask const& task, Index first, Index last) {
@@ -58,10 +74,12 @@ StreamedRows::StreamedRows(std::byte* to, Index step, Index num_rows, Index bloc
       pitch_((block_bytes + 2 * line - 1) / line * line + (step % line + line) % line),
       place_(Index(reinterpret_cast<std::uintptr_t>(to) % line)) {}
 
-void StreamedRows::send(Index bytes) {
+void StreamedRows::send(Index bytes, Ahead const& ahead) {
   auto const& kernel = copy_kernel();
   Index const next = (place_ + bytes) % line;
   for (Index row = 0; row < num_rows_; ++row) {
+    for (Index run = row; run < ahead.count; run += num_rows_)
+      for (Index at = 0; at < ahead.bytes; at += line) __builtin_prefetch(ahead.first + run * ahead.pitch + at);
     auto* const first = buffer_.data() + place_ + row * pitch_;
     auto* const end = first + bytes;
     Index const held = (place_ + row * pitch_) % line;

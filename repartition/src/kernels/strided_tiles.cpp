@@ -13,6 +13,11 @@
 #include <emmintrin.h>
 #endif
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__) && !defined(__HIPCC__)
+#define GRATICULE_WIDE_LOOPS 1
+#include <immintrin.h>
+#endif
+
 namespace graticule::detail {
 
 namespace {
@@ -75,6 +80,50 @@ void transpose_square(T* to, Index to_pitch, T const* from, Index from_pitch) {
 }
 #endif
 
+#ifdef GRATICULE_WIDE_LOOPS
+template <int bytes>
+__attribute__((target("avx2"))) inline __m256i low_of_halves(__m256i a, __m256i b) {
+  return bytes == 4 ? _mm256_unpacklo_epi32(a, b) : _mm256_unpacklo_epi64(a, b);
+}
+
+template <int bytes>
+__attribute__((target("avx2"))) inline __m256i high_of_halves(__m256i a, __m256i b) {
+  return bytes == 4 ? _mm256_unpackhi_epi32(a, b) : _mm256_unpackhi_epi64(a, b);
+}
+
+/// The same for registers of 32 bytes and elements of 4 or 8: the halves of registers are transposed like small
+/// squares, and then exchanged.
+template <class T>
+__attribute__((target("avx2"))) inline void transpose_wide_square(T* to, Index to_pitch, T const* from,
+                                                                  Index from_pitch) {
+  constexpr int side = 32 / int(sizeof(T));
+  constexpr int half = side / 2;
+  __m256i rows[side];
+#pragma GCC unroll 8
+  for (int i = 0; i < side; ++i) rows[i] = _mm256_loadu_si256(reinterpret_cast<__m256i const*>(from + i * from_pitch));
+#pragma GCC unroll 2
+  for (int round = 1; round < half; round *= 2) {
+    __m256i next[side];
+#pragma GCC unroll 2
+    for (int first = 0; first < side; first += half)
+#pragma GCC unroll 2
+      for (int i = 0; i < half / 2; ++i) {
+        next[first + 2 * i] = low_of_halves<sizeof(T)>(rows[first + i], rows[first + i + half / 2]);
+        next[first + 2 * i + 1] = high_of_halves<sizeof(T)>(rows[first + i], rows[first + i + half / 2]);
+      }
+#pragma GCC unroll 8
+    for (int i = 0; i < side; ++i) rows[i] = next[i];
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < half; ++i) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * to_pitch),
+                        _mm256_permute2x128_si256(rows[i], rows[half + i], 0x20));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (half + i) * to_pitch),
+                        _mm256_permute2x128_si256(rows[i], rows[half + i], 0x31));
+  }
+}
+#endif
+
 /// A block with `rows` rows of `columns` cells; in `from`, cells of a column are `stride` apart and columns `pitch`.
 struct Block {
   Index rows;
@@ -119,9 +168,43 @@ void transpose(void* buffer, void const* first, Block const& block) {
   }
 }
 
+#ifdef GRATICULE_WIDE_LOOPS
+/// The same in wider registers.
+template <class T>
+__attribute__((target("avx2"))) void transpose_wide(void* buffer, void const* first, Block const& block) {
+  constexpr Index side = 32 / Index(sizeof(T));
+  if (block.stride != 1) return transpose<T>(buffer, first, block);
+  Index const ahead = std::max<Index>(side, 4096 / (block.rows * Index(sizeof(T))));
+  auto* const to = static_cast<T*>(buffer);
+  auto const* const from = static_cast<T const*>(first);
+  Index const rows = block.rows / side * side;
+  Index const columns = block.columns / side * side;
+  for (Index column = 0; column < columns; column += side) {
+    for (Index j = column + ahead; j < std::min(column + ahead + side, block.columns_left); ++j)
+      prefetch(from + j * block.pitch, block.rows, 1);
+    for (Index i = 0; i < rows; i += side)
+      transpose_wide_square(to + i * block.to_pitch + column, block.to_pitch, from + column * block.pitch + i,
+                            block.pitch);
+    for (Index i = rows; i < block.rows; ++i)
+      for (Index j = column; j < column + side; ++j) to[i * block.to_pitch + j] = from[j * block.pitch + i];
+  }
+  if (columns == block.columns) return;
+  Block rest = block;
+  rest.columns -= columns;
+  rest.columns_left -= columns;
+  transpose<T>(to + columns, from + columns * block.pitch, rest);
+}
+#endif
+
 using Transpose = void (*)(void* buffer, void const* first, Block const& block);
 
 Transpose transpose_of(Index element_bytes) {
+#ifdef GRATICULE_WIDE_LOOPS
+  if (__builtin_cpu_supports("avx2") != 0) {
+    if (element_bytes == 4) return transpose_wide<std::uint32_t>;
+    if (element_bytes == 8) return transpose_wide<std::uint64_t>;
+  }
+#endif
   switch (element_bytes) {
     case 1: return transpose<std::uint8_t>;
     case 2: return transpose<std::uint16_t>;
@@ -247,7 +330,11 @@ void Tiles::stream_blocks(Patch const& part, Index to, Index from) const {
     auto const* read =
         static_cast<std::byte const*>(task_.from) + (from + (column - part.column) * block.pitch) * bytes;
     transpose_block(out.next(), read, block);
-    out.send(block.columns * bytes);
+    StreamedRows::Ahead ahead;
+    if (block.stride == 1 && block.columns_left > block.columns)
+      ahead = {read + block.columns * block.pitch * bytes, std::min(columns_, block.columns_left - block.columns),
+               block.rows * bytes, block.pitch * bytes};
+    out.send(block.columns * bytes, ahead);
   }
   out.end();
 }

@@ -16,7 +16,8 @@ namespace graticule::app {
 
 /// The driver's JSON report. Each rank has one; that of rank 0 is written.
 ///
-/// `data()` starts with `driver`, `version`, `command`, `num_ranks`, `num_nodes`; `seconds.total` is set on writing.
+/// `data()` starts with `driver`, `version`, `command`, `num_ranks`, `num_nodes`; `seconds.total` is set on writing,
+/// and `long_copies`, the name in `GRATICULE_COPY` of how rank 0 copied long runs, where it did.
 class Report {
  public:
   using Json = nlohmann::ordered_json;
