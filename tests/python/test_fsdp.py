@@ -115,6 +115,8 @@ def test_ddp_on_the_data_axis():
                 train(model, parallel, domain, mesh, data, sync)
                 for a, b in zip(model.parameters(), serial(data).parameters()):
                     close(a, b, 1e-10)
+                # Before its process group: torch 2.13 may wait for itself where the last owner of one of gloo is destroyed.
+                del parallel
 
 
 def test_parts_of_dtensors_are_reduced_over_other_teams_only():

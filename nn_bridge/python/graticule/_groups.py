@@ -27,6 +27,7 @@ class _Ranks:
 # Of each start of torch.distributed, by its group of all ranks, and of the start under way.
 _ranks: "weakref.WeakKeyDictionary[Any, _Ranks]" = weakref.WeakKeyDictionary()
 _starting: Optional[_Ranks] = None
+_stores: List[Any] = []
 
 
 def _ranks_now() -> _Ranks:
@@ -87,6 +88,10 @@ def init_process_group(comm: Any = None, backend: str = "gloo", *, timeout: Opti
         raise Error("WrongState", f"torch.distributed.init_process_group: {error}") from error
     finally:
         _starting = None
+    # Others may still connect to this rank, and read its store after it has destroyed its groups.
+    maker.agree("WrongState", None)
+    if maker.rank == 0:
+        _stores.append(store)
 
 
 def _disagreement(pairs: List[Tuple[int, int]]) -> Optional[str]:
