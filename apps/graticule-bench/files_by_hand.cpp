@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files_by_hand.hpp"
 
+#include <graticule/field_io/detail/divert.hpp>
+
 #include <fcntl.h>
 #include <hdf5.h>
 #include <unistd.h>
@@ -14,32 +16,32 @@ namespace graticule::bench {
 
 namespace {
 
-[[noreturn]] void fail(std::string const& what, std::filesystem::path const& path) {
-  throw Error("OutputError", what + " " + path.string() + ": " + std::strerror(errno));
+[[noreturn]] void fail(std::filesystem::path const& path, char const* done) {
+  throw Error("OutputError", path.string() + " cannot be " + done + ": " + std::strerror(errno));
 }
 
 class Descriptor {
  public:
   Descriptor(std::filesystem::path const& path, int flags) : path_(path), id_(::open(path.c_str(), flags, 0644)) {
-    if (id_ < 0) fail("open", path);
+    if (id_ < 0) fail(path, "opened");
   }
   Descriptor(Descriptor const&) = delete;
   Descriptor& operator=(Descriptor const&) = delete;
   ~Descriptor() { ::close(id_); }
 
   template <class Move>
-  void move_all(Move&& move, std::byte* data, std::size_t bytes, Index offset) const {
+  void move_all(char const* done, Move&& move, std::byte* data, std::size_t bytes, Index offset) const {
     while (bytes > 0) {
       auto const moved = move(id_, data, bytes, off_t(offset));
       if (moved < 0 && errno == EINTR) continue;
-      if (moved <= 0) fail("read or write", path_);
+      if (moved <= 0) fail(path_, done);
       data += moved;
       bytes -= std::size_t(moved);
       offset += moved;
     }
   }
   void sync() const {
-    if (::fsync(id_) != 0) fail("fsync", path_);
+    if (::fsync(id_) != 0) fail(path_, "written");
   }
 
  private:
@@ -150,8 +152,9 @@ void write_plain(Comm const& comm, std::filesystem::path const& path, FileShape 
   Descriptor const file(path, O_WRONLY);
   auto* const bytes = static_cast<std::byte*>(const_cast<void*>(data));
   for_each_run(shape, [&](Index at, Index in_memory, std::size_t count) {
-    file.move_all([](int id, void* from, std::size_t n, off_t to) { return ::pwrite(id, from, n, to); },
-                  bytes + in_memory, count, at);
+    file.move_all(
+        "written", [](int id, void* from, std::size_t n, off_t to) { return ::pwrite(id, from, n, to); },
+        bytes + in_memory, count, at);
   });
   file.sync();
 }
@@ -159,8 +162,9 @@ void write_plain(Comm const& comm, std::filesystem::path const& path, FileShape 
 void read_plain(std::filesystem::path const& path, FileShape const& shape, void* data) {
   Descriptor const file(path, O_RDONLY);
   for_each_run(shape, [&](Index at, Index in_memory, std::size_t count) {
-    file.move_all([](int id, void* to, std::size_t n, off_t from) { return ::pread(id, to, n, from); },
-                  static_cast<std::byte*>(data) + in_memory, count, at);
+    file.move_all(
+        "read", [](int id, void* to, std::size_t n, off_t from) { return ::pread(id, to, n, from); },
+        static_cast<std::byte*>(data) + in_memory, count, at);
   });
 }
 
@@ -168,12 +172,19 @@ void write_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape c
   Quiet const quiet;
   Access const access(comm);
   Id const file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id), H5Fclose, "H5Fcreate");
-  Transfer const transfer(shape);
-  Id const whole(H5Screate_simple(3, sizes(shape.extents).data(), nullptr), H5Sclose, "H5Screate_simple");
-  Id const dataset(H5Dcreate2(file, "field", transfer.type, whole, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Dclose,
-                   "H5Dcreate2");
-  checked(H5Dwrite(dataset, transfer.type, transfer.memory, transfer.file, transfer.collective, data), "H5Dwrite");
-  checked(H5Fflush(file, H5F_SCOPE_GLOBAL), "H5Fflush");
+  try {
+    Transfer const transfer(shape);
+    Id const whole(H5Screate_simple(3, sizes(shape.extents).data(), nullptr), H5Sclose, "H5Screate_simple");
+    Id const dataset(H5Dcreate2(file, "field", transfer.type, whole, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Dclose,
+                     "H5Dcreate2");
+    checked(H5Dwrite(dataset, transfer.type, transfer.memory, transfer.file, transfer.collective, data), "H5Dwrite");
+    checked(H5Fflush(file, H5F_SCOPE_GLOBAL), "H5Fflush");
+  } catch (Error const& error) {
+    detail::divert_to_memory(path);
+    std::string const full = std::strerror(ENOSPC);
+    auto const why = error.text().find(full) == std::string::npos ? error.text() : full;
+    throw Error("OutputError", path.string() + " cannot be written: " + why);
+  }
 }
 
 void read_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void* data) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "parallel_file.hpp"
 
+#include <graticule/field_io/detail/divert.hpp>
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/failure.hpp>
@@ -192,11 +193,11 @@ void ParallelFile::flush() {
   check_mpi(MPI_File_sync(handle()), "MPI_File_sync");
 }
 
-void ParallelFile::divert() const noexcept {
+void divert_to_memory(std::filesystem::path const& path) noexcept {
 #ifdef __linux__
   // MPI-IO does not tell its descriptors.
   struct stat file {};
-  if (::stat(path_.c_str(), &file) != 0) return;
+  if (::stat(path.c_str(), &file) != 0) return;
   int const memory = ::memfd_create("graticule", MFD_CLOEXEC);
   if (memory < 0) return;
   std::vector<int> found;
@@ -211,6 +212,8 @@ void ParallelFile::divert() const noexcept {
   ::close(memory);
 #endif
 }
+
+void ParallelFile::divert() const noexcept { divert_to_memory(path_); }
 
 void ParallelFile::close() {
   forget();

@@ -49,8 +49,7 @@ class ParallelFile {
   void close();
   /// Brings everything that was written to the disk. Collective.
   void flush();
-  /// From now on this rank writes to memory that nobody reads, so that closing cannot fail: HDF5 1.10.8 hangs or
-  /// crashes where the last writes of a file find no room. For files that are given up.
+  /// Closing cannot fail from now on: `divert_to_memory`.
   void divert() const noexcept;
   /// Every rank calls this within a few seconds: none has gone elsewhere by an exception.
   [[nodiscard]] bool meets_others() const noexcept;
