@@ -13,12 +13,14 @@ from ._library import start
 from ._program import Program, ProgramInput, ProgramNode, ProgramReport, ShardedProgram, shard_program
 from ._shard import ShardedModule, ShardReport, Trial, reset_structure, shard, try_sharded
 from ._training import Daso, DataParallel, GradientSync, Join, ShardedParameters, load_model, save_model
+from ._xarray import FieldShard, open_shard, to_dataset
 
 _register_backend()
 
-__all__ = ["AxisPart", "Daso", "DataParallel", "Domain", "Error", "FieldPart", "Forecaster", "GradientSync", "Join",
-           "NotSharded", "Program", "ProgramInput", "ProgramNode", "ProgramReport", "ShardReport", "ShardedModule",
+__all__ = ["AxisPart", "Daso", "DataParallel", "Domain", "Error", "FieldPart", "FieldShard", "Forecaster", "GradientSync",
+           "Join", "NotSharded", "Program", "ProgramInput", "ProgramNode", "ProgramReport", "ShardReport", "ShardedModule",
            "ShardedParameters", "ShardedProgram", "Trial", "all_sum", "all_to_all", "broadcast", "checkpoint", "copy_to_region",
-           "engine", "field", "from_dtensor", "gather", "gather_to_root", "init_process_group", "load_model", "nn", "part_of",
-           "reduce_loss", "reduce_scatter", "reset_structure", "rollout", "save_model", "scatter", "scatter_from_root", "shard",
-           "shard_of", "shard_program", "start", "sum_to_root", "team_of", "to_dtensor", "try_sharded", "whole", "whole_field"]
+           "engine", "field", "from_dtensor", "gather", "gather_to_root", "init_process_group", "load_model", "nn",
+           "open_shard", "part_of", "reduce_loss", "reduce_scatter", "reset_structure", "rollout", "save_model", "scatter",
+           "scatter_from_root", "shard", "shard_of", "shard_program", "start", "sum_to_root", "team_of", "to_dataset",
+           "to_dtensor", "try_sharded", "whole", "whole_field"]

@@ -31,7 +31,7 @@ class Domain:
     def __init__(self, comm: Any = None, grid: Optional[Tuple[int, int]] = None, latitude: Edges = "pole_face",
                  longitude: Edges = "periodic", constant: float = 0.0, odd_longitudes: bool = False,
                  rows: Optional[int] = None, columns: Optional[int] = None) -> None:
-        handle = handle_of(comm)
+        handle = self._comm = handle_of(comm)
         start()
         given = (rows, columns)
         if any(n is not None and (not isinstance(n, int) or n < 1) for n in given) or (rows is None) != (columns is None):

@@ -45,7 +45,10 @@ struct Known {
 };
 
 constexpr std::array known_formats{
-    Known{"GRIB", "is a GRIB file; convert it with `cdo -f nc4 copy`"},
+    Known{"GRIB",
+          "is a GRIB file; convert it with `cdo -f nc4 copy`, or read it in Python by graticule.open_shard of a "
+          "Dataset of "
+          "cfgrib"},
     Known{"\x1f\x8b", "is compressed with gzip; run gunzip on it"},
     Known{"BZh", "is compressed with bzip2; run bunzip2 on it"},
     Known{"\xfd"
