@@ -254,6 +254,67 @@ def test_damaged_and_hostile_stores_are_one_error():
         raises("NoSuchFile", lambda: read_all(os.path.join(folder, "absent.zarr")))
 
 
+def test_of_large_blosc_chunks_only_the_blocks_that_are_met_are_read():
+    """Any compressor, shuffle and size of blocks, compressible or not; and with any byte of the table of blocks changed."""
+    shape = (3, 150, 200)
+
+    def make():
+        import numcodecs
+        import zarr
+        rng = np.random.default_rng(SEED)
+        values = {"steps": (rng.standard_normal(shape).cumsum(-1) * 10).astype("i4"), "noise": rng.standard_normal(shape),
+                  "bytes": rng.integers(0, 30, shape).astype("u1")}
+        group = zarr.open_group(os.path.join(folder, "large.zarr"), mode="w", zarr_format=2)
+        for number, (cname, shuffle, block) in enumerate(((c, s, b) for c in ("lz4", "zstd", "zlib", "blosclz", "lz4hc") for s, b in
+                                                           ((0, 0), (1, 0), (2, 8192), (1, 100000)))):
+            for name, whole in values.items():
+                array = group.create_array(f"{name}{number}", shape=shape, chunks=shape, dtype=whole.dtype,
+                                           compressors=numcodecs.Blosc(cname, number % 3 * 4 + 1, shuffle, block), fill_value=None)
+                array[...] = whole
+        return values
+
+    with Folder() as folder:
+        values = on_first(make)
+        pick = random.Random(SEED + RANK)
+        path = os.path.join(folder, "large.zarr")
+
+        def boxes(file, count):
+            for i in range(file.num_variables()):
+                name = file.variable_name(i)
+                for _ in range(count):
+                    lower = [pick.randrange(n) for n in shape]
+                    upper = [min(n, a + pick.choice([1, 2, n // 3])) for a, n in zip(lower, shape)]
+                    yield name, read(file, name, lower, upper), values[name.rstrip("0123456789")][tuple(slice(a, b) for a, b in zip(lower, upper))]
+
+        file = engine.File.open(engine.Comm.create(COMM), path)
+        sizes = {os.path.getsize(os.path.join(where, name)) for where, _, names in os.walk(path) for name in names}
+        assert max(sizes) > 2**16
+        for name, found, expected in boxes(file, 4):
+            assert np.array_equal(found, expected.astype("f8")), name
+        file.close()
+        COMM.barrier()
+        if RANK == 0:
+            seen = {"read": 0, "refused": 0}
+            chunks = sorted(os.path.join(where, name) for where, _, names in os.walk(path) for name in names if not name.startswith("."))
+            for chunk in chunks:
+                with open(chunk, "r+b") as out:
+                    data = bytearray(out.read())
+                    data[pick.randrange(200)] ^= 1 << pick.randrange(8)
+                    out.seek(0)
+                    out.write(data)
+            alone = engine.File.open(engine.Comm.create(MPI.COMM_SELF), path)
+            for i in range(alone.num_variables()):
+                row = pick.randrange(shape[1])
+                try:
+                    read(alone, alone.variable_name(i), [1, row, 0], [2, row + 1, shape[2]])
+                    seen["read"] += 1
+                except graticule.Error as error:
+                    assert error.fault == "input", error
+                    seen["refused"] += 1
+            alone.close()
+            assert seen["refused"] > 10 and seen["read"] > 10, seen
+
+
 def mutate(pick, path):
     """Changes a store in one or several places: bytes, ends, and numbers in metadata."""
     files = [path] if os.path.isfile(path) else [os.path.join(where, name) for where, _, names in os.walk(path) for name in names]

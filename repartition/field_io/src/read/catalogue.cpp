@@ -61,9 +61,14 @@ bool is_newer(std::string const& reason) {
 /// @param checked a checksum has shown that the bytes are those that were written
 std::string newer_text(std::string reason, bool checked) {
   if (auto const call = reason.find(" failed: "); call != std::string::npos) reason.erase(0, call + 9);
+  // Where libver is "latest": h5py 3.16 has HDF5 2.0; references to dimension scales have been new since 1.12.
+  auto const* const needed = reason.find("layout message") != std::string::npos     ? "HDF5 2.0 reads it; "
+                             : reason.find("datatype message") != std::string::npos ? "HDF5 1.12 reads it; "
+                                                                                    : "";
   return "stored in a newer version of the format than HDF5 " + h5::release() + ", which this program has, reads (" +
-         reason + ")" + (checked ? "" : ", or damaged") +
-         "; rewrite the file where the newer HDF5 is, with its `nccopy -k nc4 IN OUT` or xarray's to_netcdf";
+         reason + ")" + (checked ? "" : ", or damaged") + "; " + needed +
+         "rewrite the file where the newer HDF5 is, with its `nccopy -k nc4 IN OUT`, xarray's to_netcdf, or h5py's "
+         "libver=(\"earliest\", \"v110\")";
 }
 
 class Listing {

@@ -393,6 +393,59 @@ bool has_parts(Array const& array) {
 #endif
 }
 
+namespace {
+
+/// A number of four bytes of blosc's header, or of the table of blocks behind it.
+Index blosc_number(std::span<std::byte const> bytes, std::size_t at) {
+  std::uint32_t number = 0;
+  for (std::size_t i = 4; i-- > 0;) number = number << 8U | std::to_integer<std::uint32_t>(bytes[at + i]);
+  return number;
+}
+
+constexpr std::size_t flags_at = 2;
+constexpr std::byte is_copied{2};  // of the flags: not compressed, and without a table
+
+Index num_blocks(std::span<std::byte const> header) {
+  auto const block = blosc_number(header, 8);
+  return block == 0 ? 0 : (blosc_number(header, 4) + block - 1) / block;
+}
+
+}  // namespace
+
+Index table_bytes(std::span<std::byte const> header, Index bytes) {
+  if (Index(header.size()) < blosc_header_bytes || (header[flags_at] & is_copied) != std::byte{0})
+    return std::min(bytes, blosc_header_bytes);
+  return std::min(bytes, blosc_header_bytes + 4 * num_blocks(header));
+}
+
+std::vector<StoredRange> needed_ranges(std::span<std::byte const> table, Index bytes, Index first, Index count) {
+  if (Index(table.size()) < blosc_header_bytes || blosc_number(table, 12) != bytes || count < 1) return {};
+  if ((table[flags_at] & is_copied) != std::byte{0}) {
+    if (blosc_header_bytes + first + count > bytes) return {};
+    return {{blosc_header_bytes + first, count}};
+  }
+  auto const block = blosc_number(table, 8);
+  auto const number = num_blocks(table);
+  if (block == 0 || first + count > blosc_number(table, 4) || Index(table.size()) < blosc_header_bytes + 4 * number)
+    return {};
+  // A block ends where the next one in the chunk begins, which need not be that of the next number.
+  std::vector<Index> starts{bytes};
+  auto const start_of = [&](Index i) { return blosc_number(table, std::size_t(blosc_header_bytes + 4 * i)); };
+  for (Index i = 0; i < number; ++i) starts.push_back(start_of(i));
+  std::sort(starts.begin(), starts.end());
+  std::vector<StoredRange> ranges;
+  for (Index i = first / block; i <= (first + count - 1) / block; ++i) {
+    auto const start = start_of(i);
+    auto const end = std::upper_bound(starts.begin(), starts.end(), start);
+    if (start < Index(table.size()) || end == starts.end() || *end > bytes) return {};
+    if (!ranges.empty() && ranges.back().first + ranges.back().count == start)
+      ranges.back().count = *end - ranges.back().first;
+    else
+      ranges.push_back({start, *end - start});
+  }
+  return ranges;
+}
+
 Bytes decoded_part([[maybe_unused]] Array const& array, [[maybe_unused]] Bytes const& stored,
                    [[maybe_unused]] Index num_values, [[maybe_unused]] Index first, Index count) {
 #ifdef GRATICULE_HAS_BLOSC

@@ -30,6 +30,19 @@ namespace graticule::detail::zarr {
 
 /// Whether single values can be taken out of a chunk.
 [[nodiscard]] bool has_parts(Array const& array);
+/// A run of bytes of a stored chunk.
+struct StoredRange {
+  Index first = 0;
+  Index count = 0;
+};
+/// Bytes before those of a block, which say where blocks lie: at most `bytes`.
+[[nodiscard]] Index table_bytes(std::span<std::byte const> header, Index bytes);
+/// Where the blocks of a chunk of `bytes` lie that hold the plain bytes `[first, first + count)`: besides the table,
+/// `decoded_part` looks at no others. Nothing where the table is not one of blosc: all have to be read then.
+[[nodiscard]] std::vector<StoredRange> needed_ranges(std::span<std::byte const> table, Index bytes, Index first,
+                                                     Index count);
+constexpr Index blosc_header_bytes = 16;
+
 /// Values `[first, first + count)` of a chunk of `num_values`, as they are stored. @pre `has_parts(array)`
 /// @throws as `decoded`
 [[nodiscard]] Bytes decoded_part(Array const& array, Bytes const& stored, Index num_values, Index first, Index count);

@@ -122,19 +122,39 @@ void ArrayReader::read_chunk(Item const& item, Index from, Index bytes, ChunkPla
     throw Error(Fault::input, "BrokenFile",
                 "a chunk of " + std::to_string(bytes) + " bytes instead of " +
                     std::to_string(num_values * array_.stored_bytes));
-  Bytes stored{std::size_t(bytes)};
-  item.read(stored.data(), from, bytes);
   // The run of values from the first to the last that is wanted.
   auto last = request.places.hi();
   for (auto& place : last) --place;
   auto const first_value = place_of(cell_at(request.slab, request.places.lo(), chunk), chunk.extents);
   auto const run = place_of(cell_at(request.slab, last, chunk), chunk.extents) - first_value + 1;
-  if (has_parts(array_) && run <= num_values / 2)
-    return copy(values_of(array_, decoded_part(array_, stored, num_values, first_value, run)), first_value);
+  if (has_parts(array_) && run <= num_values / 2) {
+    auto const part = read_blocks(item, from, bytes, first_value * array_.stored_bytes, run * array_.stored_bytes);
+    return copy(values_of(array_, decoded_part(array_, part, num_values, first_value, run)), first_value);
+  }
+  Bytes stored{std::size_t(bytes)};
+  item.read(stored.data(), from, bytes);
   auto values = values_of(array_, decoded(array_.codecs, std::move(stored), num_values * array_.stored_bytes));
   // A chunk of which all cells were wanted is not asked for again.
   if (request.places.num_cells() == num_values) return copy(values, 0);
   copy(keep(chunk.first, std::move(values)), 0);
+}
+
+Bytes ArrayReader::read_blocks(Item const& item, Index from, Index bytes, Index first, Index count) {
+  Bytes stored{std::size_t(bytes)};
+  auto const all = [&] {
+    item.read(stored.data(), from, bytes);
+    return std::move(stored);
+  };
+  // Several calls cost more than the bytes of a small chunk.
+  constexpr Index least_bytes = 65536;
+  if (bytes < least_bytes) return all();
+  item.read(stored.data(), from, blosc_header_bytes);
+  auto const table = table_bytes(stored.span().first(std::size_t(blosc_header_bytes)), bytes);
+  item.read(stored.data() + blosc_header_bytes, from + blosc_header_bytes, table - blosc_header_bytes);
+  auto const ranges = needed_ranges(stored.span().first(std::size_t(table)), bytes, first, count);
+  if (ranges.empty()) return all();
+  for (auto const& range : ranges) item.read(stored.data() + range.first, from + range.first, range.count);
+  return stored;
 }
 
 Bytes const* ArrayReader::find_kept(Indices const& first) {

@@ -41,6 +41,8 @@ class ArrayReader {
   void read_scalar(std::byte* target);
   void read_shard(Item const& item, ChunkPlace const& shard, Slab const& slab, std::byte* target);
   void read_chunk(Item const& item, Index from, Index bytes, ChunkPlace const& chunk, Request const& request);
+  /// A chunk of blosc, of which bytes outside of the blocks that hold these plain bytes are left out.
+  [[nodiscard]] static Bytes read_blocks(Item const& item, Index from, Index bytes, Index first, Index count);
   [[nodiscard]] Bytes const* find_kept(Indices const& first);
   Bytes const& keep(Indices const& first, Bytes values);
   [[nodiscard]] Bytes index_of(Item const& item, Index num_chunks) const;
