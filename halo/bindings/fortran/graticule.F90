@@ -165,7 +165,7 @@ module graticule_types
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  !> a netCDF-4 file that is written
+  !> a netCDF-4 file or a Zarr store that is written
   type :: gr_writer
     type(c_ptr) :: handle = c_null_ptr
   end type
@@ -10266,7 +10266,8 @@ contains
         field=field_field, stat=stat)
   end subroutine
 
-  !> Starts a netCDF-4 file, which gets its name when it is committed. Collective.
+  !> Starts a netCDF-4 file, or a Zarr store where the name ends in `.zarr`, which gets its name when it is committed.
+  !> Collective.
   subroutine gr_writer_create(comm, path, attributes, writer, stat)
     type(gr_comm), intent(in) :: comm
     character(*), intent(in) :: path
@@ -10291,7 +10292,7 @@ contains
     call ended(status, stat)
   end subroutine
 
-  !> Opens a netCDF-4 file to append records. Collective.
+  !> Opens a netCDF-4 file, or a Zarr store of version 3, to append records. Collective.
   !>
   !> Extend its unlimited dimension, write every variable along it, the coordinate last, and commit.
   subroutine gr_writer_append(comm, path, in_place, writer, stat)

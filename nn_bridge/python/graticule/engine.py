@@ -1443,13 +1443,14 @@ class File(_engine.Handle):
 
 
 class Writer(_engine.Handle):
-    """A netCDF-4 file that is written."""
+    """A netCDF-4 file or a Zarr store that is written."""
     _destroy = 'gr_writer_destroy'
     _collective = True
 
     @classmethod
     def create(cls, comm: 'Comm', path: str, attributes: Optional['Attributes'] = None) -> 'Writer':
-        """Starts a netCDF-4 file, which gets its name when it is committed. Collective.
+        """Starts a netCDF-4 file, or a Zarr store where the name ends in `.zarr`, which gets its name when it is committed.
+        Collective.
 
         comm: communicator.
         path: file.
@@ -1460,12 +1461,12 @@ class Writer(_engine.Handle):
 
     @classmethod
     def append(cls, comm: 'Comm', path: str, in_place: bool = False) -> 'Writer':
-        """Opens a netCDF-4 file to append records. Collective.
+        """Opens a netCDF-4 file, or a Zarr store of version 3, to append records. Collective.
         Extend its unlimited dimension, write every variable along it, the coordinate last, and commit.
 
         comm: communicator.
         path: file.
-        in_place: to the file itself, not to a copy that replaces it.
+        in_place: to the file itself, as always to a store, not to a copy.
         Returns writer: writer.
         """
         return _WRITER_APPEND({'comm': comm, 'path': path, 'in_place': in_place})

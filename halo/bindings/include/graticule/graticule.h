@@ -159,7 +159,7 @@ typedef struct gr_area_sum gr_area_sum;        ///< weighted sum of all cells
 typedef struct gr_pending gr_pending;          ///< a call in flight
 typedef struct gr_attributes gr_attributes;    ///< named values for a file or a variable
 typedef struct gr_file gr_file;                ///< a netCDF-4 or HDF5 file, a Zarr store, or several; open for reading
-typedef struct gr_writer gr_writer;            ///< a netCDF-4 file that is written
+typedef struct gr_writer gr_writer;            ///< a netCDF-4 file or a Zarr store that is written
 typedef struct gr_checkpoints gr_checkpoints;  ///< the checkpoints of a run in one folder
 typedef struct gr_checkpoint_writer gr_checkpoint_writer;  ///< a checkpoint that is written
 typedef struct gr_checkpoint gr_checkpoint;                ///< a checkpoint, open for reading
@@ -1178,19 +1178,20 @@ GR_API gr_status gr_file_read(
     int const* axes,  // [in] [optional] [axes num_axes] [axis ndim] axis of the variable in each memory axis; or -1
     gr_field const* field);  // [in] field, written
 
-/// Starts a netCDF-4 file, which gets its name when it is committed. Collective.
+/// Starts a netCDF-4 file, or a Zarr store where the name ends in `.zarr`, which gets its name when it is committed.
+/// Collective.
 GR_API gr_status gr_writer_create(gr_comm const* comm,              // [in] communicator
                                   char const* path,                 // [in] file
                                   gr_attributes const* attributes,  // [in] [optional] attributes of the file
                                   gr_writer** writer);              // [out] writer
 
-/// Opens a netCDF-4 file to append records. Collective.
+/// Opens a netCDF-4 file, or a Zarr store of version 3, to append records. Collective.
 ///
 /// Extend its unlimited dimension, write every variable along it, the coordinate last, and commit.
 GR_API gr_status
 gr_writer_append(gr_comm const* comm,  // [in] communicator
                  char const* path,     // [in] file
-                 int in_place,         // [in] [flag] [default 0] to the file itself, not to a copy that replaces it
+                 int in_place,  // [in] [flag] [default 0] to the file itself, as always to a store, not to a copy
                  gr_writer** writer);  // [out] writer
 
 /// Frees a writer; removes what it wrote unless it was committed. Collective.
