@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Steps of training on shards, shared by the scripts that train networks of public packages."""
 import torch
+import graticule  # before mpi4py
 from mpi4py import MPI
 
-import graticule
 
 
 def field(domain, *shape, seed=1):

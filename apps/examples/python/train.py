@@ -2,20 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Trains a U-Net to forecast a field by one time step, each rank with its own rows.
 
-  mpirun -n 2 python3 train.py FILE.nc --variable z --steps 50 --picture forecast.png
+  mpiexec -n 2 python3 train.py FILE.nc --variable z --steps 50 --picture forecast.png
+  torchrun --nproc-per-node 2 train.py FILE.nc --variable z --steps 50
 
 The file is netCDF-4 with VARIABLE(time, ..., latitude, longitude); of axes in between the first element is used. Needs at least
 two times. The network is written for serial PyTorch; `graticule.shard` divides it. Same losses on any number of ranks.
 """
 import argparse
 
+import graticule  # before mpi4py: it finds the MPI library, and joins the processes of torchrun
 import numpy as np
 import torch
+from graticule import engine
 from mpi4py import MPI
 from torch import nn
-
-import graticule
-from graticule import engine
 
 
 def block(c_in, c_out):

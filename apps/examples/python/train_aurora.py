@@ -10,10 +10,9 @@ from unittest import mock
 import torch
 from aurora import Aurora, Batch, Metadata
 from aurora.model import decoder, encoder, fourier
+import graticule  # before mpi4py
 from mpi4py import MPI
 from torch import nn
-
-import graticule
 from steps import field, train
 
 

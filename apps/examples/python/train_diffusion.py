@@ -5,10 +5,9 @@
   mpirun -n 2 python3 train_diffusion.py
 """
 import torch
+import graticule  # before mpi4py
 from mpi4py import MPI
 from diffusers import UNet2DModel
-
-import graticule
 from steps import field, train
 
 domain = graticule.Domain(MPI.COMM_WORLD)

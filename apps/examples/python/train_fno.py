@@ -5,10 +5,9 @@
   mpirun -n 2 python3 train_fno.py
 """
 import torch
+import graticule  # before mpi4py
 from mpi4py import MPI
 from neuralop.models import FNO
-
-import graticule
 from steps import field, train
 
 domain = graticule.Domain(MPI.COMM_WORLD)

@@ -5,10 +5,9 @@
   mpirun -n 2 python3 train_sfno.py
 """
 import torch
+import graticule  # before mpi4py
 from mpi4py import MPI
 from torch_harmonics.examples.models.sfno import SphericalFourierNeuralOperator
-
-import graticule
 from steps import field, train
 
 domain = graticule.Domain(MPI.COMM_WORLD)

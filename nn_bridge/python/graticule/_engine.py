@@ -6,7 +6,6 @@ import atexit
 import ctypes
 import enum
 import operator
-import pathlib
 import re
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
@@ -14,9 +13,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
 import numpy as np
 import torch
 
-from . import _core
+from . import _core, _mpi
 from ._errors import Error
-from ._library import at_end, communicator_of, end_together, require_parent
+from ._library import at_end, check_mpi, communicator_of, end_together, require_parent
 
 MAX_AXES = 8
 _FAULTS = {1: "argument", 2: "program", 3: "usage", 4: "input", 5: "check", 6: "mpi", 7: "memory", 8: "other"}
@@ -26,7 +25,7 @@ _NUMPY = {ctypes.c_int: np.intc, ctypes.c_int64: np.int64, ctypes.c_double: np.d
 _TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "bfloat16": 6, "float32": 7, "float64": 8,
           "complex64": 9, "complex128": 10, "bool": 0}
 
-library = ctypes.CDLL(str(pathlib.Path(__file__).absolute().with_name("libgraticule_c.so")))
+library = ctypes.CDLL(str(_mpi.folder / "libgraticule_c.so"))
 library.gr_error_text.restype = library.gr_error_rule.restype = ctypes.c_char_p
 _handles: Dict[str, Type["Handle"]] = {}
 _structures: Dict[str, Type["Structure"]] = {}
@@ -51,6 +50,7 @@ def init(num_threads: int = 0, check_mode: Optional[str] = None) -> None:
     require_parent("a call of graticule.engine")
     if _started:
         return
+    check_mpi()
     check(library.gr_init(num_threads or torch.get_num_threads(), None if check_mode is None else check_mode.encode()))
     _started = True
     atexit.register(_end)

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar
 
 import torch
 
-from . import _core
+from . import _core, _launch, _mpi
 from ._errors import Error
 
 _started = False
@@ -24,7 +24,7 @@ def start(num_threads: Optional[int] = None, allow_single_rank: bool = False) ->
     """Starts MPI and Kokkos unless they run: an MPI that mpi4py has started is used. Further calls do nothing.
 
     The first `Domain` does it. num_threads: of Kokkos' host space; default: torch's. allow_single_rank: also where a launcher such as
-    torchrun has started several processes that MPI does not know of each other: each is then a program of one rank.
+    torchrun, with GRATICULE_LAUNCH=no, has started several processes that MPI does not know of each other: each is then a program of one rank.
     From then on an uncaught error on one rank ends all ranks, because the others would wait for it.
     Errors: ThreadLevel, SingleRankWorlds, Unsupported where mpi4py was built for another MPI library.
     """
@@ -32,13 +32,17 @@ def start(num_threads: Optional[int] = None, allow_single_rank: bool = False) ->
     require_parent("start")
     if _started:
         return
-    _check_mpi()
+    check_mpi()
     launched = launched_otherwise(os.environ)
     _core.start(torch.get_num_threads() if num_threads is None else num_threads)
     atexit.unregister(_core.stop)
     atexit.register(_core.stop)
     if launched and not allow_single_rank and _core.num_processes() == 1:
-        raise Error("SingleRankWorlds", f"{launched}, but MPI sees one rank in each, so that each would compute the whole globe alone: start "
+        here = ""
+        if launched.startswith("torchrun"):
+            here = "import graticule before mpi4py, without GRATICULE_LAUNCH=no; or " if _launch.kind() == "MPICH" else \
+                f"torchrun cannot start {_launch.kind() or 'this MPI'}; "
+        raise Error("SingleRankWorlds", f"{launched}, but MPI sees one rank in each, so that each would compute the whole globe alone: {here}start "
                     "with `mpiexec -n RANKS python3 ...` of this MPI, or call graticule.start(allow_single_rank=True) first", "usage")
     _started = True
     end_together()
@@ -108,7 +112,10 @@ def end_together() -> None:
     sys.excepthook = end_all_ranks
 
 
-def _check_mpi() -> None:
+def check_mpi() -> None:
+    wrong = _mpi.check()
+    if wrong:
+        raise Error("Unsupported", wrong, "usage")
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is None:
         return
