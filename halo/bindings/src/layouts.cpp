@@ -18,6 +18,18 @@
 #include <string>
 
 using namespace graticule;
+
+namespace {
+
+#ifdef MPI_ABI_VERSION
+MPI_Comm comm_of_number(MPI_Fint number) { return MPI_Comm_fromint(number); }
+MPI_Fint number_of_comm(MPI_Comm comm) { return MPI_Comm_toint(comm); }
+#else
+MPI_Comm comm_of_number(MPI_Fint number) { return MPI_Comm_f2c(number); }
+MPI_Fint number_of_comm(MPI_Comm comm) { return MPI_Comm_c2f(comm); }
+#endif
+
+}  // namespace
 using namespace graticule::c;
 
 namespace {
@@ -53,7 +65,7 @@ gr_status gr_comm_create_f(MPI_Fint mpi, gr_comm** comm) {
     required(comm, "comm");
     int started = 0;
     MPI_Initialized(&started);
-    MPI_Comm const handle = started != 0 ? MPI_Comm_f2c(mpi) : MPI_COMM_NULL;
+    MPI_Comm const handle = started != 0 ? comm_of_number(mpi) : MPI_COMM_NULL;
     if (handle != MPI_COMM_NULL && !is_communicator(handle))
       throw bad_argument("mpi is " + std::to_string(mpi) + ", which is no communicator of Fortran");
     give(comm, Comm(handle));
@@ -96,11 +108,11 @@ gr_status gr_comm_nodes(gr_comm const* comm, int num_ranks, int* nodes) {
 }
 
 gr_status gr_comm_mpi(gr_comm const* comm, MPI_Comm* mpi) {
-  return GR_BODY({ required(mpi, "mpi") = required(comm, "comm").comm.handle(); });
+  return GR_BODY({ *not_null(mpi, "mpi") = required(comm, "comm").comm.handle(); });
 }
 
 gr_status gr_comm_mpi_f(gr_comm const* comm, MPI_Fint* mpi) {
-  return GR_BODY({ required(mpi, "mpi") = MPI_Comm_c2f(required(comm, "comm").comm.handle()); });
+  return GR_BODY({ required(mpi, "mpi") = number_of_comm(required(comm, "comm").comm.handle()); });
 }
 
 gr_status gr_comm_renew(gr_comm* comm) {

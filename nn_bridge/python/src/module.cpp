@@ -61,6 +61,14 @@ void abort_all(std::string const& text) {
   detail::abort_all_ranks(1);
 }
 
+MPI_Comm comm_of_number(int number) {
+#ifdef MPI_ABI_VERSION  // the header of MPI 5's binary interface, which has no Fortran
+  return MPI_Comm_fromint(number);
+#else
+  return MPI_Comm_f2c(MPI_Fint(number));
+#endif
+}
+
 std::string mpi_library() {
   std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
   int length = 0;
@@ -79,9 +87,9 @@ void start(int num_threads) {
 
 Comm comm_of(std::int64_t fortran_handle) {
   if (!runtime()) throw Error("WrongState", "graticule was ended, or never started");
-  if (fortran_handle != -1 && fortran_handle != std::int64_t(MPI_Fint(fortran_handle)))
+  if (fortran_handle != -1 && fortran_handle != std::int64_t(int(fortran_handle)))
     throw Error("BadArgument", std::to_string(fortran_handle) + " is no Fortran handle: pass comm.py2f()");
-  Comm comm(fortran_handle == -1 ? MPI_COMM_WORLD : MPI_Comm_f2c(MPI_Fint(fortran_handle)));
+  Comm comm(fortran_handle == -1 ? MPI_COMM_WORLD : comm_of_number(int(fortran_handle)));
   keep_until_stop(comm);
   return comm;
 }

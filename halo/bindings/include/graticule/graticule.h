@@ -30,6 +30,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// The header of MPI 5's binary interface has no types of Fortran: numbers of handles are those of MPI_Comm_toint there.
+#if defined(MPI_ABI_VERSION) && !defined(MPI_Fint)
+#define MPI_Fint int
+#endif
+
 #if defined(__GNUC__)
 #define GR_API __attribute__((visibility("default")))
 #else
