@@ -198,39 +198,39 @@ if world.rank == 1: os.kill(os.getpid(), {int(signal.SIGKILL)})
 world.Barrier()
 world.Barrier()
 """
-    ended = torchrun(code, "--nproc-per-node=3", timeout=120)
+    ended = torchrun(code, "--nproc-per-node=3", timeout=300)
     assert ended.returncode != 0 and helpers_are_gone(ended.stdout) == 3, ended.stdout
 
 
 def test_an_error_on_one_rank_ends_the_job():
     need_mpich()
-    ended = torchrun(WORLD.split("dist.init")[0] + "if world.rank == 1: raise SystemError('on purpose')", "--nproc-per-node=2", timeout=120)
+    ended = torchrun(WORLD.split("dist.init")[0] + "if world.rank == 1: raise SystemError('on purpose')", "--nproc-per-node=2", timeout=300)
     assert ended.returncode != 0 and "SystemError: on purpose" in ended.stdout, ended.stdout
 
 
 def test_a_rank_that_leaves_with_success_and_without_mpi_finalize():
     need_mpich()
     code = WORLD.split("dist.init")[0] + "world.Barrier()\nif world.rank == 1: os._exit(0)\n"
-    ended = torchrun(code, "--nproc-per-node=2", timeout=120)
+    ended = torchrun(code, "--nproc-per-node=2", timeout=300)
     assert ended.returncode != 0 and "rank 1 of 2 ended without MPI_Finalize" in ended.stdout, ended.stdout
 
 
 def test_a_rank_that_never_arrives_is_named():
     need_mpich()
-    ended = torchrun("import os, time\nif os.environ['RANK'] == '2': time.sleep(200)\nimport graticule", "--nproc-per-node=3", timeout=120,
-                     GRATICULE_LAUNCH_TIMEOUT="15")
-    assert ended.returncode != 0 and "StalledExchange" in ended.stdout and "ranks 2 of 3 did not arrive within 15 s" in ended.stdout, ended.stdout
+    ended = torchrun("import os, time\nif os.environ['RANK'] == '2': time.sleep(400)\nimport graticule", "--nproc-per-node=3", timeout=300,
+                     GRATICULE_LAUNCH_TIMEOUT="60")
+    assert ended.returncode != 0 and "StalledExchange" in ended.stdout and "ranks 2 of 3 did not arrive within 60 s" in ended.stdout, ended.stdout
     # Rank 0 itself, which has the board.
-    ended = torchrun("import os, time\nif os.environ['RANK'] == '0': time.sleep(200)\nimport graticule", "--nproc-per-node=2", timeout=120,
-                     GRATICULE_LAUNCH_TIMEOUT="10")
-    assert ended.returncode != 0 and "StalledExchange: rank 1 of 2 found no board of rank 0 within 10 s" in ended.stdout, ended.stdout
+    ended = torchrun("import os, time\nif os.environ['RANK'] == '0': time.sleep(400)\nimport graticule", "--nproc-per-node=2", timeout=300,
+                     GRATICULE_LAUNCH_TIMEOUT="60")
+    assert ended.returncode != 0 and "StalledExchange: rank 1 of 2 found no board of rank 0 within 60 s" in ended.stdout, ended.stdout
 
 
 def test_a_rank_that_never_starts_mpi_is_named():
     need_mpich()
-    ended = torchrun("import os, time, graticule\nif os.environ['RANK'] == '1': time.sleep(200)\nfrom mpi4py import MPI", "--nproc-per-node=2",
-                     timeout=120, GRATICULE_LAUNCH_TIMEOUT="10")
-    assert ended.returncode != 0 and "ranks 1 of 2 did not start MPI within 10 s" in ended.stdout, ended.stdout
+    ended = torchrun("import os, time, graticule\nif os.environ['RANK'] == '1': time.sleep(400)\nfrom mpi4py import MPI", "--nproc-per-node=2",
+                     timeout=300, GRATICULE_LAUNCH_TIMEOUT="60")
+    assert ended.returncode != 0 and "ranks 1 of 2 did not start MPI within 60 s" in ended.stdout, ended.stdout
 
 
 def test_a_restart_makes_a_new_world():
