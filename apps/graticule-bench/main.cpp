@@ -49,7 +49,7 @@ void declare_case(CLI::App& app, Options& options) {
       "  mpiexec -n 4 graticule-bench repartition --transport p2p\n"
       "  mpiexec -n 2 graticule-bench program net.pt2 --repetitions 0 --threads 1   # memory and traffic\n"
       "  mpiexec -n 2 graticule-bench machine --machine mine.json                   # for graticule-info network\n"
-       "  mpiexec -n 2 graticule-bench replay plan.json");
+      "  mpiexec -n 2 graticule-bench replay plan.json");
   app.add_option(
          "KIND,--kind", options.kind,
          "Benchmark: layer is a convolution, pull-layer pooling and resizing, spherical a transform, program an "
