@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files_by_hand.hpp"
 
-#include <graticule/field_io/detail/divert.hpp>
+#include <graticule/field_io/divert.hpp>
 
 #include <fcntl.h>
 #include <hdf5.h>
@@ -180,7 +180,7 @@ void write_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape c
     checked(H5Dwrite(dataset, transfer.type, transfer.memory, transfer.file, transfer.collective, data), "H5Dwrite");
     checked(H5Fflush(file, H5F_SCOPE_GLOBAL), "H5Fflush");
   } catch (Error const& error) {
-    detail::divert_to_memory(path);
+    divert_to_memory(path);
     std::string const full = std::strerror(ENOSPC);
     auto const why = error.text().find(full) == std::string::npos ? error.text() : full;
     throw Error("OutputError", path.string() + " cannot be written: " + why);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "timing.hpp"
 
-#include <graticule/repartition/detail/copy_kernels.hpp>
+#include <graticule/repartition/copy_kernels.hpp>
 
 #include <algorithm>
 #include <array>
@@ -41,13 +41,13 @@ std::vector<Candidate> every_copy(std::string const& first, CopiedRows const& ro
                                  },
                                  {},
                                  true}};
-  for (auto const& kernel : detail::copy_kernels()) {
-    if (!detail::has_feature(kernel) || kernel.name == "memcpy") continue;
+  for (auto const& kernel : copy_kernels()) {
+    if (!has_feature(kernel) || kernel.name == "memcpy") continue;
     result.push_back({"the same by " + std::string(kernel.name),
                       [rows, &kernel] {
                         for (std::size_t r = 0; r < rows.num_rows; ++r)
                           copy_run(kernel, rows.to + r * rows.pitch, rows.from + r * rows.pitch, rows.row_bytes);
-                        detail::store_fence();
+                        store_fence();
                       },
                       {},
                       true});
@@ -126,7 +126,7 @@ void show(app::Context& context, std::string const& title, std::vector<Samples> 
   }
   if (std::any_of(samples.begin(), samples.end(), [](auto const& sample) { return sample.is_copy; }))
     std::printf("  %s: %s\n", fastest_copy, part_of_limit(fastest_copy, samples).name.c_str());
-  if (auto const* const kernel = detail::chosen_copy_kernel())
+  if (auto const* const kernel = chosen_copy_kernel())
     std::printf("  long copies of the engine: by %s\n", std::string(kernel->name).c_str());
   std::fflush(stdout);
 }

@@ -2,7 +2,7 @@
 #include <graticule/app/report.hpp>
 #include <graticule/field_io/complete_file.hpp>
 #include <graticule/partition/utf8.hpp>
-#include <graticule/repartition/detail/copy_kernels.hpp>
+#include <graticule/repartition/copy_kernels.hpp>
 
 #include <algorithm>
 #include <array>
@@ -87,7 +87,7 @@ Report::Json as_utf8(Report::Json const& json) {
 
 void Report::write(std::filesystem::path const& path) {
   data_["seconds"]["total"] = std::chrono::duration<double>(Clock::now() - begin_).count();
-  if (auto const* const kernel = detail::chosen_copy_kernel()) data_["long_copies"] = std::string(kernel->name);
+  if (auto const* const kernel = chosen_copy_kernel()) data_["long_copies"] = std::string(kernel->name);
   write_complete_file(path, as_utf8(data_).dump(2) + "\n");
 }
 

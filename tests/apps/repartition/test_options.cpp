@@ -40,7 +40,7 @@ TEST(Options, read_chunks_by_dimension) {
     EXPECT_EQ(test::thrown_by([&] {
                 return parse_chunk({"latitude=3", word});
               }).text,
-              "--chunk " + word + " stands alone, without chunks of dimensions");
+              "--chunk " + word + " stands alone, without extents of dimensions");
   EXPECT_EQ(rule_of([] { return parse_chunk({"latitude=2", "latitude=3"}); }), "BadOption");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/repartition/detail/copy_kernels.hpp>
+#include <graticule/repartition/copy_kernels.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/plan.hpp>
 
@@ -18,13 +18,12 @@ namespace graticule {
 
 namespace {
 
-using detail::CopyKernel;
 
 /// Calls `visit(kernel)` for those that this processor has; each of the others writes a line.
 template <class Visit>
 void for_each_kernel(Visit const& visit) {
-  for (auto const& kernel : detail::copy_kernels()) {
-    if (detail::has_feature(kernel))
+  for (auto const& kernel : copy_kernels()) {
+    if (has_feature(kernel))
       visit(kernel);
     else
       std::printf("skipped: copies by %s, the processor lacks %s\n", std::string(kernel.name).c_str(),
@@ -62,7 +61,7 @@ class Variable {
 std::string text_of_error(char const* value) {
   Variable const set("GRATICULE_COPY", value);
   try {
-    detail::check_copy_environment();
+    check_copy_environment();
   } catch (Error const& error) {
     EXPECT_EQ(error.rule(), "BadOption");
     return error.text();
@@ -122,7 +121,7 @@ TEST(CopyKernels, copy_runs_of_any_length_between_any_places) {
           std::copy_n(source.begin() + std::ptrdiff_t(from), bytes, expected.begin() + std::ptrdiff_t(around + to));
 
           copy_run(kernel, target.data() + around + to, source.data() + from, bytes);
-          detail::store_fence();
+          store_fence();
 
           ASSERT_TRUE(target == expected) << kernel.name << ", " << bytes << " bytes from " << from << " to " << to;
         }
@@ -130,7 +129,7 @@ TEST(CopyKernels, copy_runs_of_any_length_between_any_places) {
 }
 
 TEST(CopyKernels, tasks_do_not_depend_on_the_choice) {
-  auto const& before = detail::copy_kernel();
+  auto const& before = copy_kernel();
   std::vector<Work> const works{
       work("one run", DType::f64, {300001}, {1}, {1}),
       work("rows of 4567 bytes", DType::u8, {499, 4567}, {4600, 1}, {4567, 1}),
@@ -148,40 +147,40 @@ TEST(CopyKernels, tasks_do_not_depend_on_the_choice) {
 
   for (auto const& work : works) {
     auto const source = numbered(work.bytes, 3);
-    detail::use_copy_kernel(detail::copy_kernels().back());
+    use_copy_kernel(copy_kernels().back());
     auto const expected = run(work, source);
     for_each_kernel([&](CopyKernel const& kernel) {
-      detail::use_copy_kernel(kernel);
+      use_copy_kernel(kernel);
       EXPECT_TRUE(run(work, source) == expected) << work.name << " by " << kernel.name;
     });
   }
-  detail::use_copy_kernel(before);
+  use_copy_kernel(before);
 }
 
 TEST(CopyKernels, end_with_memcpy_and_have_distinct_names) {
   std::set<std::string_view> names;
-  for (auto const& kernel : detail::copy_kernels()) names.insert(kernel.name);
+  for (auto const& kernel : copy_kernels()) names.insert(kernel.name);
 
-  EXPECT_EQ(names.size(), detail::copy_kernels().size());
-  EXPECT_EQ(detail::copy_kernels().back().name, "memcpy");
-  EXPECT_TRUE(detail::has_feature(detail::copy_kernels().back()));
+  EXPECT_EQ(names.size(), copy_kernels().size());
+  EXPECT_EQ(copy_kernels().back().name, "memcpy");
+  EXPECT_TRUE(has_feature(copy_kernels().back()));
 }
 
 TEST(CopyKernels, the_fastest_bypasses_the_caches_where_one_can) {
-  auto const kernels = detail::copy_kernels();
+  auto const kernels = copy_kernels();
   bool const some = std::any_of(kernels.begin(), kernels.end(), [](CopyKernel const& k) { return k.bypasses_caches; });
 
-  auto const& fastest = detail::fastest_copy_kernel();
+  auto const& fastest = fastest_copy_kernel();
 
-  EXPECT_TRUE(detail::has_feature(fastest));
+  EXPECT_TRUE(has_feature(fastest));
   EXPECT_EQ(fastest.bypasses_caches, some);
 }
 
 TEST(CopyKernels, the_choice_is_the_same_in_all_calls_and_shows) {
-  auto const& kernel = detail::copy_kernel();
+  auto const& kernel = copy_kernel();
 
-  EXPECT_EQ(&detail::copy_kernel(), &kernel);
-  EXPECT_EQ(detail::chosen_copy_kernel(), &kernel);
+  EXPECT_EQ(&copy_kernel(), &kernel);
+  EXPECT_EQ(chosen_copy_kernel(), &kernel);
   auto const comm = Comm::world();
   Layout const layout(ProcessGrid{comm.num_ranks()}, Indices{comm.num_ranks()});
   RepartitionPlan const plan(comm, layout, layout);
@@ -193,15 +192,15 @@ TEST(CopyKernels, an_unknown_name_is_an_error_that_lists_the_names) {
   for (auto const* value : {"sse", "AVX2", "avx2 ", "1"}) {
     auto const text = text_of_error(value);
     EXPECT_NE(text.find("GRATICULE_COPY is '" + std::string(value) + "'; valid are auto, "), std::string::npos) << text;
-    for (auto const& kernel : detail::copy_kernels()) EXPECT_NE(text.find(kernel.name), std::string::npos) << text;
+    for (auto const& kernel : copy_kernels()) EXPECT_NE(text.find(kernel.name), std::string::npos) << text;
   }
   for (auto const* value : {"", "auto", "memcpy"}) EXPECT_EQ(text_of_error(value), "") << value;
 }
 
 TEST(CopyKernels, a_name_that_the_processor_lacks_is_an_error) {
-  for (auto const& kernel : detail::copy_kernels()) {
+  for (auto const& kernel : copy_kernels()) {
     auto const text = text_of_error(std::string(kernel.name).c_str());
-    if (detail::has_feature(kernel))
+    if (has_feature(kernel))
       EXPECT_EQ(text, "") << kernel.name;
     else
       EXPECT_NE(text.find("needs " + std::string(kernel.feature)), std::string::npos) << text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "parallel_file.hpp"
 
-#include <graticule/field_io/detail/divert.hpp>
+#include <graticule/field_io/divert.hpp>
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/failure.hpp>
@@ -24,6 +24,30 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+namespace graticule {
+
+void divert_to_memory(std::filesystem::path const& path) noexcept {
+#ifdef __linux__
+  // MPI-IO does not tell its descriptors.
+  struct stat file {};
+  if (::stat(path.c_str(), &file) != 0) return;
+  int const memory = ::memfd_create("graticule", MFD_CLOEXEC);
+  if (memory < 0) return;
+  std::vector<int> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
+       entry.increment(error)) {
+    int const id = std::atoi(entry->path().filename().c_str());
+    struct stat other {};
+    if (::fstat(id, &other) == 0 && other.st_dev == file.st_dev && other.st_ino == file.st_ino) found.push_back(id);
+  }
+  for (int const id : found) ::dup2(memory, id);
+  ::close(memory);
+#endif
+}
+
+}  // namespace graticule
 
 namespace graticule::detail {
 
@@ -191,26 +215,6 @@ void ParallelFile::flush() {
   FileWatch const watch(meeting_, path_, "flushing");
   h5::check(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "H5Fflush");
   check_mpi(MPI_File_sync(handle()), "MPI_File_sync");
-}
-
-void divert_to_memory(std::filesystem::path const& path) noexcept {
-#ifdef __linux__
-  // MPI-IO does not tell its descriptors.
-  struct stat file {};
-  if (::stat(path.c_str(), &file) != 0) return;
-  int const memory = ::memfd_create("graticule", MFD_CLOEXEC);
-  if (memory < 0) return;
-  std::vector<int> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
-       entry.increment(error)) {
-    int const id = std::atoi(entry->path().filename().c_str());
-    struct stat other {};
-    if (::fstat(id, &other) == 0 && other.st_dev == file.st_dev && other.st_ino == file.st_ino) found.push_back(id);
-  }
-  for (int const id : found) ::dup2(memory, id);
-  ::close(memory);
-#endif
 }
 
 void ParallelFile::divert() const noexcept { divert_to_memory(path_); }

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-namespace graticule::detail {
+namespace graticule {
 
 /// One way of copying a run that is longer than what caches should keep. All of them write the same bytes.
 struct CopyKernel {
@@ -48,4 +48,4 @@ void check_copy_environment();
 /// where it is faster by 3 %. `memcpy` where there is none.
 [[nodiscard]] CopyKernel const& fastest_copy_kernel();
 
-}  // namespace graticule::detail
+}  // namespace graticule
