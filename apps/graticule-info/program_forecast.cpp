@@ -88,12 +88,11 @@ Forecast forecast_of(program::Plan const& plan, Machine const& machine, double s
   result.num_ranks = static_cast<int>(plan.num_ranks);
   auto const ranks = static_cast<double>(plan.num_ranks);
   auto const& link = plan.num_ranks > machine.ranks_per_node ? machine.between_nodes : machine.within_node;
-  constexpr double passes = 3;  // forward, and twice as much backward
   for (auto const& stage : readable(plan, "").stages) {
     StageTime time{name_of(stage), 0, 0};
     for (auto const& work : stage.works)
       time.compute +=
-          passes * scale *
+          work.num_passes * scale *
           (std::max(work.operations / machine.operations_per_second, work.bytes / machine.bytes_per_second) +
            machine.seconds_per_operator);
     auto const sums = stage.traffic.num_sums;
@@ -220,6 +219,7 @@ std::string to_svg(std::string const& network, Machine const& machine, std::vect
         "circle",
         {{"cx", svg::number(x(one.num_ranks))}, {"cy", svg::number(y(speed))}, {"r", "4"}, {"fill", "#2166ac"}});
     body += svg::words(x(one.num_ranks), top + height + 18, "middle", std::to_string(one.num_ranks));
+    body += svg::words(left - 8, y(one.num_ranks) + 4, "end", rounded_text(one.num_ranks / least_ranks, 0));
     body += svg::words(x(one.num_ranks) + 8, y(speed) + 16, "quiet",
                        rounded_text(100 * efficiency(forecasts, i), 0) + " %");
   }

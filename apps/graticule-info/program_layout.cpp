@@ -60,7 +60,7 @@ class Reader {
       ++result.traffic.num_messages;
       ++result.traffic.num_sums;
     }
-    result.work = {plan.operations, plan.touched_bytes};
+    result.work = {plan.operations, plan.touched_bytes, plan.field ? 3 : 1};
     if (kind != program::OperatorClass::view) keep(plan, results.front());
     result.memory_bytes = memory_.empty() ? 0 : *std::ranges::max_element(memory_);
     for (ValueId const id : results)

@@ -26,7 +26,8 @@ struct PlanTraffic {
 /// What an operator does on the rank that has most.
 struct Work {
   double operations = 0;
-  double bytes = 0;  ///< read and written
+  double bytes = 0;    ///< read and written
+  int num_passes = 3;  ///< of a step: forward, and twice as much backward; 1 without an input among its arguments
 };
 
 /// One node of a network on its ranks.

@@ -611,7 +611,8 @@ void Interceptor::guess(c10::OperatorHandle const& op, OperatorKind const& kind,
     if (model->domain.grid().extent(a) > 1) axes.push_back(a - 2);
   auto const has_rows_of = [&](torch::Tensor const& t) { return t.dim() >= 3 && t.size(t.dim() + axes[0]) > 1; };
   std::vector<std::optional<Mark>> fields;
-  if (found.fault.empty() && kind.role == OperatorRole::planned && !kind.is_part && !kind.has_out)
+  bool const may_be_whole = kind.is_part && !takes_part_of_shard(kind, arguments, axes, *model);
+  if (found.fault.empty() && kind.role == OperatorRole::planned && !may_be_whole && !kind.has_out)
     for (auto const axis : axes) {
       auto of_results = seem_local(op, kind, arguments, results, axis, model, found);
       if (axes.size() == 1) fields = std::move(of_results);
@@ -647,6 +648,33 @@ void Interceptor::guess(c10::OperatorHandle const& op, OperatorKind const& kind,
         guesses_.erase(t.unsafeGetTensorImpl());
       }
     });
+}
+
+/// Parts of whole fields are how shards are made: the first rank's begins with the first row, the last one's ends with
+/// the last. Other parts are of this rank's shard.
+bool Interceptor::takes_part_of_shard(OperatorKind const& kind, Values const& arguments,
+                                      std::vector<std::int64_t> const& axes, ShardedModel const& model) {
+  if (axes.size() != 1 || arguments.size() < 3 || !arguments[0].isTensor() || !arguments[1].isInt()) return false;
+  auto const& t = arguments[0].toTensor();
+  auto const dim = arguments[1].toInt() < 0 ? arguments[1].toInt() + t.dim() : arguments[1].toInt();
+  if (t.dim() < 3 || dim != t.dim() + axes[0]) return false;
+  auto const size = t.size(dim);
+  auto const place = [&](c10::IValue const& value, std::int64_t otherwise) {
+    if (!value.isInt()) return otherwise;
+    auto const index = value.toInt();
+    return std::clamp<std::int64_t>(index < 0 ? index + size : index, 0, size);
+  };
+  auto const begin = place(arguments[2], 0);
+  std::int64_t end = begin + 1;  // select
+  if (kind.base == "slice")
+    end = arguments.size() > 3 ? place(arguments[3], size) : size;
+  else if (kind.base == "narrow" && arguments[3].isInt())
+    end = begin + arguments[3].toInt();
+  else if (kind.base != "select")
+    return false;
+  auto const rank = model.domain.comm().rank();
+  if (begin >= end) return false;  // of a rank without rows
+  return (rank == 0 && begin > 0) || (rank + 1 == model.domain.comm().num_ranks() && end < size);
 }
 
 /// Whether numbers by index are along rows.

@@ -154,6 +154,8 @@ class Interceptor final : public Between {
                                                             std::int64_t axis, Model const& model, Guess& guess);
   void add_random_numbers(Guess& guess, Values const& arguments, torch::Tensor const& result, bool is_drawn,
                           bool has_rows, std::int64_t axis) const;
+  [[nodiscard]] static bool takes_part_of_shard(OperatorKind const& kind, Values const& arguments,
+                                                std::vector<std::int64_t> const& axes, ShardedModel const& model);
   [[nodiscard]] bool meets_rows(Values const& arguments, std::int64_t axis, std::int64_t num_rows) const;
   [[nodiscard]] bool has_rows(torch::Tensor const& t, Values const& arguments) const;
   void take_faults(Values const& arguments);

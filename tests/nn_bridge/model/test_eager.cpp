@@ -653,6 +653,40 @@ TEST(Eager, code_on_the_input_that_needs_other_ranks_is_refused_on_all_from_the_
   }
 }
 
+TEST(Eager, parts_of_the_input_are_refused_and_parts_of_whole_fields_are_shards) {
+  auto const domain = bands();
+  auto const comm = domain.comm();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has all cells";
+  std::mt19937 random(5);
+  auto const x = random_tensor(random, {2, 2, rows, columns});
+  auto const cuts = balanced_cuts(rows, comm.num_ranks());
+  test::Part const part(domain, cuts, Cuts{columns});
+  auto const own = part.of(x).clone();
+  std::vector<FrontImpl::Front> const codes{
+      [](FrontImpl& n, Tensor const& in) { return n.first(in.slice(2, 1)); },
+      [](FrontImpl& n, Tensor const& in) { return n.first(in.narrow(2, 0, in.size(2) - 1)); },
+      [](FrontImpl& n, Tensor const& in) { return n.first(in - in.select(2, 0).unsqueeze(2)); }};
+  for (auto const& code : codes)
+    for (bool const marks : {false, true}) {
+      Front serial(code, marks);
+      Front net(code, marks);
+      nn::shard(*net, domain);
+      Tensor y;
+      auto const thrown = thrown_by([&] { y = net->forward(own); });
+      // size(2) - 1 is no number of the globe, marked or not
+      bool const is_number =
+          thrown.text.find("shard?)") != std::string::npos || thrown.text.find("sizes of shards") != std::string::npos;
+      if (!marks || !is_number) EXPECT_EQ(thrown.rule, marks ? "nothing was thrown" : "NotSharded") << thrown.text;
+    }
+  Front serial([](FrontImpl& n, Tensor const& in) { return n.first(in); });
+  Front net([](FrontImpl& n, Tensor const& in) { return n.first(in); });
+  nn::shard(*net, domain);
+  auto const begin = cuts.lo(comm.rank());
+  auto const middle = x.slice(2, 0, rows);
+  auto const y = net->forward(middle.narrow(2, begin, cuts.size(comm.rank())));
+  EXPECT_LT(difference(y, part.of(serial->forward(x))), 1e-10);
+}
+
 TEST(Eager, code_on_the_input_of_blocks_is_refused_where_rows_or_columns_are_needed) {
   auto const comm = test::world();
   if (comm.num_ranks() != 4) GTEST_SKIP() << "blocks of rows and columns need four ranks";
