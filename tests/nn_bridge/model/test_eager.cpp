@@ -658,8 +658,9 @@ TEST(Eager, parts_of_the_input_are_refused_and_parts_of_whole_fields_are_shards)
   auto const comm = domain.comm();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has all cells";
   std::mt19937 random(5);
-  auto const x = random_tensor(random, {2, 2, rows, columns});
-  auto const cuts = balanced_cuts(rows, comm.num_ranks());
+  std::int64_t const num_rows = 4 * comm.num_ranks() + 1;
+  auto const x = random_tensor(random, {2, 2, num_rows, columns});
+  auto const cuts = balanced_cuts(num_rows, comm.num_ranks());
   test::Part const part(domain, cuts, Cuts{columns});
   auto const own = part.of(x).clone();
   std::vector<FrontImpl::Front> const codes{
@@ -682,7 +683,7 @@ TEST(Eager, parts_of_the_input_are_refused_and_parts_of_whole_fields_are_shards)
   Front net([](FrontImpl& n, Tensor const& in) { return n.first(in); });
   nn::shard(*net, domain);
   auto const begin = cuts.lo(comm.rank());
-  auto const middle = x.slice(2, 0, rows);
+  auto const middle = x.slice(2, 0, num_rows);
   auto const y = net->forward(middle.narrow(2, begin, cuts.size(comm.rank())));
   EXPECT_LT(difference(y, part.of(serial->forward(x))), 1e-10);
 }

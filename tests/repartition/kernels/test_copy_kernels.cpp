@@ -18,7 +18,6 @@ namespace graticule {
 
 namespace {
 
-
 /// Calls `visit(kernel)` for those that this processor has; each of the others writes a line.
 template <class Visit>
 void for_each_kernel(Visit const& visit) {
