@@ -735,7 +735,7 @@ std::vector<std::optional<Mark>> Interceptor::seem_local(c10::OperatorHandle con
     if (known && known->field) {
       seeming[i] = *known->field;
     } else {
-      bool const is_parameter = t.is_leaf() && t.requires_grad();
+      bool const is_parameter = model->parameters.contains(t.unsafeGetTensorImpl());
       bool const is_number = torch::isFloatingType(t.scalar_type()) || torch::isComplexType(t.scalar_type());
       // One row is that of a rank which has one, or a number for all rows.
       if (t.dim() < 3 || is_parameter || !is_number || (has_rows && t.size(t.dim() + axis) <= 1)) continue;

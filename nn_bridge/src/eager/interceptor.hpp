@@ -40,6 +40,7 @@ struct ShardedModel {
   std::map<std::int64_t, std::vector<std::int64_t>> homes = {};
   std::set<std::int64_t> fresh = {};             ///< extents met in this forward
   std::unordered_set<void const*> modules = {};  ///< whose children it has converted
+  std::unordered_set<c10::TensorImpl const*> parameters = {};
   std::set<std::string> warned = {};
 
   /// Where fields of this extent are cut along `axis`: at home, or balanced.

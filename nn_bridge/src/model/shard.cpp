@@ -162,6 +162,7 @@ class Sharder {
             detail::ShardedModel{domain, std::uint64_t(options.random.seed), !options.local.empty()})) {}
 
   ShardReport judge_all(Module& model) {
+    for (auto const& parameter : model.parameters()) model_->parameters.insert(parameter.unsafeGetTensorImpl());
     visit_children(model, "", true);
     return std::move(report_);
   }

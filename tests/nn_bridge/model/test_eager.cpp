@@ -644,8 +644,10 @@ TEST(Eager, code_on_the_input_that_needs_other_ranks_is_refused_on_all_from_the_
     test::Part const part(domain, balanced_cuts(rows, domain.comm().num_ranks()), Cuts{columns});
     Front net(line.code);
     nn::shard(*net, domain);
-    for (int forward = 0; forward < 2; ++forward) {
-      auto const thrown = thrown_by([&] { (void)net->forward(part.of(x)); });
+    for (int forward = 0; forward < 3; ++forward) {
+      auto own = part.of(x);
+      if (forward == 2) own = own.clone().requires_grad_();  // as for a sensitivity
+      auto const thrown = thrown_by([&] { (void)net->forward(own); });
       EXPECT_EQ(thrown.rule, "NotSharded") << thrown.text;
       for (auto const* text : {"aten::", "layer first", "mark_shard"})
         EXPECT_NE(thrown.text.find(text), std::string::npos) << thrown.text;
