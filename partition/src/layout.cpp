@@ -3,17 +3,102 @@
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/layout.hpp>
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <set>
 
 namespace graticule {
 
+namespace {
+
+/// Finds those of a list of disjoint boxes that a box meets: a binary tree of enclosing boxes.
+class BoxTree {
+ public:
+  BoxTree() = default;
+  explicit BoxTree(std::span<Box const> boxes) {
+    for (std::size_t i = 0; i < boxes.size(); ++i)
+      if (!boxes[i].empty()) order_.push_back(int(i));
+    if (order_.empty()) return;
+    nodes_.reserve(2 * (order_.size() / most_in_leaf + 1));
+    add(boxes, 0, order_.size());
+  }
+
+  /// Calls `visit(i)` for each box `i` that meets `sought`, in any order. @param boxes as when it was made
+  template <class Visit>
+  void for_each(std::span<Box const> boxes, Box const& sought, Visit const& visit) const {
+    if (!nodes_.empty()) look(0, boxes, sought, visit);
+  }
+
+ private:
+  static constexpr std::size_t most_in_leaf = 4;
+
+  struct Node {
+    Box around;
+    std::size_t begin;  ///< in the order
+    std::size_t end;
+    std::size_t second = 0;  ///< the second child; the first one follows its parent. 0: a leaf
+  };
+
+  std::size_t add(std::span<Box const> boxes, std::size_t begin, std::size_t end) {
+    auto const box_at = [&](std::size_t i) -> Box const& { return boxes[std::size_t(order_[i])]; };
+    Box around = box_at(begin);
+    Box starts = around;  // of the lower corners
+    for (std::size_t i = begin; i < end; ++i)
+      for (int a = 0; a < around.ndim(); ++a) {
+        Box const& box = box_at(i);
+        around.set(a, std::min(around.lo(a), box.lo(a)), std::max(around.hi(a), box.hi(a)));
+        starts.set(a, std::min(starts.lo(a), box.lo(a)), std::max(starts.hi(a), box.lo(a) + 1));
+      }
+    auto const node = nodes_.size();
+    nodes_.push_back({around, begin, end});
+    if (end - begin <= most_in_leaf || around.ndim() == 0) return node;
+    // Across the axis along which most boxes may follow each other.
+    int axis = 0;
+    Index most = -1;
+    for (int a = 0; a < around.ndim(); ++a) {
+      Index const spread = starts.extent(a) - 1;
+      Index thickest = 1;
+      for (std::size_t i = begin; i < end; ++i) thickest = std::max(thickest, box_at(i).extent(a));
+      if (spread / thickest > most) {
+        most = spread / thickest;
+        axis = a;
+      }
+    }
+    auto const middle = begin + (end - begin) / 2;
+    std::nth_element(order_.begin() + std::ptrdiff_t(begin), order_.begin() + std::ptrdiff_t(middle),
+                     order_.begin() + std::ptrdiff_t(end),
+                     [&](int a, int b) { return boxes[std::size_t(a)].lo(axis) < boxes[std::size_t(b)].lo(axis); });
+    add(boxes, begin, middle);
+    nodes_[node].second = add(boxes, middle, end);
+    return node;
+  }
+
+  template <class Visit>
+  void look(std::size_t at, std::span<Box const> boxes, Box const& sought, Visit const& visit) const {
+    auto const& node = nodes_[at];
+    if (intersection(node.around, sought).empty()) return;
+    if (node.second != 0) {
+      look(at + 1, boxes, sought, visit);
+      look(node.second, boxes, sought, visit);
+      return;
+    }
+    for (std::size_t i = node.begin; i < node.end; ++i)
+      if (!intersection(boxes[std::size_t(order_[i])], sought).empty()) visit(order_[i]);
+  }
+
+  std::vector<int> order_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace
+
 struct Layout::Description {
   Box global;
   std::optional<ProcessGrid> grid;
   std::vector<Cuts> cuts;
   std::vector<Box> boxes;
+  BoxTree tree;  ///< of the boxes
 };
 
 namespace {
@@ -27,17 +112,16 @@ std::vector<Cuts> balanced_per_axis(ProcessGrid const& grid, Indices const& exte
   return cuts;
 }
 
-void require_disjoint(std::span<Box const> boxes) {
-  std::vector<std::size_t> order;
-  for (std::size_t r = 0; r < boxes.size(); ++r)
-    if (!boxes[r].empty()) order.push_back(r);
-  if (order.empty() || boxes[order.front()].ndim() == 0) return;
-  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return boxes[a].lo(0) < boxes[b].lo(0); });
-  for (std::size_t i = 0; i < order.size(); ++i)
-    for (std::size_t j = i + 1; j < order.size() && boxes[order[j]].lo(0) < boxes[order[i]].hi(0); ++j)
-      if (!intersection(boxes[order[i]], boxes[order[j]]).empty())
-        throw Error("BadLayout", "ranks " + std::to_string(order[i]) + " and " + std::to_string(order[j]) +
-                                     " both own " + to_string(intersection(boxes[order[i]], boxes[order[j]])));
+void require_disjoint(std::span<Box const> boxes, BoxTree const& tree) {
+  for (int r = 0; r < int(boxes.size()); ++r) {
+    Box const& box = boxes[std::size_t(r)];
+    if (box.empty()) continue;
+    int other = int(boxes.size());
+    tree.for_each(boxes, box, [&](int met) { other = met > r ? std::min(other, met) : other; });
+    if (other < int(boxes.size()))
+      throw Error("BadLayout", "ranks " + std::to_string(r) + " and " + std::to_string(other) + " both own " +
+                                   to_string(intersection(box, boxes[std::size_t(other)])));
+  }
 }
 
 /// Cells of `within` that none of these boxes has, which agree on all axes before `axis`: the first ones in order.
@@ -81,13 +165,13 @@ Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
   }
   (void)Box::from_extents(extents).num_cells();  // refuses more than 2^63
   description_ =
-      std::make_shared<Description const>(Description{Box::from_extents(extents), grid, std::move(cuts), {}});
+      std::make_shared<Description const>(Description{Box::from_extents(extents), grid, std::move(cuts), {}, {}});
 }
 
 Layout::Layout(ProcessGrid const& grid, Indices const& extents) : Layout(grid, balanced_per_axis(grid, extents)) {}
 
 Layout Layout::from_boxes(Indices const& extents, std::span<Box const> boxes) {
-  Description result{Box::from_extents(extents), std::nullopt, {}, {boxes.begin(), boxes.end()}};
+  Description result{Box::from_extents(extents), std::nullopt, {}, {boxes.begin(), boxes.end()}, {}};
   Index covered = 0;
   for (std::size_t r = 0; r < boxes.size(); ++r) {
     if (boxes[r].ndim() != extents.size())
@@ -98,7 +182,8 @@ Layout Layout::from_boxes(Indices const& extents, std::span<Box const> boxes) {
                                    ", which exceeds the global box " + to_string(result.global));
     covered += boxes[r].num_cells();
   }
-  require_disjoint(boxes);
+  result.tree = BoxTree(boxes);
+  require_disjoint(boxes, result.tree);
   if (covered != result.global.num_cells())
     throw Error("BadLayout", "the boxes cover " + std::to_string(covered) + " cells, the global box " +
                                  to_string(result.global) + " has " + std::to_string(result.global.num_cells()) +
@@ -133,10 +218,11 @@ void Layout::for_each_owner(Box const& box, std::function<void(int, Box const&)>
   Box const inside = intersection(box, global());
   if (inside.empty()) return;
   if (!description_->grid) {
-    for (int r = 0; r < num_ranks(); ++r) {
-      Box const part = intersection(inside, description_->boxes[std::size_t(r)]);
-      if (!part.empty()) visit(r, part);
-    }
+    std::span<Box const> const boxes = description_->boxes;
+    std::vector<int> owners;
+    description_->tree.for_each(boxes, inside, [&](int rank) { owners.push_back(rank); });
+    std::sort(owners.begin(), owners.end());
+    for (int const rank : owners) visit(rank, intersection(inside, boxes[std::size_t(rank)]));
     return;
   }
   auto const& grid = *description_->grid;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/cells.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/layout.hpp>
 
@@ -7,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -75,6 +77,49 @@ TEST(Layout, finds_the_owners_of_random_boxes) {
   for (int trial = 0; trial < 200; ++trial)
     expect_owners_as_by_search(random, random_boxes(random, 1 + trial % 3), num_hits);
   EXPECT_GT(num_hits, 1000);
+}
+
+TEST(Layout, finds_the_owners_among_many_boxes) {
+  Random random(3);
+  int num_hits = 0;
+  for (auto const& extents : {Indices{1, 5000}, Indices{5000, 1}, Indices{60, 50}, Indices{13, 14, 15}}) {
+    std::vector<Box> boxes;
+    for_each_cell(Box::from_extents(extents), [&](Indices const& cell) {
+      auto hi = cell;
+      for (int a = 0; a < hi.size(); ++a) ++hi[a];
+      boxes.emplace_back(cell, hi);
+    });
+    std::shuffle(boxes.begin(), boxes.end(), random);
+
+    expect_owners_as_by_search(random, Layout::from_boxes(extents, boxes), num_hits);
+  }
+  EXPECT_GT(num_hits, 1000);
+}
+
+// Each of 20,000 boxes starts in the same row: compared one by one they would take minutes.
+TEST(Layout, takes_many_bands_along_any_axis) {
+  constexpr Index count = 20000;
+  for (int axis = 0; axis < 2; ++axis) {
+    std::vector<Box> boxes;
+    for (Index i = 0; i < count; ++i) {
+      Box box({0, 0}, {3, 3});
+      box.set(axis, i, i + 1);
+      boxes.push_back(box);
+    }
+    auto extents = Indices{3, 3};
+    extents[axis] = count;
+
+    auto const layout = Layout::from_boxes(extents, boxes);
+
+    std::vector<int> owners;
+    Box sought = layout.global();
+    sought.set(axis, 777, 780);
+    layout.for_each_owner(sought, [&](int rank, Box const&) { owners.push_back(rank); });
+    EXPECT_EQ(owners, (std::vector<int>{777, 778, 779}));
+    boxes[5].set(axis, 4, 6);
+    EXPECT_EQ(rule_of([&] { (void)Layout::from_boxes(extents, boxes); }),
+              (test::ErrorWith{"BadLayout", "ranks 4 and 5 both own"}));
+  }
 }
 
 TEST(Layout, owns_the_documented_boxes) {

@@ -37,7 +37,8 @@ class Layout {
   /// Box of `rank`; empty for a rank that owns nothing. @throws `OutOfRange` for a negative one
   [[nodiscard]] Box owned(int rank) const;
   /// Calls `visit(rank, part)` for each rank whose owned box intersects `box`, in increasing order of ranks; `part` is
-  /// the intersection, never empty. Cost: O(axes log P + hits) for cuts, O(P) for box lists.
+  /// the intersection, never empty. Cost: O(axes log P + hits) for cuts, about
+  /// O(log P + hits log hits) for box lists.
   void for_each_owner(Box const& box, std::function<void(int, Box const&)> const& visit) const;
 
   /// The grid and the cuts of a tensor-product layout; `nullptr` for a box list.
