@@ -57,57 +57,8 @@ void detail::CommState::meet_ranks(MPI_Comm ranks) {
   std::tie(channel, places) = detail::Channel::find(ranks);
 }
 
-void detail::CommState::look_around(Comm const& comm) {
-  check_mpi(MPI_Comm_set_errhandler(handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  int world_rank = 0;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank), "MPI_Comm_rank");
-  auto const own_id = std::int64_t(world_rank + 1) << 32U | ++num_made;
-  auto members = known_node_members(handle);
-  if (!describe(comm, members, own_id)) {
-    members = ask_node_members(handle);
-    static_cast<void>(describe(comm, members, own_id));
-  }
-  void* bound = nullptr;
-  int found = 0;
-  check_mpi(MPI_Comm_get_attr(handle, MPI_TAG_UB, static_cast<void*>(&bound), &found), "MPI_Comm_get_attr");
-  max_tag = found ? *static_cast<int*>(bound) : 32767;
-  if (channel) return;
-  auto& made = detail::Channel::make(handle);
-  places = made.places(handle).value();
-  channel = &made;
-}
-
-void detail::CommState::agree_on_environment(Comm const& comm, MPI_Comm parent) {
-  using Words = std::array<int, 4>;
-  auto largest = std::make_unique<std::array<Words, 2>>();
-  auto& [own, all] = *largest;
-  auto const& wrong = wrong_environment();
-  own = {wrong ? num_ranks - rank : 0, wrong ? 0 : 1, kind_of_check(), -kind_of_check()};
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(own.data(), all.data(), int(own.size()), MPI_INT, MPI_MAX, parent, &request),
-            "MPI_Iallreduce");
-  try {
-    comm.wait(request, "for the other ranks to make a communicator");
-  } catch (...) {
-    static_cast<void>(largest.release());  // MPI may still use it
-    throw;
-  }
-  auto const [first_wrong, some_right, most_checked, least_checked] = all;
-  if (first_wrong > 0) {
-    int const first = num_ranks - first_wrong;
-    std::array<char, 512> text{};
-    if (rank == first) wrong->text().copy(text.data(), text.size() - 1);
-    check_mpi(MPI_Bcast(text.data(), int(text.size()), MPI_CHAR, first, parent), "MPI_Bcast");
-    throw Error(Fault::usage, "BadOption",
-                (some_right > 0 ? "rank " + std::to_string(first) + ": " : std::string()) + text.data());
-  }
-  if (most_checked != -least_checked)
-    throw Error(Fault::usage, "BadOption",
-                "GRATICULE_CHECK is '" + std::string(name_of_check(-least_checked)) + "' on some ranks and '" +
-                    std::string(name_of_check(most_checked)) + "' on others; all compare the same");
-}
-
-bool detail::CommState::describe(Comm const& comm, std::optional<NodeMembers> const& members, std::int64_t own_id) {
+detail::CommState::Census detail::CommState::count(Comm const& comm, MPI_Comm ranks,
+                                                   std::optional<NodeMembers> const& members) {
   if (members) {
     node_ranks = members->ranks;
     num_node_ranks = int(node_ranks.size());
@@ -117,12 +68,23 @@ bool detail::CommState::describe(Comm const& comm, std::optional<NodeMembers> co
   bool const outnumbered = members && members->num_cores != 0 && num_node_ranks > members->num_cores;
   bool const crowded = kind_of_wait() == Wait::automatic ? outnumbered : kind_of_wait() == Wait::sleep;
   oversubscribed = crowded;  // for the wait
-  using Words = std::array<std::int64_t, 4>;
-  auto sums = std::make_unique<std::array<Words, 2>>();
+  if (own_id == 0) {
+    int world_rank = 0;
+    check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank), "MPI_Comm_rank");
+    own_id = std::int64_t(world_rank + 1) << 32U | ++num_made;
+  }
+  auto sums = std::make_unique<std::array<Census, 2>>();
   auto& [own, counts] = *sums;
-  own = {members ? 1 : 0, node_rank == 0 ? 1 : 0, crowded ? 1 : 0, rank == 0 ? own_id : 0};
+  own.know_members = members ? 1 : 0;
+  own.are_first_of_node = node_rank == 0 ? 1 : 0;
+  own.are_crowded = crowded ? 1 : 0;
+  own.id = rank == 0 ? own_id : 0;
+  own.have_wrong_environment = wrong_environment() ? 1 : 0;
+  own.check_as.at(std::size_t(kind_of_check())) = 1;
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(own.data(), counts.data(), 4, MPI_INT64_T, MPI_SUM, handle, &request), "MPI_Iallreduce");
+  check_mpi(
+      MPI_Iallreduce(&own, &counts, int(sizeof(Census) / sizeof(std::int64_t)), MPI_INT64_T, MPI_SUM, ranks, &request),
+      "MPI_Iallreduce");
   try {
     comm.wait(request, "for the other ranks to make a communicator");
   } catch (...) {
@@ -130,10 +92,45 @@ bool detail::CommState::describe(Comm const& comm, std::optional<NodeMembers> co
     given_up = true;
     throw;
   }
-  num_nodes = int(counts[1]);
-  oversubscribed = counts[2] > 0;
-  id = counts[3];
-  return counts[0] == num_ranks;
+  num_nodes = int(counts.are_first_of_node);
+  oversubscribed = counts.are_crowded > 0;
+  id = counts.id;
+  return counts;
+}
+
+void detail::CommState::require_one_environment(Census const& counts, MPI_Comm ranks) const {
+  if (counts.have_wrong_environment > 0) {
+    auto const& wrong = wrong_environment();
+    int const own = wrong ? rank : num_ranks;
+    int first = own;
+    check_mpi(MPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, ranks), "MPI_Allreduce");
+    std::array<char, 512> text{};
+    if (rank == first) wrong->text().copy(text.data(), text.size() - 1);
+    check_mpi(MPI_Bcast(text.data(), int(text.size()), MPI_CHAR, first, ranks), "MPI_Bcast");
+    bool const some_are_right = counts.have_wrong_environment < num_ranks;
+    throw Error(Fault::usage, "BadOption",
+                (some_are_right ? "rank " + std::to_string(first) + ": " : std::string()) + text.data());
+  }
+  std::vector<int> kinds;
+  for (std::size_t kind = 0; kind < counts.check_as.size(); ++kind)
+    if (counts.check_as[kind] > 0) kinds.push_back(int(kind));
+  if (kinds.size() > 1)
+    throw Error(Fault::usage, "BadOption",
+                "GRATICULE_CHECK is '" + std::string(name_of_check(kinds.front())) + "' on some ranks and '" +
+                    std::string(name_of_check(kinds.back())) + "' on others; all compare the same");
+}
+
+void detail::CommState::look_around(Comm const& comm, bool all_know_members) {
+  check_mpi(MPI_Comm_set_errhandler(handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (!all_know_members) static_cast<void>(count(comm, handle, ask_node_members(handle)));
+  void* bound = nullptr;
+  int found = 0;
+  check_mpi(MPI_Comm_get_attr(handle, MPI_TAG_UB, static_cast<void*>(&bound), &found), "MPI_Comm_get_attr");
+  max_tag = found ? *static_cast<int*>(bound) : 32767;
+  if (channel) return;
+  auto& made = detail::Channel::make(handle);
+  places = made.places(handle).value();
+  channel = &made;
 }
 
 namespace {
@@ -180,9 +177,11 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   detail::require_mpi_thread();
   auto& s = *state_;
   s.meet_ranks(parent);
-  s.agree_on_environment(*this, parent);
+  // MPI_Comm_dup would wait for a late rank without any limit.
+  auto const counts = s.count(*this, parent, detail::known_node_members(parent));
+  s.require_one_environment(counts, parent);
   s.handle = duplicate_of(parent);
-  s.look_around(*this);
+  s.look_around(*this, counts.know_members == s.num_ranks);
 }
 
 int Comm::rank() const noexcept { return state_->rank; }
@@ -204,7 +203,9 @@ Comm Comm::split(int color, int key) const {
   result.state_ = std::make_shared<detail::CommState>();
   result.state_->handle = part;
   result.state_->meet_ranks(part);
-  result.state_->look_around(result);
+  check_mpi(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  auto const counts = result.state_->count(result, part, detail::known_node_members(part));
+  result.state_->look_around(result, counts.know_members == result.num_ranks());
   // The other parts keep running on the same cores.
   result.state_->oversubscribed = result.oversubscribed() || oversubscribed();
   return result;

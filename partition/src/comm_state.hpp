@@ -73,15 +73,25 @@ struct CommState {
   [[nodiscard]] static CommState& of(Comm const& comm) noexcept { return *comm.state_; }
   /// Sets what follows from the group of `ranks`. No communication.
   void meet_ranks(MPI_Comm ranks);
+  /// Numbers of ranks, and what rank 0 alone adds. Summed as one array.
+  struct Census {
+    std::int64_t know_members = 0;  ///< of their node
+    std::int64_t are_first_of_node = 0;
+    std::int64_t are_crowded = 0;
+    std::int64_t id = 0;
+    std::int64_t have_wrong_environment = 0;
+    std::array<std::int64_t, 4> check_as{};  ///< by kind of `GRATICULE_CHECK`
+  };
+  /// Sets what follows from the members of this node, and what all ranks must have in common. Collective on `ranks`.
+  [[nodiscard]] Census count(Comm const& comm, MPI_Comm ranks, std::optional<NodeMembers> const& members);
   /// Compares the environment variables of waits and checks, of which a wrong one on one rank would leave the others
-  /// waiting. Collective on `parent`. @throws `BadOption` (usage) on all ranks, with the text of the first
-  void agree_on_environment(Comm const& comm, MPI_Comm parent);
+  /// waiting. @throws `BadOption` (usage) on all ranks, with the text of the first
+  void require_one_environment(Census const& counts, MPI_Comm ranks) const;
   /// Sets what follows from a fresh `handle`, of `comm`. Collective.
-  void look_around(Comm const& comm);
+  void look_around(Comm const& comm, bool all_know_members);
 
  private:
-  /// Sets what follows from the members of this node. Collective. @return whether all ranks know theirs
-  bool describe(Comm const& comm, std::optional<NodeMembers> const& members, std::int64_t own_id);
+  std::int64_t own_id = 0;  ///< of this rank, for all counts of one communicator
 };
 
 /// `check_mpi` for calls that make communicators, of which MPI has a limited number: the error says how to do with

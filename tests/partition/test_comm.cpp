@@ -61,6 +61,15 @@ TEST(Comm, of_known_ranks_makes_no_table_of_them) {
   EXPECT_EQ(reversed.num_node_ranks(), first.num_node_ranks());
 }
 
+TEST(Comm, of_known_ranks_takes_one_reduction_and_a_duplicate) {
+  Comm const first = Comm::world();
+  auto const before = test::mpi_calls().collectives;
+
+  Comm const again = Comm::world();
+
+  EXPECT_EQ(test::mpi_calls().collectives - before, 1) << "the duplicate is not counted";
+}
+
 TEST(Comm, returns_errors_and_leaves_its_parent_alone) {
   MPI_Errhandler before = MPI_ERRHANDLER_NULL;
   MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before);
