@@ -2,11 +2,17 @@
 // The engine on simulated ranks: every ghost cell, every moved cell, sums bit by bit, errors of one rank. Prints for
 // each phase the messages and bytes of the rank that sends most, simulated and real seconds. For scripts/simulate.
 //
-//   engine [LATITUDES LONGITUDES [cells|sums]]    without the last argument: both
+//   engine [LATITUDES LONGITUDES [PART...]]    cells and sums without PART
+//
+// PART: cells (halos and repartitions), sums (and errors), halo (one plan, for weak scaling), transposition (rows to
+// columns, for strong scaling).
 #include <graticule/halo/plan.hpp>
 #include <graticule/messages/detail/ordered_sum.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/failure.hpp>
+#include <graticule/partition/relabel.hpp>
+#include <graticule/partition/shared_layout.hpp>
+#include <graticule/repartition/dump.hpp>
 #include <graticule/repartition/plan.hpp>
 
 #include "reference.hpp"
@@ -25,6 +31,8 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -113,6 +121,8 @@ void check_halo(Comm const& comm, HaloPlan const& plan, Layout const& layout, Bo
   }
 }
 
+bool num_ranks_of_dump_exceeded(Comm const& comm) { return comm.num_ranks() > 512; }
+
 /// A plan, one exchange of which every cell is compared, and three more.
 void try_halo(Comm const& comm, std::string const& name, Layout const& layout, Boundary const& boundary) {
   std::vector<Width> const widths{{1, 1}, {2, 1}};
@@ -127,6 +137,14 @@ void try_halo(Comm const& comm, std::string const& name, Layout const& layout, B
   phase(("3 exchanges: " + name).c_str(), [&] {
     for (int i = 0; i < 3; ++i) plan->exchange(field.view());
   });
+  // Rank 0 would hold the text of all.
+  std::string refusal;
+  try {
+    if (num_ranks_of_dump_exceeded(comm)) static_cast<void>(plan_text(plan->pull_plan()));
+  } catch (Error const& error) {
+    refusal = error.rule();
+  }
+  require(refusal == (num_ranks_of_dump_exceeded(comm) ? "Unsupported" : ""));
   // As many messages and bytes as the plan counts, and the number at the head of each message.
   auto const stats = plan->stats().point_to_point;
   auto const peers = plan->counts().num_send_peers;
@@ -138,16 +156,34 @@ void try_halo(Comm const& comm, std::string const& name, Layout const& layout, B
     std::printf("  memory of the plan: %.2f MB per rank\n", double(grown) / 1024 / comm.num_ranks());
 }
 
-void try_repartition(Comm const& comm, char const* name, Layout const& from, Layout const& to) {
+void try_repartition(Comm const& comm, std::string const& name, Layout const& from, Layout const& to) {
   std::unique_ptr<RepartitionPlan> plan;
-  phase((std::string("plan: ") + name).c_str(), [&] { plan = std::make_unique<RepartitionPlan>(comm, from, to); });
-  phase((std::string("cells: ") + name).c_str(), [&] {
+  phase(("plan: " + name).c_str(), [&] { plan = std::make_unique<RepartitionPlan>(comm, from, to); });
+  phase(("cells: " + name).c_str(), [&] {
     Field source(from.owned(comm.rank()));
     Field target(to.owned(comm.rank()));
     for_each_cell(source.box, [&](Indices const& cell) { source.at(cell) = number(cell); });
     plan->apply(source.view(), target.view());
     for_each_cell(target.box, [&](Indices const& cell) { require(target.at(cell) == number(cell)); });
   });
+}
+
+/// The boxes of `to` on the ranks that hold most of their cells, as rank 0 finds them.
+Layout relabelled(Comm const& comm, Layout const& from, Layout const& to) {
+  std::optional<Layout> shared;
+  phase("layout from rank 0", [&] {
+    std::optional<PartLayout> own;
+    if (comm.rank() == 0) own.emplace(PartLayout{relabel(from, to).layout, comm});
+    shared.emplace(shared_layout(comm, own));
+  });
+  return *shared;
+}
+
+/// A list of boxes: all ranks search it.
+Layout as_list(Layout const& layout) {
+  std::vector<Box> boxes;
+  for (int r = 0; r < layout.num_ranks(); ++r) boxes.push_back(layout.owned(r));
+  return Layout::from_boxes(layout.global().extents(), boxes);
 }
 
 double term(int rank, Index i) {
@@ -218,8 +254,13 @@ void try_errors(Comm const& comm) {
     require(text == (comm.rank() == last ? "BadCells: cell 7 is bad"
                                          : "BadCells: rank " + std::to_string(last) + ": cell 7 is bad"));
   });
-  phase("failure of a rank", [&] {
+  phase("notice of a failure", [&] {
     if (comm.rank() == last) return announce_failure(std::span(&comm, 1), "cell 7 is bad");
+    while (!comm.failed_peer()) {
+    }
+  });
+  phase("failure of a rank", [&] {
+    if (comm.rank() == last) return;
     std::string text;
     try {
       comm.barrier();
@@ -257,19 +298,24 @@ int main(int argc, char** argv) {
   Layout const blocks(ProcessGrid(Indices{side, num_ranks / side}), extents);
   auto const poles = Boundary::sphere(Edge::pole_row);
   auto const seam = Boundary::tripolar(Edge::constant, Edge::tripolar_face);
-  std::string const part = argc > 3 ? argv[3] : "";
-  if (part != "sums") {
+  std::set<std::string> parts(argv + std::min(argc, 3), argv + argc);
+  if (parts.empty()) parts = {"cells", "sums"};
+  if (parts.contains("halo")) try_halo(*comm, "poles, blocks", blocks, poles);
+  if (parts.contains("transposition"))
+    try_repartition(*comm, "rows to columns", bands, Layout(ProcessGrid(Indices{1, num_ranks}), extents));
+  if (parts.contains("cells")) {
     try_halo(*comm, "poles, blocks", blocks, poles);
     try_halo(*comm, "seam, blocks", blocks, seam);
     try_repartition(*comm, "bands to blocks", bands, blocks);
+    try_repartition(*comm, "relabelled", bands, relabelled(*comm, bands, blocks));
     // The time of the simulator grows with the square of the number of messages.
     if (num_ranks <= 256) {
       try_halo(*comm, "poles, bands", bands, poles);
       try_halo(*comm, "seam, bands", bands, seam);
-      try_repartition(*comm, "blocks to bands", blocks, bands);
+      try_repartition(*comm, "blocks to bands", blocks, as_list(bands));
     }
   }
-  if (part != "cells") {
+  if (parts.contains("sums")) {
     try_sums(*comm);
     try_errors(*comm);
   }

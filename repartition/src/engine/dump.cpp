@@ -124,6 +124,14 @@ std::string text_of(Workspace const& w) {
          ", \"fields\": [" + fields + "]}";
 }
 
+/// Rank 0 holds the text of so many ranks at most.
+constexpr int most_ranks = 512;
+
+std::string too_many(Comm const& comm) {
+  return "a plan of " + std::to_string(comm.num_ranks()) + " ranks: plans of up to " + std::to_string(most_ranks) +
+         " ranks are written as text, which rank 0 holds";
+}
+
 /// The texts of all ranks in their order, on rank 0. Collective.
 std::string gathered(Comm const& comm, std::string& own) {
   messages::Lanes lanes(comm);
@@ -176,6 +184,7 @@ std::string write_once(std::string const& folder, std::string const& name, std::
 }  // namespace
 
 std::string PullState::text() const {
+  if (comm_.num_ranks() > most_ranks) throw Error("Unsupported", too_many(comm_));
   std::string ranks;
   std::string paths;
   run_agreed(comm_, [&] {
@@ -200,6 +209,12 @@ std::string PullState::text() const {
 }
 
 std::string PullState::dump_where_asked() const {
+  if (comm_.num_ranks() > most_ranks) {
+    static bool said = false;
+    if (comm_.rank() == 0 && !std::exchange(said, true))
+      std::fprintf(stderr, "graticule: GRATICULE_DUMP does not write %s\n", too_many(comm_).c_str());
+    return {};
+  }
   auto const text = this->text();
   std::string path;
   run_agreed(comm_, [&] {

@@ -15,6 +15,7 @@ namespace graticule {
 /// Example: `{"format": "graticule-plan", "version": 1, "fingerprint": "9f3c...", "extents": [8], "ranks": [...],
 /// ...}`.
 /// @return the text on rank 0, nothing on the others. Cost: one message from each rank; rank 0 holds the whole text
+/// @throws `Unsupported` with more than 512 ranks
 [[nodiscard]] std::string plan_text(PullPlan const& plan);
 
 /// Writes `plan_text` to a file on rank 0, under a temporary name next to `path` that is then renamed. Collective.
@@ -23,7 +24,8 @@ namespace graticule {
 /// `plan-FINGERPRINT.json`, to which its first call is added. An existing file of the same plan is not changed; a
 /// different plan with the same fingerprint (halos whose widths differ by rank) is written to
 /// `plan-FINGERPRINT-2.json`, and so on.
-/// @throws `OutputError` on all ranks when the file cannot be written
+/// With more than 512 ranks none is written, and rank 0 says so once.
+/// @throws `OutputError` on all ranks when the file cannot be written, `Unsupported` with more than 512 ranks
 void dump_plan(PullPlan const& plan, std::string const& path);
 
 }  // namespace graticule
