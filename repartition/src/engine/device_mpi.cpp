@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/detail/environment.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/repartition/detail/device_launch.hpp>
@@ -146,11 +147,21 @@ bool reads_peers(Comm const& comm, std::function<bool(int)> const& reads, Buffer
     offer = {*address, written->address(), 1};
   }
   fence(queue);
-  std::vector<OfferedMemory> offers(std::size_t(comm.num_ranks()));
-  comm.gather_to_all(&offer, Index(sizeof offer), offers.data());
+  std::vector<int> peers;
+  for (int rank = 0; rank < comm.num_ranks(); ++rank)
+    if (rank != comm.rank() && comm.on_this_node(rank)) peers.push_back(rank);
+  messages::Lanes lanes(comm);
+  auto const& sent = lanes.keep(offer);
+  auto& offers = lanes.keep(std::vector<OfferedMemory>(peers.size()));
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    lanes.take(peers[i], &offers[i], Index(sizeof(OfferedMemory)));
+    lanes.post(peers[i], &sent, Index(sizeof(OfferedMemory)));
+  }
+  lanes.wait("for the device memory of the ranks of its node");
   bool right = offer.offered != 0;
-  for (int peer = 0; peer < comm.num_ranks() && right; ++peer) {
-    auto const& theirs = offers[std::size_t(peer)];
+  for (std::size_t i = 0; i < peers.size() && right; ++i) {
+    int const peer = peers[i];
+    auto const& theirs = offers[i];
     if (!reads(peer)) continue;
     auto const* const memory = theirs.offered != 0 ? map_device_memory(theirs.address, device_of(queue)) : nullptr;
     if (!memory) return false;
@@ -163,7 +174,7 @@ bool reads_peers(Comm const& comm, std::function<bool(int)> const& reads, Buffer
       fence(queue);
     }
     unmap_device_memory(theirs.address, device_of(queue));
-    for (int i = 0; i < count; ++i) right = right && values[std::size_t(i)] == value(peer, i);
+    for (int v = 0; v < count; ++v) right = right && values[std::size_t(v)] == value(peer, v);
   }
   return right;
 }
