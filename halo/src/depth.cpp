@@ -103,6 +103,8 @@ HaloDepth::HaloDepth(HaloPlan const& plan, std::string name, int kind, Parity pa
       local_(plan.local(kind)),
       inside_(widths_.size()),
       beyond_(widths_.size()) {
+  if (plan.blocks() || plan.layout().has_holes())
+    throw Error("Unsupported", "field " + name_ + ": valid depth is counted on grids of one box per rank without holes");
   auto const& k = plan.kind(kind);
   if (k.corners == Corners::skip || !k.directions.empty() || k.widths_of == WidthsOf::this_rank)
     throw Error("Unsupported", "field " + name_ +

@@ -5,6 +5,7 @@
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/plan_name.hpp>
 
+#include "block_map.hpp"
 #include "geometry.hpp"
 
 #include <algorithm>
@@ -91,7 +92,7 @@ void check(HaloKind const& kind, int ndim) {
 
 std::uint64_t fingerprint_of(HaloKind const& kind) {
   Hash hash;
-  hash.add(kind.boundary.fingerprint()).add(int(kind.corners)).add(int(kind.widths_of)).add(kind.directions.size());
+  hash.add(kind.hole).add(kind.boundary.fingerprint()).add(int(kind.corners)).add(int(kind.widths_of)).add(kind.directions.size());
   for (auto const& direction : kind.directions) hash.add(direction);
   if (kind.widths_of == WidthsOf::this_rank) return hash.value();
   for (auto const* list : {&kind.widths, &kind.memory}) {
@@ -106,18 +107,50 @@ bool wants(HaloKind const& kind, Indices const& direction) {
   return listed.empty() || std::find(listed.begin(), listed.end(), direction) != listed.end();
 }
 
+IndexMap map_without_copies(Indices const& extents, Boundary boundary) {
+  boundary.mirror_line = MirrorLine::keep;
+  return detail::boundary_map(extents, boundary);
+}
+
 PullKind describe(Layout const& layout, Box const& owned, HaloKind const& kind) {
   check(kind, layout.ndim());
   auto const extents = layout.global().extents();
   auto map = detail::boundary_map(extents, kind.boundary);
   Target target{detail::local_box(owned, kind), {}};
-  if (wants(kind, Indices::filled(layout.ndim(), 0)))
+  if (wants(kind, Indices::filled(layout.ndim(), 0))) {
     target.needed = detail::copied_boxes(extents, kind.boundary, owned);
+    if (layout.has_holes()) target.needed = detail::owned_images(target.needed, map, detail::owners_of(layout));
+  }
+  if (layout.has_holes()) map = detail::with_holes(std::move(map), map_without_copies(extents, kind.boundary), detail::owners_of(layout), kind.hole);
   for_each_part(owned, grown(owned, kind.widths), [&](Indices const& direction, Box const& box) {
     if ((kind.corners == Corners::fill || !is_corner(direction)) && wants(kind, direction))
       target.needed.push_back(box);
   });
   return {target.box, {target}, std::move(map)};
+}
+
+/// The same for blocks, in coordinates (number of the block, place in the block).
+PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind) {
+  int const ndim = grid.ndim();
+  check(kind, ndim);
+  if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))
+    throw Error("AxesMismatch", "halo widths of " + std::to_string(kind.widths.size()) + " axes for blocks of " +
+                                    std::to_string(ndim));
+  auto const map = detail::boundary_map(grid.extents(), kind.boundary);
+  Target target{detail::local_box_of_blocks(grid.layout().owned(rank), kind), {}};
+  int const first = grid.first_block(rank);
+  for (int b = first; b < first + grid.num_blocks(rank); ++b) {
+    Box const& block = grid.blocks()[std::size_t(b)].box;
+    if (wants(kind, Indices::filled(ndim, 0)))
+      for (auto const& box : detail::owned_images(detail::copied_boxes(grid.extents(), kind.boundary, block), map,
+                                                  detail::owners_of(grid)))
+        target.needed.push_back(detail::in_block(box, b, block));
+    for_each_part(block, grown(block, kind.widths), [&](Indices const& direction, Box const& box) {
+      if ((kind.corners == Corners::fill || !is_corner(direction)) && wants(kind, direction))
+        target.needed.push_back(detail::in_block(box, b, block));
+    });
+  }
+  return {target.box, {target}, detail::map_of_blocks(map, map_without_copies(grid.extents(), kind.boundary), grid, kind.hole)};
 }
 
 std::string text_of(AxisBoundary const& axis) {
@@ -150,6 +183,7 @@ std::string text_of(HaloKind const& kind) {
     text += ", longitude " + detail::axis_text(boundary.longitude_axis, Index(boundary.axes.size()));
   if (boundary.odd_longitudes == OddLongitudes::shift_floor) text += ", odd longitudes shifted";
   if (boundary.mirror_line == MirrorLine::copy) text += ", mirror line copied";
+  if (kind.hole != 0) text += ", holes " + std::to_string(kind.hole);
   if (boundary.pivot) text += ", pivot " + std::to_string(*boundary.pivot);
   text += kind.corners == Corners::fill ? ", corners" : ", no corners";
   if (!kind.directions.empty()) text += ", directions";
@@ -172,6 +206,24 @@ PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vec
   for (auto const& kind : kinds) text += "; " + text_of(kind);
   require_same(comm, "ArgumentDisagreement", Hash().add(result.fingerprint).add(layout.fingerprint()).value(),
                detail::plan_prefix() + text);
+  return result;
+}
+
+PullDescription describe_agreed(Comm const& comm, BlockGrid const& grid, std::vector<HaloKind> const& kinds) {
+  PullDescription result{grid.layout(), {}, 0, AfterAdjoint::zero};
+  run_agreed(comm, [&] {
+    if (kinds.empty()) throw Error("BadOption", "a halo plan needs at least one kind of field");
+    Hash hash;
+    hash.add(grid.fingerprint());
+    for (auto const& kind : kinds) {
+      result.kinds.push_back(describe(grid, comm.rank(), kind));
+      hash.add(fingerprint_of(kind));
+    }
+    result.fingerprint = hash.value();
+  });
+  std::string text = to_string(grid);
+  for (auto const& kind : kinds) text += "; " + text_of(kind);
+  require_same(comm, "ArgumentDisagreement", result.fingerprint, detail::plan_prefix() + text);
   return result;
 }
 
@@ -219,7 +271,38 @@ HaloPlan::HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind>
   for (auto const& kind : kinds_) local_.push_back(detail::local_box(owned_, kind));
 }
 
+HaloPlan::HaloPlan(Comm const& comm, BlockGrid const& blocks, std::vector<HaloKind> kinds)
+    : layout_(blocks.layout()),
+      blocks_(blocks),
+      kinds_(std::move(kinds)),
+      owned_(layout_.owned(comm.rank())),
+      plan_(comm, describe_agreed(comm, blocks, kinds_)) {
+  for (auto const& kind : kinds_) local_.push_back(detail::local_box_of_blocks(owned_, kind));
+}
+
+Box HaloPlan::interior_of_blocks(std::span<Width const> reach, HaloKind const& kind) const {
+  Box result = owned_;
+  if (owned_.empty()) return result;
+  for (int b = int(owned_.lo(0)); b < int(owned_.hi(0)); ++b) {
+    Box const& block = blocks_->blocks()[std::size_t(b)].box;
+    // Copies lie in the first row or in the last.
+    bool const copies = !detail::copied_boxes(blocks_->extents(), kind.boundary, block).empty();
+    for (int a = 0; a < block.ndim(); ++a) {
+      auto const& axis = kind.boundary.axes[std::size_t(a)];
+      Index const copied = copies && (is_fold(axis.lower) || is_fold(axis.upper)) ? 1 : 0;
+      auto const& width = reach[std::size_t(a)];
+      Index const extent = block.extent(a);
+      Index const lo = std::max(result.lo(a + 1), std::min(width.lower + copied, extent));
+      result.set(a + 1, lo, std::min(result.hi(a + 1), extent - std::min(width.upper + copied, extent)));
+    }
+  }
+  return result.empty() ? Box(owned_.lo(), owned_.lo()) : result;
+}
+
 Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
+  if (blocks_ && int(reach.size()) == blocks_->ndim() &&
+      std::all_of(reach.begin(), reach.end(), [](Width const& w) { return w.lower >= 0 && w.upper >= 0; }))
+    return interior_of_blocks(reach, kinds_[checked(kind)]);
   if (int(reach.size()) != owned_.ndim())
     throw Error("AxesMismatch",
                 std::to_string(reach.size()) + " reaches on " + std::to_string(owned_.ndim()) + " axes");

@@ -99,6 +99,7 @@ struct Layout::Description {
   std::vector<Cuts> cuts;
   std::vector<Box> boxes;
   BoxTree tree;  ///< of the boxes
+  bool has_holes = false;
 };
 
 namespace {
@@ -165,30 +166,48 @@ Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
   }
   (void)Box::from_extents(extents).num_cells();  // refuses more than 2^63
   description_ =
-      std::make_shared<Description const>(Description{Box::from_extents(extents), grid, std::move(cuts), {}, {}});
+      std::make_shared<Description const>(Description{Box::from_extents(extents), grid, std::move(cuts), {}, {}, false});
 }
 
 Layout::Layout(ProcessGrid const& grid, Indices const& extents) : Layout(grid, balanced_per_axis(grid, extents)) {}
 
-Layout Layout::from_boxes(Indices const& extents, std::span<Box const> boxes) {
-  Description result{Box::from_extents(extents), std::nullopt, {}, {boxes.begin(), boxes.end()}, {}};
+namespace {
+
+/// Cells of all boxes, which are disjoint parts of the grid. @throws `AxesMismatch`, `BadLayout`
+Index checked_cells(Box const& global, std::span<Box const> boxes) {
   Index covered = 0;
   for (std::size_t r = 0; r < boxes.size(); ++r) {
-    if (boxes[r].ndim() != extents.size())
+    if (boxes[r].ndim() != global.ndim())
       throw Error("AxesMismatch", "rank " + std::to_string(r) + " owns " + to_string(boxes[r]) + " of a grid with " +
-                                      std::to_string(extents.size()) + " axes");
-    if (!result.global.contains(boxes[r]))
+                                      std::to_string(global.ndim()) + " axes");
+    if (!global.contains(boxes[r]))
       throw Error("BadLayout", "rank " + std::to_string(r) + " owns " + to_string(boxes[r]) +
-                                   ", which exceeds the global box " + to_string(result.global));
+                                   ", which exceeds the global box " + to_string(global));
     covered += boxes[r].num_cells();
   }
+  return covered;
+}
+
+}  // namespace
+
+Layout Layout::with_holes(Indices const& extents, std::span<Box const> boxes) {
+  Description result{Box::from_extents(extents), std::nullopt, {}, {boxes.begin(), boxes.end()}, {}, false};
+  result.has_holes = checked_cells(result.global, boxes) != result.global.num_cells();
   result.tree = BoxTree(boxes);
   require_disjoint(boxes, result.tree);
-  if (covered != result.global.num_cells())
-    throw Error("BadLayout", "the boxes cover " + std::to_string(covered) + " cells, the global box " +
-                                 to_string(result.global) + " has " + std::to_string(result.global.num_cells()) +
-                                 ": no rank owns " + first_hole(result.global, boxes));
   return Layout(std::make_shared<Description const>(std::move(result)));
+}
+
+Layout Layout::from_boxes(Indices const& extents, std::span<Box const> boxes) {
+  auto result = with_holes(extents, boxes);
+  if (result.has_holes()) {
+    Index covered = 0;
+    for (auto const& box : boxes) covered += box.num_cells();
+    throw Error("BadLayout", "the boxes cover " + std::to_string(covered) + " cells, the global box " +
+                                 to_string(result.global()) + " has " + std::to_string(result.global().num_cells()) +
+                                 ": no rank owns " + first_hole(result.global(), boxes));
+  }
+  return result;
 }
 
 int Layout::ndim() const noexcept { return description_->global.ndim(); }
@@ -253,6 +272,8 @@ void Layout::for_each_owner(Box const& box, std::function<void(int, Box const&)>
   for (auto const& [rank, part] : parts) visit(rank, part);
 }
 
+bool Layout::has_holes() const noexcept { return description_->has_holes; }
+
 ProcessGrid const* Layout::grid() const noexcept { return description_->grid ? &*description_->grid : nullptr; }
 
 Cuts const* Layout::cuts(int axis) const noexcept {
@@ -272,7 +293,8 @@ std::uint64_t Layout::fingerprint() const {
 
 std::string to_string(Layout const& layout) {
   auto const* grid = layout.grid();
-  if (!grid) return std::to_string(layout.num_ranks()) + " boxes of " + to_string(layout.global());
+  if (!grid) return std::to_string(layout.num_ranks()) + " boxes of " + to_string(layout.global()) +
+                     (layout.has_holes() ? " with holes" : "");
   auto text = to_string(*grid) + " ranks of " + to_string(layout.global());
   for (int a = 0; a < grid->ndim(); ++a) {
     if (grid->extent(a) == 1) continue;

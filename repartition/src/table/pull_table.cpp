@@ -97,13 +97,19 @@ void find_owners(Layout const& source, Piece const& piece, int kind, int target,
   if (!source.global().contains(read))
     throw Error("OutOfRange", "the needed cells " + to_string(piece.box) + " read " + to_string(read) +
                                   " outside the global box " + to_string(source.global()));
+  Index num_owned = 0;
   source.for_each_owner(read, [&](int owner, Box const& part) {
     auto const owned = restricted(piece, part);
     // Slopes beyond 1 may step over a whole owned box.
-    if (!owned.box.empty())
-      needs.by_owner[owner].push_back(
-          {kind, target, piece.odd_folds, piece.negated, piece.maps, owned.box, source_box(owned)});
+    if (owned.box.empty()) return;
+    num_owned += owned.box.num_cells();
+    needs.by_owner[owner].push_back(
+        {kind, target, piece.odd_folds, piece.negated, piece.maps, owned.box, source_box(owned)});
   });
+  if (num_owned != piece.box.num_cells())
+    throw Error("OutOfRange", "the needed cells " + to_string(piece.box) + " read " + to_string(read) +
+                                  ", where no rank owns the images of " +
+                                  std::to_string(piece.box.num_cells() - num_owned) + " of them");
 }
 
 Needs find_owners(PullDescription const& description) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <graticule/halo/boundary.hpp>
+#include <graticule/partition/block_grid.hpp>
 #include <graticule/repartition/tuning.hpp>
 
 #include <array>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -30,6 +32,7 @@ struct HaloKind {
   /// Halo widths of the fields in memory, at least `widths`; the excess is not touched. Empty: the widths.
   std::vector<Width> memory = {};
   WidthsOf widths_of = WidthsOf::all_ranks;  ///< of `widths` and `memory`
+  double hole = 0;                           ///< becomes the value of ghost cells whose image no rank owns
 };
 
 /// One field of an exchange: memory that covers the local box of its kind, and how it behaves at a fold.
@@ -62,11 +65,19 @@ class HaloPlan {
            Corners corners = Corners::fill);
   /// Several kinds. Collective. @throws as above, `AxesMismatch`, `BadOption`
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind> kinds);
+  /// Several blocks per rank, in one plan: blocks of one rank copy from each other, and each peer gets one message.
+  ///
+  /// Kinds have the axes of the grid; fields, `owned()` and `local()` have the number of the block as one more axis in
+  /// front (see `BlockGrid`). Ghost cells of a block that is smaller than the rank's largest follow its own cells.
+  /// @throws as above
+  HaloPlan(Comm const& comm, BlockGrid const& blocks, std::vector<HaloKind> kinds);
 
   /// Kinds are numbered from 0; functions that take a kind throw `OutOfRange` for any other number.
   [[nodiscard]] int num_kinds() const noexcept { return int(kinds_.size()); }
   [[nodiscard]] HaloKind const& kind(int kind) const { return kinds_[checked(kind)]; }
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
+  /// Of a plan for blocks; null for others.
+  [[nodiscard]] BlockGrid const* blocks() const noexcept { return blocks_ ? &*blocks_ : nullptr; }
   /// This rank's part of the global box, and the same with the halo of fields of `kind`: the box that they cover.
   [[nodiscard]] Box const& owned() const noexcept { return owned_; }
   [[nodiscard]] Box const& local(int kind = 0) const { return local_[checked(kind)]; }
@@ -143,7 +154,10 @@ class HaloPlan {
     return std::size_t(kind);
   }
 
+  [[nodiscard]] Box interior_of_blocks(std::span<Width const> reach, HaloKind const& kind) const;
+
   Layout layout_;
+  std::optional<BlockGrid> blocks_;
   std::vector<HaloKind> kinds_;
   Box owned_;
   std::vector<Box> local_;  ///< by kind

@@ -15,7 +15,8 @@ namespace graticule {
 
 /// Which rank owns which box of the global box `[0, extents)`.
 ///
-/// Invariant: owned boxes are disjoint and cover the global box; a rank may own nothing.
+/// Invariant: owned boxes are disjoint and cover the global box, except the holes of `with_holes`; a rank may own
+/// nothing.
 /// A copy shares the description. A layout of cuts needs memory by ranks per axis, not by ranks, unless a list orders
 /// them.
 /// Example: 241 x 480 cells on a 4 x 1 grid with cuts 61, 60, 60, 60: rank 1 owns [61, 121) x [0, 480).
@@ -28,6 +29,10 @@ class Layout {
   Layout(ProcessGrid const& grid, Indices const& extents);
   /// One box per rank, in any arrangement. @throws `BadLayout`, `AxesMismatch`
   [[nodiscard]] static Layout from_boxes(Indices const& extents, std::span<Box const> boxes);
+  /// One box per rank that need not cover the grid: the other cells are holes, which no rank owns (land that an ocean
+  /// code leaves out). A halo plan fills ghost cells there with `HaloKind::hole`; plans that would read them throw
+  /// `OutOfRange`. @throws as `from_boxes`
+  [[nodiscard]] static Layout with_holes(Indices const& extents, std::span<Box const> boxes);
 
   [[nodiscard]] int ndim() const noexcept;
   [[nodiscard]] Box const& global() const noexcept;
@@ -40,6 +45,9 @@ class Layout {
   /// the intersection, never empty. Cost: O(axes log P + hits) for cuts, about
   /// O(log P + hits log hits) for box lists.
   void for_each_owner(Box const& box, std::function<void(int, Box const&)> const& visit) const;
+
+  /// Some cells have no owner.
+  [[nodiscard]] bool has_holes() const noexcept;
 
   /// The grid and the cuts of a tensor-product layout; `nullptr` for a box list.
   [[nodiscard]] ProcessGrid const* grid() const noexcept;
