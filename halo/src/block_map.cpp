@@ -90,8 +90,7 @@ IndexMap map_of_blocks(IndexMap const& map, IndexMap const& kept, BlockGrid cons
     int const number = int(needed.lo(0));
     Box const& block = grid.blocks()[std::size_t(number)].box;
     Box box = block;
-    for (int a = 0; a < block.ndim(); ++a)
-      box.set(a, needed.lo(a + 1) + block.lo(a), needed.hi(a + 1) + block.lo(a));
+    for (int a = 0; a < block.ndim(); ++a) box.set(a, needed.lo(a + 1) + block.lo(a), needed.hi(a + 1) + block.lo(a));
     for (auto const& piece : map(box))
       for_each_owned(piece, kept, owners, hole, [&](int owner, Piece const& part) {
         bool const filled = owner < 0;

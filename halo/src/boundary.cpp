@@ -87,6 +87,19 @@ void check_longitudes(Indices const& extents, Boundary const& boundary, int axis
                 "copies of values on a mirror along " + detail::axis_text(axis, extents.size()) + " of 1 cell");
 }
 
+void check_all_faces(AxisBoundary const& axis, std::string const& name) {
+  if (axis.stagger != Stagger::all_faces) return;
+  for (Edge const edge : {axis.lower, axis.upper}) {
+    if (edge == Edge::periodic)
+      throw Error("BadBoundary", name +
+                                     " is periodic and has values on all faces: its last face is the first, so the " +
+                                     "values lie on low faces, and the last one is a ghost cell");
+    if (detail::mirrors_at_row(edge))
+      throw Error("BadBoundary", name + " has values on all faces, also beyond the edge row, on which the mirror of " +
+                                     to_string(edge) + " lies; mirrors on outer faces are possible");
+  }
+}
+
 void check(Indices const& extents, Boundary const& boundary) {
   if (int(boundary.axes.size()) != extents.size())
     throw Error("AxesMismatch",
@@ -97,9 +110,10 @@ void check(Indices const& extents, Boundary const& boundary) {
     for (Edge const edge : {axis.lower, axis.upper})
       if (edge > Edge::tripolar_row)
         throw Error("BadBoundary", detail::axis_text(a, extents.size()) + " has " + to_string(edge));
-    if (axis.stagger < Stagger::low_face || axis.stagger > Stagger::high_face)
+    if (axis.stagger < Stagger::low_face || axis.stagger > Stagger::all_faces)
       throw Error("BadBoundary", detail::axis_text(a, extents.size()) + " has values at offset " +
                                      std::to_string(int(axis.stagger)) + ", not -1, 0 or 1");
+    check_all_faces(axis, detail::axis_text(a, extents.size()));
     if ((axis.lower == Edge::periodic) != (axis.upper == Edge::periodic))
       throw Error("BadBoundary", detail::axis_text(a, extents.size()) + " is periodic on one side: " +
                                      to_string(axis.lower) + " and " + to_string(axis.upper));
@@ -175,21 +189,22 @@ constexpr Index far = Index(1) << 60U;
 AxisRules rules_of(Indices const& extents, Boundary const& boundary, int axis) {
   auto const& given = boundary.axes[std::size_t(axis)];
   Index const n = extents[axis];
-  Index const stagger = Index(given.stagger);
+  Index const cells = n + (n > 0 && given.stagger == Stagger::all_faces ? 1 : 0);
+  Index const stagger = offset_of(given.stagger);
   int const longitude = boundary.longitude_axis;
   auto const turn = [&](Edge edge) -> Turn {
     if (is_pole(edge)) return {1, extents[longitude] / 2};
     if (!is_seam(edge)) return {};
     Index const pivot = boundary.pivot.value_or(edge == Edge::tripolar_face ? -1 : 0);
-    return {-1, pivot - Index(boundary.axes[std::size_t(longitude)].stagger)};
+    return {-1, pivot - offset_of(boundary.axes[std::size_t(longitude)].stagger)};
   };
   // Half index of the mirror less the stagger; 2e is twice a cell, so that 2e - mirror is its signed distance.
   Index const low = (detail::mirrors_at_row(given.lower) ? 0 : -1) - stagger;
   Index const high = (detail::mirrors_at_row(given.upper) ? 2 * (n - 1) : 2 * n - 1) - stagger;
-  return {n,
+  return {cells,
           given.constant,
           {given.lower, 0, n, low, turn(given.lower), -low},
-          {given.upper, n - 1, -n, high, turn(given.upper), high - 2 * (n - 1)},
+          {given.upper, cells - 1, -n, high, turn(given.upper), high - 2 * (cells - 1)},
           boundary.mirror_line == MirrorLine::copy};
 }
 

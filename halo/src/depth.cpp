@@ -34,7 +34,7 @@ Index of(Width const& width, bool upper) { return upper ? width.upper : width.lo
 /// Columns of a row on a seam that are their own images.
 bool has_own_images(Edge seam, Boundary const& boundary, Index num_longitudes) {
   Index const pivot = boundary.pivot.value_or(seam == Edge::tripolar_face ? -1 : 0);
-  Index const sum = pivot - Index(boundary.axes[std::size_t(boundary.longitude_axis)].stagger);
+  Index const sum = pivot - offset_of(boundary.axes[std::size_t(boundary.longitude_axis)].stagger);
   return sum % 2 == 0 || num_longitudes % 2 != 0;
 }
 
@@ -104,7 +104,8 @@ HaloDepth::HaloDepth(HaloPlan const& plan, std::string name, int kind, Parity pa
       inside_(widths_.size()),
       beyond_(widths_.size()) {
   if (plan.blocks() || plan.layout().has_holes())
-    throw Error("Unsupported", "field " + name_ + ": valid depth is counted on grids of one box per rank without holes");
+    throw Error("Unsupported",
+                "field " + name_ + ": valid depth is counted on grids of one box per rank without holes");
   auto const& k = plan.kind(kind);
   if (k.corners == Corners::skip || !k.directions.empty() || k.widths_of == WidthsOf::this_rank)
     throw Error("Unsupported", "field " + name_ +
@@ -112,6 +113,10 @@ HaloDepth::HaloDepth(HaloPlan const& plan, std::string name, int kind, Parity pa
                                    "widths on all ranks");
   for (int a = 0; a < extents_.size(); ++a) {
     auto const& axis = boundary_.axes[std::size_t(a)];
+    if (axis.stagger == Stagger::all_faces)
+      throw Error("Unsupported", "field " + name_ + " has values on all faces of " +
+                                     detail::axis_text(a, extents_.size()) +
+                                     ": valid depth is counted for fields with as many cells as the grid");
     for (bool const upper : {false, true}) {
       Edge const edge = upper ? axis.upper : axis.lower;
       Index const stagger = Index(axis.stagger);

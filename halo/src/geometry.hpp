@@ -13,6 +13,16 @@ namespace graticule::detail {
   return grown(owned, kind.memory.empty() ? kind.widths : kind.memory);
 }
 
+/// The layout of fields of a kind: with one cell more, of the ranks that own the last one, along axes with values on
+/// all faces.
+[[nodiscard]] Layout layout_of(Layout const& layout, Boundary const& boundary);
+
+/// What a rank owns of such fields; nothing where it owns no cell of the grid.
+[[nodiscard]] inline Box owned_of(Layout const& layout, Layout const& of_kind, int rank) {
+  auto owned = layout.owned(rank);
+  return owned.empty() ? owned : of_kind.owned(rank);
+}
+
 /// The cells of `outer` that are not in `inner`, as disjoint boxes.
 [[nodiscard]] std::vector<Box> boxes_around(Box const& inner, Box const& outer);
 

@@ -73,6 +73,33 @@ std::vector<Box> detail::boxes_around(Box const& inner, Box const& outer) {
   return boxes;
 }
 
+Layout detail::layout_of(Layout const& layout, Boundary const& boundary) {
+  auto extents = layout.global().extents();
+  auto const has_one_more = [&](int a) { return boundary.axes[std::size_t(a)].stagger == Stagger::all_faces; };
+  bool same = true;
+  for (int a = 0; a < layout.ndim(); ++a) same = same && (!has_one_more(a) || extents[a] == 0);
+  if (same) return layout;
+  if (auto const* const grid = layout.grid()) {
+    std::vector<Cuts> cuts;
+    for (int a = 0; a < layout.ndim(); ++a) {
+      auto sizes = layout.cuts(a)->sizes();
+      if (has_one_more(a) && extents[a] > 0) ++sizes[std::size_t(layout.cuts(a)->part_of(extents[a] - 1))];
+      cuts.emplace_back(std::span<Index const>(sizes));
+    }
+    return {*grid, std::move(cuts)};
+  }
+  std::vector<Box> boxes;
+  for (int r = 0; r < layout.num_ranks(); ++r) {
+    boxes.push_back(layout.owned(r));
+    for (int a = 0; a < layout.ndim(); ++a)
+      if (has_one_more(a) && !boxes.back().empty() && boxes.back().hi(a) == extents[a])
+        boxes.back().set(a, boxes.back().lo(a), extents[a] + 1);
+  }
+  for (int a = 0; a < layout.ndim(); ++a)
+    if (has_one_more(a) && extents[a] > 0) ++extents[a];
+  return Layout::from_boxes(extents, boxes);
+}
+
 namespace {
 
 std::string text_of(Width const& width) { return std::to_string(width.lower) + " and " + std::to_string(width.upper); }
@@ -92,7 +119,11 @@ void check(HaloKind const& kind, int ndim) {
 
 std::uint64_t fingerprint_of(HaloKind const& kind) {
   Hash hash;
-  hash.add(kind.hole).add(kind.boundary.fingerprint()).add(int(kind.corners)).add(int(kind.widths_of)).add(kind.directions.size());
+  hash.add(kind.hole)
+      .add(kind.boundary.fingerprint())
+      .add(int(kind.corners))
+      .add(int(kind.widths_of))
+      .add(kind.directions.size());
   for (auto const& direction : kind.directions) hash.add(direction);
   if (kind.widths_of == WidthsOf::this_rank) return hash.value();
   for (auto const* list : {&kind.widths, &kind.memory}) {
@@ -102,9 +133,29 @@ std::uint64_t fingerprint_of(HaloKind const& kind) {
   return hash.value();
 }
 
+bool has_all_faces(Boundary const& boundary, int axis) {
+  return axis < int(boundary.axes.size()) && boundary.axes[std::size_t(axis)].stagger == Stagger::all_faces;
+}
+
+/// The layout of which the fields of every kind are parts: with one cell more along each axis where a kind has one.
+Layout layout_of_all(Layout const& layout, std::vector<HaloKind> const& kinds) {
+  auto faces = Boundary::uniform(layout.ndim(), Edge::untouched);
+  for (auto const& kind : kinds)
+    for (int a = 0; a < layout.ndim(); ++a)
+      if (has_all_faces(kind.boundary, a)) faces.axes[std::size_t(a)].stagger = Stagger::all_faces;
+  return detail::layout_of(layout, faces);
+}
+
 bool wants(HaloKind const& kind, Indices const& direction) {
   auto const& listed = kind.directions;
   return listed.empty() || std::find(listed.begin(), listed.end(), direction) != listed.end();
+}
+
+void refuse_all_faces(HaloKind const& kind, char const* where) {
+  for (int a = 0; a < int(kind.boundary.axes.size()); ++a)
+    if (has_all_faces(kind.boundary, a))
+      throw Error("Unsupported", detail::axis_text(a, Index(kind.boundary.axes.size())) +
+                                     " has values on all faces, which " + where + " does not support");
 }
 
 IndexMap map_without_copies(Indices const& extents, Boundary boundary) {
@@ -112,21 +163,26 @@ IndexMap map_without_copies(Indices const& extents, Boundary boundary) {
   return detail::boundary_map(extents, boundary);
 }
 
-PullKind describe(Layout const& layout, Box const& owned, HaloKind const& kind) {
+PullKind describe(Layout const& layout, int rank, HaloKind const& kind) {
   check(kind, layout.ndim());
   auto const extents = layout.global().extents();
   auto map = detail::boundary_map(extents, kind.boundary);
+  if (layout.has_holes()) refuse_all_faces(kind, "a layout with holes");
+  auto const of_kind = detail::layout_of(layout, kind.boundary);
+  auto const owned = detail::owned_of(layout, of_kind, rank);
   Target target{detail::local_box(owned, kind), {}};
   if (wants(kind, Indices::filled(layout.ndim(), 0))) {
     target.needed = detail::copied_boxes(extents, kind.boundary, owned);
     if (layout.has_holes()) target.needed = detail::owned_images(target.needed, map, detail::owners_of(layout));
   }
-  if (layout.has_holes()) map = detail::with_holes(std::move(map), map_without_copies(extents, kind.boundary), detail::owners_of(layout), kind.hole);
+  if (layout.has_holes())
+    map = detail::with_holes(std::move(map), map_without_copies(extents, kind.boundary), detail::owners_of(layout),
+                             kind.hole);
   for_each_part(owned, grown(owned, kind.widths), [&](Indices const& direction, Box const& box) {
     if ((kind.corners == Corners::fill || !is_corner(direction)) && wants(kind, direction))
       target.needed.push_back(box);
   });
-  return {target.box, {target}, std::move(map)};
+  return {target.box, {target}, std::move(map), of_kind.global()};
 }
 
 /// The same for blocks, in coordinates (number of the block, place in the block).
@@ -134,8 +190,9 @@ PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind) {
   int const ndim = grid.ndim();
   check(kind, ndim);
   if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))
-    throw Error("AxesMismatch", "halo widths of " + std::to_string(kind.widths.size()) + " axes for blocks of " +
-                                    std::to_string(ndim));
+    throw Error("AxesMismatch",
+                "halo widths of " + std::to_string(kind.widths.size()) + " axes for blocks of " + std::to_string(ndim));
+  refuse_all_faces(kind, "a grid of blocks");
   auto const map = detail::boundary_map(grid.extents(), kind.boundary);
   Target target{detail::local_box_of_blocks(grid.layout().owned(rank), kind), {}};
   int const first = grid.first_block(rank);
@@ -150,7 +207,9 @@ PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind) {
         target.needed.push_back(detail::in_block(box, b, block));
     });
   }
-  return {target.box, {target}, detail::map_of_blocks(map, map_without_copies(grid.extents(), kind.boundary), grid, kind.hole)};
+  return {target.box,
+          {target},
+          detail::map_of_blocks(map, map_without_copies(grid.extents(), kind.boundary), grid, kind.hole)};
 }
 
 std::string text_of(AxisBoundary const& axis) {
@@ -161,7 +220,9 @@ std::string text_of(AxisBoundary const& axis) {
     text += std::string(" ") + number.data();
   }
   if (axis.stagger != Stagger::centre)
-    text += axis.stagger == Stagger::low_face ? " of values on low faces" : " of values on high faces";
+    text += axis.stagger == Stagger::low_face    ? " of values on low faces"
+            : axis.stagger == Stagger::high_face ? " of values on high faces"
+                                                 : " of values on all faces";
   return text;
 }
 
@@ -197,9 +258,10 @@ PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vec
     if (kinds.empty()) throw Error("BadOption", "a halo plan needs at least one kind of field");
     Hash hash;
     for (auto const& kind : kinds) {
-      result.kinds.push_back(describe(layout, layout.owned(comm.rank()), kind));
+      result.kinds.push_back(describe(layout, comm.rank(), kind));
       hash.add(fingerprint_of(kind));
     }
+    result.source = layout_of_all(layout, kinds);
     result.fingerprint = hash.value();
   });
   std::string text = to_string(layout);
@@ -268,7 +330,11 @@ HaloPlan::HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind>
       kinds_(std::move(kinds)),
       owned_(layout.owned(comm.rank())),
       plan_(comm, describe_agreed(comm, layout_, kinds_)) {
-  for (auto const& kind : kinds_) local_.push_back(detail::local_box(owned_, kind));
+  for (auto const& kind : kinds_) {
+    layouts_.push_back(detail::layout_of(layout_, kind.boundary));
+    owned_of_.push_back(detail::owned_of(layout_, layouts_.back(), comm.rank()));
+    local_.push_back(detail::local_box(owned_of_.back(), kind));
+  }
 }
 
 HaloPlan::HaloPlan(Comm const& comm, BlockGrid const& blocks, std::vector<HaloKind> kinds)
@@ -277,7 +343,11 @@ HaloPlan::HaloPlan(Comm const& comm, BlockGrid const& blocks, std::vector<HaloKi
       kinds_(std::move(kinds)),
       owned_(layout_.owned(comm.rank())),
       plan_(comm, describe_agreed(comm, blocks, kinds_)) {
-  for (auto const& kind : kinds_) local_.push_back(detail::local_box_of_blocks(owned_, kind));
+  for (auto const& kind : kinds_) {
+    layouts_.push_back(layout_);
+    owned_of_.push_back(owned_);
+    local_.push_back(detail::local_box_of_blocks(owned_, kind));
+  }
 }
 
 Box HaloPlan::interior_of_blocks(std::span<Width const> reach, HaloKind const& kind) const {
@@ -310,9 +380,10 @@ Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
     if (width.lower < 0 || width.upper < 0)
       throw Error("BadHaloWidth", "a stencil that reaches " + text_of(width) + " cells");
   auto const& boundary = kinds_[checked(kind)].boundary;
-  Box result = owned_;
-  for (auto const& copies : detail::copied_boxes(layout_.global().extents(), boundary, owned_))
-    for (int a = 0; a < owned_.ndim(); ++a) {
+  auto const& owned = owned_of_[checked(kind)];
+  Box result = owned;
+  for (auto const& copies : detail::copied_boxes(layout_.global().extents(), boundary, owned))
+    for (int a = 0; a < owned.ndim(); ++a) {
       auto const& axis = boundary.axes[std::size_t(a)];
       if (!is_fold(axis.lower) && !is_fold(axis.upper)) continue;
       // Copies lie in the first row or in the last.
@@ -321,17 +392,17 @@ Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
       else
         result.set(a, result.lo(a), copies.lo(a));
     }
-  for (int a = 0; a < owned_.ndim(); ++a) {
+  for (int a = 0; a < owned.ndim(); ++a) {
     // Any reach beyond the box leaves nothing.
-    Index const extent = owned_.extent(a);
+    Index const extent = owned.extent(a);
     auto const& width = reach[std::size_t(a)];
     result.set(a, result.lo(a) + std::min(width.lower, extent), result.hi(a) - std::min(width.upper, extent));
   }
-  return result.empty() ? Box(owned_.lo(), owned_.lo()) : result;
+  return result.empty() ? Box(owned.lo(), owned.lo()) : result;
 }
 
 std::vector<Box> HaloPlan::border(std::span<Width const> reach, int kind) const {
-  return detail::boxes_around(interior(reach, kind), owned_);
+  return detail::boxes_around(interior(reach, kind), owned_of_[checked(kind)]);
 }
 
 Pending HaloPlan::start(std::span<HaloField const> fields, DeviceQueue const& queue) const {

@@ -79,17 +79,20 @@ PullCounts VirtualHalo::Plan::counts() const noexcept {
   return counts;
 }
 
-VirtualHalo::VirtualHalo(Layout layout, HaloKind kind) : layout_(std::move(layout)), kind_(std::move(kind)) {
+VirtualHalo::VirtualHalo(Layout layout, HaloKind kind)
+    : layout_(std::move(layout)), kind_(std::move(kind)), cells_(layout_) {
   check_any_rank(kind_, layout_.ndim());
+  if (layout_.has_holes()) throw Error("Unsupported", "a virtual plan needs a layout without holes");
   map_ = detail::boundary_map(layout_.global().extents(), kind_.boundary);
   if (layout_.global().empty()) return;
-  for (auto const& piece : map_(grown(layout_.global(), kind_.widths)))
+  cells_ = detail::layout_of(layout_, kind_.boundary);
+  for (auto const& piece : map_(grown(cells_.global(), kind_.widths)))
     if (!piece.filled && !piece.box.empty()) pieces_.push_back(piece);
 }
 
 VirtualHalo::Plan VirtualHalo::plan(int rank) const {
   Plan result;
-  result.owned = layout_.owned(rank);
+  result.owned = detail::owned_of(layout_, cells_, rank);
   result.local = detail::local_box(result.owned, kind_);
   if (result.owned.empty()) return result;
   Peers peers;
@@ -99,7 +102,7 @@ VirtualHalo::Plan VirtualHalo::plan(int rank) const {
         result.filled_cells += piece.box.num_cells();
         continue;
       }
-      layout_.for_each_owner(source_box(piece), [&](int owner, Box const& part) {
+      cells_.for_each_owner(source_box(piece), [&](int owner, Box const& part) {
         Box const to = restricted(piece, part).box;
         peers[owner].receive_cells += to.num_cells();
         peers[owner].receive_runs += num_runs(to);
@@ -110,8 +113,8 @@ VirtualHalo::Plan VirtualHalo::plan(int rank) const {
   for (auto const& piece : pieces_) {
     Box const images = restricted(piece, result.owned).box;
     if (images.empty()) continue;
-    layout_.for_each_owner(grown(images, reach), [&](int reader, Box const&) {
-      for (auto const& filled : filled_boxes(layout_, kind_, layout_.owned(reader))) {
+    cells_.for_each_owner(grown(images, reach), [&](int reader, Box const&) {
+      for (auto const& filled : filled_boxes(layout_, kind_, cells_.owned(reader))) {
         Box const to = intersection(filled, images);
         if (to.empty()) continue;
         peers[reader].send_cells += to.num_cells();

@@ -165,8 +165,8 @@ Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
     extents[a] = axis_cuts.extent();
   }
   (void)Box::from_extents(extents).num_cells();  // refuses more than 2^63
-  description_ =
-      std::make_shared<Description const>(Description{Box::from_extents(extents), grid, std::move(cuts), {}, {}, false});
+  description_ = std::make_shared<Description const>(
+      Description{Box::from_extents(extents), grid, std::move(cuts), {}, {}, false});
 }
 
 Layout::Layout(ProcessGrid const& grid, Indices const& extents) : Layout(grid, balanced_per_axis(grid, extents)) {}
@@ -293,8 +293,9 @@ std::uint64_t Layout::fingerprint() const {
 
 std::string to_string(Layout const& layout) {
   auto const* grid = layout.grid();
-  if (!grid) return std::to_string(layout.num_ranks()) + " boxes of " + to_string(layout.global()) +
-                     (layout.has_holes() ? " with holes" : "");
+  if (!grid)
+    return std::to_string(layout.num_ranks()) + " boxes of " + to_string(layout.global()) +
+           (layout.has_holes() ? " with holes" : "");
   auto text = to_string(*grid) + " ranks of " + to_string(layout.global());
   for (int a = 0; a < grid->ndim(); ++a) {
     if (grid->extent(a) == 1) continue;

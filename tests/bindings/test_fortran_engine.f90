@@ -18,6 +18,7 @@ program test_fortran_engine
   call exchanges_halos()
   call uses_sections()
   call uses_all_kinds()
+  call exchanges_all_faces()
   call splits_boxes()
   call counts_layers()
   call shares_memory()
@@ -146,6 +147,57 @@ contains
     call gr_halo_depth_destroy(depth)
     call gr_halo_destroy(deep)
     call gr_halo_destroy(shallow)
+  end subroutine
+
+  !> T at the centres of the rows, V on all their faces, from pole to pole: one row more, in the same call.
+  subroutine exchanges_all_faces()
+    type(gr_halo_kind) :: kinds(2)
+    type(gr_halo) :: halo
+    type(gr_layout) :: faces
+    real(c_double), allocatable :: t(:, :), v(:, :)
+    character(:), allocatable :: name
+    integer :: lo(2), hi(2), vlo(2), vhi(2), i, j, row
+    logical :: right
+    call gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, kinds(1))
+    call gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, kinds(2))
+    kinds(2)%stagger(2) = GR_ALL_FACES
+    call gr_halo_create(comm, layout, kinds, halo)
+    call gr_halo_owned(halo, lo, hi)
+    call gr_halo_layout(halo, 2, faces)
+    call gr_layout_owned(faces, world_rank, vlo, vhi)
+    call that(all(vlo == lo) .and. all(vhi == hi + [0, merge(1, 0, hi(2) == nlat)]), 'owned rows of V')
+    allocate (t(lo(1) - 1:hi(1) + 1, lo(2) - 1:hi(2) + 1), v(lo(1) - 1:hi(1) + 1, lo(2) - 1:vhi(2) + 1))
+    t = -1
+    v = -1
+    do j = lo(2), vhi(2)
+      do i = lo(1), hi(1)
+        if (j <= hi(2)) t(i, j) = cell(i, j)
+        v(i, j) = cell(i, j)
+      end do
+    end do
+    call gr_halo_exchange(halo, t, v, parity=[GR_EVEN, GR_ODD], kind=[1, 2])
+    right = .true.
+    do j = lbound(t, 2), ubound(t, 2)
+      do i = lbound(t, 1), ubound(t, 1)
+        right = right .and. t(i, j) == image(i, j, 1)
+      end do
+    end do
+    call that(right, 'T beside V')
+    right = .true.
+    do j = lbound(v, 2), ubound(v, 2)
+      row = j
+      if (j < 1) row = 2 - j
+      if (j > nlat + 1) row = 2 * (nlat + 1) - j
+      do i = lbound(v, 1), ubound(v, 1)
+        if (row == j) right = right .and. v(i, j) == cell(modulo(i - 1, nlon) + 1, row)
+        if (row /= j) right = right .and. v(i, j) == -cell(modulo(i - 1 + nlon / 2, nlon) + 1, row)
+      end do
+    end do
+    call that(right, 'V on all faces')
+    call gr_long_copies(name)
+    call that(len(name) < 32, 'how long runs are copied')
+    call gr_layout_destroy(faces)
+    call gr_halo_destroy(halo)
   end subroutine
 
   function stepped(u, first, cells) result(v)

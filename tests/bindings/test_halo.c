@@ -489,6 +489,61 @@ static void refuses_fields(void) {
   REFUSES(gr_field_dense(cells, GR_F64, 2, extents, &field), "extents[0] is -1");
 }
 
+/// T at the centres of the rows, V on all their faces, from pole to pole: one row more, in the same call.
+static void exchanges_all_faces(void) {
+  gr_halo_kind kinds[2];
+  gr_halo* halo = NULL;
+  gr_layout* faces = NULL;
+  OK(gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, &kinds[0]));
+  OK(gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, &kinds[1]));
+  kinds[1].stagger[0] = GR_ALL_FACES;
+  OK(gr_halo_create(comm, layout, 2, kinds, &halo));
+  box const owned = owned_box(halo);
+  box const t = local_box(halo, 0);
+  box const v = local_box(halo, 1);
+  box of_v = owned;
+  OK(gr_halo_layout(halo, 1, &faces));
+  OK(gr_layout_owned(faces, world_rank, 2, of_v.lo, of_v.hi));
+  CHECK(of_v.hi[0] == owned.hi[0] + (owned.hi[0] == ROWS) && v.hi[0] == of_v.hi[0] + 1 && t.hi[0] == owned.hi[0] + 1);
+  double* const cells = malloc(sizeof(double) * (size_t)(t.rows * t.columns));
+  double* const winds = malloc(sizeof(double) * (size_t)(v.rows * v.columns));
+  fill(cells, &t, &owned, 0);
+  fill(winds, &v, &of_v, 0);
+  gr_field fields[2] = {field_of(cells, 1, t.rows, t.columns), field_of(winds, 1, v.rows, v.columns)};
+  fields[1].kind = 1;
+  fields[1].parity = GR_ODD;
+  OK(gr_halo_exchange(halo, 2, fields));
+  CHECK(wrong_cells(cells, &t, 1) == 0);
+  int wrong = 0;
+  for (int64_t i = v.lo[0]; i < v.hi[0]; ++i)
+    for (int64_t j = v.lo[1]; j < v.hi[1]; ++j) {
+      int const beyond = i < 0 || i > ROWS;
+      int64_t const row = i < 0 ? -i : i > ROWS ? 2 * ROWS - i : i;
+      int64_t const column = (j + COLUMNS + (beyond ? COLUMNS / 2 : 0)) % COLUMNS;
+      if (winds[(i - v.lo[0]) * v.columns + j - v.lo[1]] != (beyond ? -1 : 1) * cell(row, column)) ++wrong;
+    }
+  CHECK(wrong == 0);
+  OK(gr_layout_destroy(&faces));
+  REFUSES(gr_halo_layout(halo, 0, NULL), "layout is NULL");
+  FAILS(gr_halo_layout(halo, 2, &faces), GR_ERROR_PROGRAM, "kind 2 of a plan with 2 kinds");
+  free(cells);
+  free(winds);
+  OK(gr_halo_destroy(&halo));
+  kinds[1].stagger[0] = 3;
+  REFUSES(gr_halo_create(comm, layout, 2, kinds, &halo), "kinds[1].stagger[0] is 3");
+  kinds[1].stagger[0] = 0;
+  kinds[1].stagger[1] = GR_ALL_FACES;
+  FAILS(gr_halo_create(comm, layout, 2, kinds, &halo), GR_ERROR_PROGRAM, "is periodic and has values on all faces");
+}
+
+/// The first call that moves enough bytes chooses how long runs are copied, in this process.
+static void names_long_copies(void) {
+  char const* name = NULL;
+  OK(gr_long_copies(&name));
+  CHECK(name != NULL && strlen(name) < 32);
+  REFUSES(gr_long_copies(NULL), "name is NULL");
+}
+
 int main(int argc, char** argv) {
   begin(argc, argv);
   OK(gr_init(0, NULL));
@@ -502,6 +557,8 @@ int main(int argc, char** argv) {
   splits_owned_boxes();
   has_the_adjoint();
   combines_kinds();
+  exchanges_all_faces();
+  names_long_copies();
   reports();
   refuses_bad_arguments();
   refuses_fields();

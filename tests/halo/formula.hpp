@@ -20,13 +20,22 @@ struct Formula {
   HaloKind kind;
 
   [[nodiscard]] Indices extents() const { return layout.global().extents(); }
+  /// With the last face of axes with values on all faces, where the last cell is this rank's.
+  [[nodiscard]] Box owned(int rank) const {
+    Box box = layout.owned(rank);
+    for (int a = 0; a < box.ndim(); ++a)
+      if (kind.boundary.axes[std::size_t(a)].stagger == Stagger::all_faces && box.hi(a) == layout.extent(a) &&
+          !box.empty())
+        box.set(a, box.lo(a), box.hi(a) + 1);
+    return box;
+  }
   [[nodiscard]] Box local(int rank) const {
-    return grown(layout.owned(rank), kind.memory.empty() ? kind.widths : kind.memory);
+    return grown(owned(rank), kind.memory.empty() ? kind.widths : kind.memory);
   }
 
   /// True for a cell of the local box that an exchange writes.
   [[nodiscard]] bool fills(Indices const& cell, int rank) const {
-    Box const owned = layout.owned(rank);
+    Box const owned = this->owned(rank);
     if (!grown(owned, kind.widths).contains(cell)) return false;
     Indices direction;
     for (int a = 0; a < cell.size(); ++a)
@@ -63,7 +72,7 @@ inline double sign_of(Image const& image, Parity parity) {
 template <class T>
 TestField<T> field_to_exchange(HaloPlan const& plan, Indices const& batch, MemoryShape const& shape, int kind = 0) {
   TestField<T> field(plan.local(kind), batch, shape, std::numeric_limits<T>::quiet_NaN());
-  field.set(plan.owned(), [](auto const& b, auto const& cell) { return T(number(b, cell)); });
+  field.set(plan.owned(kind), [](auto const& b, auto const& cell) { return T(number(b, cell)); });
   return field;
 }
 
@@ -94,7 +103,7 @@ inline TestField<double> field_of_cotangents(HaloPlan const& plan, int rank, Ind
 /// The transposed map term by term: every rank computes the ghosts of all ranks.
 inline TestField<double> adjoint_by_formula(TestField<double> field, Formula const& f, Comm const& comm,
                                             Parity parity) {
-  Box const owned = f.layout.owned(comm.rank());
+  Box const owned = f.owned(comm.rank());
   for (int r = 0; r < comm.num_ranks(); ++r)
     for_each_cell(f.local(r), [&](Indices const& cell) {
       auto const image = f.image(cell);

@@ -42,10 +42,16 @@ inline std::optional<Index> mirror_of(Edge edge, bool low, Index n) {
   }
 }
 
+/// Half units from a cell's centre to its value.
+inline Index half_units(Stagger stagger) { return stagger == Stagger::all_faces ? -1 : Index(stagger); }
+
+/// Cells of a field along an axis of n cells of the grid.
+inline Index num_cells(Index n, Stagger stagger) { return n + (stagger == Stagger::all_faces ? 1 : 0); }
+
 /// The column across a fold; nothing for edges that are no folds.
 inline std::optional<Index> column_across(Edge edge, Index i, Index n, Boundary const& boundary) {
-  Index const offset = Index(boundary.longitude_axis < 0 ? Stagger::centre
-                                                         : boundary.axes[std::size_t(boundary.longitude_axis)].stagger);
+  Index const offset =
+      boundary.longitude_axis < 0 ? 0 : half_units(boundary.axes[std::size_t(boundary.longitude_axis)].stagger);
   switch (edge) {
     case Edge::pole_face:
     case Edge::pole_row: return i + n / 2;
@@ -79,7 +85,7 @@ class Walk {
   [[nodiscard]] Image::Kind kind() const { return result().kind; }
 
   void cross(int a, Edge edge, Index mirror) {
-    Index const b = Index(boundary_.axes[std::size_t(a)].stagger);
+    Index const b = half_units(boundary_.axes[std::size_t(a)].stagger);
     image_.cell[a] = mirror - image_.cell[a] - b;
     if (edge == Edge::antireflect || edge == Edge::antisymmetric) image_.negated = !image_.negated;
     if (longitude_ < 0 || a == longitude_) return;
@@ -93,16 +99,17 @@ class Walk {
     auto const& rules = boundary_.axes[std::size_t(a)];
     Index const n = extents_[a];
     Index& e = image_.cell[a];
-    while (e < 0 || e >= n) {
+    Index const cells = num_cells(n, rules.stagger);
+    while (e < 0 || e >= cells) {
       bool const low = e < 0;
       Edge const edge = low ? rules.lower : rules.upper;
       auto const mirror = mirror_of(edge, low, n);
-      bool const filled = edge == Edge::constant || (mirror && *mirror == 2 * e + Index(rules.stagger));
+      bool const filled = edge == Edge::constant || (mirror && *mirror == 2 * e + half_units(rules.stagger));
       if (edge == Edge::untouched) nothing_ = true;
       if (filled) constant_axis_ = std::min(constant_axis_, a);
       if (filled || edge == Edge::untouched) return;
       if (edge == Edge::periodic) e += low ? n : -n;
-      if (edge == Edge::replicate) e = low ? 0 : n - 1;
+      if (edge == Edge::replicate) e = low ? 0 : cells - 1;
       if (mirror) cross(a, edge, *mirror);
     }
   }
@@ -112,7 +119,7 @@ class Walk {
     auto const& rules = boundary_.axes[std::size_t(a)];
     for (bool const low : {true, false}) {
       Edge const edge = low ? rules.lower : rules.upper;
-      Index const at = 2 * image_.cell[a] + Index(rules.stagger);
+      Index const at = 2 * image_.cell[a] + half_units(rules.stagger);
       if (longitude_ < 0 || a == longitude_ || !column_across(edge, 0, 1, boundary_)) continue;
       Index const mirror = *mirror_of(edge, low, extents_[a]);
       Index const n = extents_[longitude_];
@@ -174,6 +181,16 @@ inline Edge random_fold(Random& random, Index extent, Index num_longitudes, OddL
   }
 }
 
+/// Values on all faces of some axes that may have them.
+inline Boundary with_random_faces(Random& random, Boundary boundary) {
+  for (auto& axis : boundary.axes) {
+    bool fits = axis.lower != Edge::periodic;
+    for (Edge const edge : {axis.lower, axis.upper}) fits = fits && !mirrors_at_row(edge);
+    if (fits && draw(random, 0, 2) == 0) axis.stagger = Stagger::all_faces;
+  }
+  return boundary;
+}
+
 /// Rules for all sides, drawn so that they fit the extents; folds on one axis.
 inline Boundary random_boundary(Random& random, Indices const& extents) {
   Boundary boundary;
@@ -184,7 +201,7 @@ inline Boundary random_boundary(Random& random, Indices const& extents) {
     if (draw(random, 0, 3) == 0) axis.lower = axis.upper = Edge::periodic;
     boundary.axes.push_back(axis);
   }
-  if (ndim < 2 || draw(random, 0, 1) == 0) return boundary;
+  if (ndim < 2 || draw(random, 0, 1) == 0) return with_random_faces(random, boundary);
   auto const places = random_permutation(random, ndim);
   int const latitude = int(places[0]);
   int const longitude = int(places[1]);
@@ -200,7 +217,7 @@ inline Boundary random_boundary(Random& random, Indices const& extents) {
   if (folds.lower == Edge::periodic) folds.lower = folds.upper = fold();
   if (draw(random, 0, 2) > 0) folds.lower = fold();
   if (draw(random, 0, 2) > 0) folds.upper = fold();
-  return boundary;
+  return with_random_faces(random, boundary);
 }
 
 inline std::string describe(Boundary const& boundary) {

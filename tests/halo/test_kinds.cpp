@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Plans of several kinds of fields, parts of halos, and what lies inside them.
+#include <graticule/halo/depth.hpp>
 #include <graticule/halo/plan.hpp>
 
 #include "expect_error.hpp"
@@ -116,6 +117,59 @@ TEST(HaloKinds, follow_the_formula_for_random_kinds_in_one_call) {
   }
 }
 
+// A C grid between two poles: T in 6 rows, U on low faces, V on all 7 faces of the rows, the first and the last on the
+// poles. The numbers are written out here, without the formula of the other tests.
+TEST(HaloKinds, exchange_values_on_all_faces_together_with_those_at_centres) {
+  auto const comm = Comm::world();
+  int const n = comm.num_ranks();
+  auto const rules = Boundary::sphere(Edge::pole_face);
+  for (ProcessGrid const& grid : {ProcessGrid{n, 1}, ProcessGrid{1, n}}) {
+    // V has ghost rows above, T has none: what is a ghost of one kind is owned by another.
+    HaloPlan const plan(
+        comm, Layout(grid, Indices{6, 8}),
+        {HaloKind{.widths = {{1, 0}, {1, 1}}, .boundary = rules},
+         HaloKind{.widths = {{2, 2}, {1, 1}}, .boundary = rules.staggered({Stagger::all_faces, Stagger::centre})}});
+    Box const owned = plan.owned();
+    bool const at_the_end = !owned.empty() && owned.hi(0) == 6;
+    ASSERT_EQ(plan.owned(0), owned);
+    ASSERT_EQ(plan.owned(1).hi(0), owned.hi(0) + (at_the_end ? 1 : 0));
+    ASSERT_EQ(plan.layout().extent(0), 6);
+    ASSERT_EQ(plan.layout(1).extent(0), 7);
+    auto t = field_to_exchange<double>(plan, {}, MemoryShape::dense(2, 0), 0);
+    auto v = field_to_exchange<float>(plan, {}, MemoryShape::dense(2, 0), 1);
+
+    plan.exchange(HaloField{t.view()}, HaloField{v.view(), Parity::odd, 1});
+
+    auto const column = [](Index j) { return (j + 8) % 8; };
+    for_each_cell(plan.local(0), [&](Indices const& c) {
+      Indices const image = c[0] < 0 ? Indices{-1 - c[0], column(c[1] + 4)} : Indices{c[0], column(c[1])};
+      ASSERT_EQ(t.at({}, c), test::number({}, image)) << to_string(c);
+    });
+    for_each_cell(plan.local(1), [&](Indices const& c) {
+      bool const beyond = c[0] < 0 || c[0] > 6;
+      Index const row = c[0] < 0 ? -c[0] : c[0] > 6 ? 12 - c[0] : c[0];
+      ASSERT_EQ(v.at({}, c), (beyond ? -1 : 1) * test::number({}, {row, column(c[1] + (beyond ? 4 : 0))}))
+          << to_string(c);
+    });
+  }
+}
+
+TEST(HaloKinds, refuse_values_on_all_faces_where_the_last_face_is_another_one) {
+  auto const comm = Comm::world();
+  Layout const layout(ProcessGrid{comm.num_ranks(), 1}, Indices{6, 8});
+  auto const rule_with = [&](Boundary const& rules, Stagger rows, Stagger columns) {
+    return rule_of([&] { HaloPlan(comm, layout, {{1, 1}, {1, 1}}, rules.staggered({rows, columns})); });
+  };
+  EXPECT_EQ(rule_with(Boundary::sphere(Edge::pole_face), Stagger::centre, Stagger::all_faces), "BadBoundary");
+  EXPECT_EQ(rule_with(Boundary::sphere(Edge::pole_row), Stagger::all_faces, Stagger::centre), "BadBoundary");
+  EXPECT_EQ(rule_with(Boundary::uniform(2, Edge::reflect), Stagger::centre, Stagger::all_faces), "BadBoundary");
+  EXPECT_EQ(rule_with(Boundary::uniform(2, Edge::symmetric), Stagger::all_faces, Stagger::all_faces),
+            "nothing was thrown");
+  HaloPlan const plan(comm, layout, {{1, 1}, {1, 1}},
+                      Boundary::sphere(Edge::pole_face).staggered({Stagger::all_faces, Stagger::centre}));
+  EXPECT_EQ(rule_of([&] { HaloDepth(plan, "v"); }), "Unsupported");
+}
+
 TEST(HaloKinds, pass_the_dot_test_exactly) {
   auto const comm = Comm::world();
   Random random(21);
@@ -135,7 +189,7 @@ TEST(HaloKinds, pass_the_dot_test_exactly) {
     auto const shape = MemoryShape::dense(2, 0);
     for (int k = 0; k < 2; ++k) {
       TestField<double> x(plan.local(k), {}, shape, 0);
-      x.set(plan.owned(), [&](auto const& b, auto const& cell) {
+      x.set(plan.owned(k), [&](auto const& b, auto const& cell) {
         return double(test::bits_of<std::int16_t>(b, cell, std::uint64_t(k)));
       });
       forward.push_back({ax.emplace_back(x).view(), Parity::odd, k});
@@ -297,20 +351,20 @@ TEST(HaloPlanInterior, reads_nothing_that_an_exchange_fills) {
     auto const interior = plan.interior();
     auto const border = plan.border();
 
-    for_each_cell(plan.owned(), [&](Indices const& cell) {
+    for_each_cell(plan.owned(0), [&](Indices const& cell) {
       int num_boxes = interior.contains(cell) ? 1 : 0;
       for (auto const& box : border) num_boxes += box.contains(cell) ? 1 : 0;
       ASSERT_EQ(num_boxes, 1) << to_string(cell);
       bool inside = true;
       for_each_cell(grown(Box(cell, {cell[0] + 1, cell[1] + 1}), f.kind.widths), [&](Indices const& read) {
-        inside = inside && plan.owned().contains(read) && !f.fills(read, comm.rank());
+        inside = inside && plan.owned(0).contains(read) && !f.fills(read, comm.rank());
       });
       // Copies in a part of a row keep the whole row out of the interior, which is one box.
       bool const exactly = f.kind.boundary.mirror_line == MirrorLine::keep || interior.contains(cell);
       ASSERT_TRUE(!exactly || interior.contains(cell) == inside) << to_string(cell) << describe(f);
       num_inside[0] += inside ? 1 : 0;
     });
-    for (auto const& box : border) ASSERT_TRUE(plan.owned().contains(box) && !box.empty());
+    for (auto const& box : border) ASSERT_TRUE(plan.owned(0).contains(box) && !box.empty());
   }
   comm.sum(num_inside);
   EXPECT_GT(num_inside[0], 20);

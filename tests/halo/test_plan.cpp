@@ -61,6 +61,7 @@ void expect_as_by_formula(Random& random, Comm const& comm, Case const& c) {
   int const ndim = c.layout.ndim();
   auto const plan = make_plan(comm, c);
   ASSERT_EQ(plan.owned(), c.layout.owned(comm.rank()));
+  ASSERT_EQ(plan.owned(0), c.formula().owned(comm.rank()));
   ASSERT_EQ(plan.local(), c.formula().local(comm.rank()));
   Indices const scalar_batch = test::random_extents(random, int(draw(random, 0, 2)), 3);
   Indices const vector_batch{draw(random, 1, 3)};
@@ -326,7 +327,7 @@ TEST(HaloPlan, counts_what_it_moves) {
           return;
         }
         int owner = 0;
-        while (!c.layout.owned(owner).contains(image.cell)) ++owner;
+        while (!c.formula().owned(owner).contains(image.cell)) ++owner;
         bool const from_me = owner == comm.rank();
         if (mine && from_me) ++expected.local_cells;
         if (mine && !from_me) {

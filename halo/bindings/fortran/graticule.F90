@@ -71,6 +71,7 @@ module graticule_types
   integer, parameter :: GR_LOW_FACE = -1
   integer, parameter :: GR_CENTRE = 0
   integer, parameter :: GR_HIGH_FACE = 1
+  integer, parameter :: GR_ALL_FACES = 2
 
   integer, parameter :: GR_EVEN = 0
   integer, parameter :: GR_ODD = 1
@@ -2059,6 +2060,7 @@ module graticule_calls
   public :: gr_finalize
   public :: gr_is_initialized
   public :: gr_plan_name
+  public :: gr_long_copies
   public :: gr_set_patience
   public :: gr_comm_create_integer
   public :: gr_comm_destroy
@@ -2106,6 +2108,7 @@ module graticule_calls
   public :: gr_halo_destroy
   public :: gr_halo_owned
   public :: gr_halo_local
+  public :: gr_halo_layout
   public :: gr_halo_interior
   public :: gr_halo_border
   public :: gr_halo_exchange
@@ -2433,6 +2436,12 @@ module graticule_calls
     end function
 
     function c_gr_plan_name(name) bind(c, name='gr_plan_name') result(status)
+      import
+      type(c_ptr), value :: name
+      integer(c_int) :: status
+    end function
+
+    function c_gr_long_copies(name) bind(c, name='gr_long_copies') result(status)
       import
       type(c_ptr), value :: name
       integer(c_int) :: status
@@ -2821,6 +2830,14 @@ module graticule_calls
       integer(c_int), value :: ndim
       type(c_ptr), value :: lower
       type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_layout(halo, kind, layout) bind(c, name='gr_halo_layout') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: kind
+      type(c_ptr), value :: layout
       integer(c_int) :: status
     end function
 
@@ -4002,6 +4019,20 @@ contains
     call ended(status, stat)
   end subroutine
 
+  !> How this process copies long runs: a name of the environment variable GRATICULE_COPY; empty before the first large
+  !> call.
+  subroutine gr_long_copies(name, stat)
+    character(:), allocatable, intent(out) :: name
+    integer, intent(out), optional :: stat
+    type(c_ptr), target :: name_c
+    integer(c_int) :: status
+    name_c = c_null_ptr
+    call gr_fortran_call('' // c_null_char)
+    status = c_gr_long_copies(c_loc(name_c))
+    if (status == 0) name = text_at(name_c)
+    call ended(status, stat)
+  end subroutine
+
   !> Sets after how many seconds a wait for other ranks is reported on stderr, and after how many it ends with an error.
   subroutine gr_set_patience(report_seconds, error_seconds, stat)
     real(c_double), intent(in) :: report_seconds
@@ -5020,6 +5051,26 @@ contains
     status = c_gr_halo_local(halo_c, kind_c, ndim, c_loc(lower_c), c_loc(upper_c))
     if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
     if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> The layout of fields of one kind: the plan's, with one cell more at the upper end of each axis that has values on all
+  !> faces (GR_ALL_FACES). For the owned box of such fields, their repartitions, sums and checkpoints.
+  subroutine gr_halo_layout(halo, kind, layout, stat)
+    type(gr_halo), intent(in) :: halo
+    integer, intent(in) :: kind
+    type(gr_layout), intent(inout) :: layout
+    integer, intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: kind_c
+    type(c_ptr), target :: layout_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    kind_c = int(kind - 1, c_int)
+    layout_c = layout%handle
+    call gr_fortran_call('' // c_null_char)
+    status = c_gr_halo_layout(halo_c, kind_c, c_loc(layout_c))
+    layout%handle = layout_c
     call ended(status, stat)
   end subroutine
 

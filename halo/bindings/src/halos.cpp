@@ -209,6 +209,14 @@ gr_status gr_halo_local(gr_halo const* halo, int kind, int ndim, int64_t* lower,
   return GR_BODY({ write_box(required(halo, "halo").plan.local(kind), ndim, lower, upper); });
 }
 
+gr_status gr_halo_layout(gr_halo const* halo, int kind, gr_layout** layout) {
+  return GR_BODY({
+    auto const& plan = required(halo, "halo").plan;
+    required(layout, "layout");
+    give(layout, Layout(plan.layout(kind)));
+  });
+}
+
 namespace {
 
 /// How far the stencil reaches: the widths of the kind where the caller does not say.

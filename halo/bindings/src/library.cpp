@@ -2,6 +2,7 @@
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/stall.hpp>
+#include <graticule/repartition/copy_kernels.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "errors.hpp"
@@ -145,6 +146,13 @@ gr_status gr_is_initialized(int* initialized) {
 
 gr_status gr_plan_name(char const* name) {
   return GR_BODY({ name_next_plan(&required(name, "name")); });
+}
+
+gr_status gr_long_copies(char const** name) {
+  return GR_BODY({
+    auto const* const kernel = chosen_copy_kernel();
+    required(name, "name") = kept_text(kernel != nullptr ? std::string(kernel->name) : std::string());
+  });
 }
 
 gr_status gr_set_patience(double report_seconds, double error_seconds) {

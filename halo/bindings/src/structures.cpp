@@ -17,7 +17,8 @@ static_assert(int(MemorySpace::host) == GR_HOST && int(MemorySpace::device) == G
 static_assert(int(Edge::untouched) == GR_EDGE_UNTOUCHED && int(Edge::periodic) == GR_EDGE_PERIODIC &&
               int(Edge::replicate) == GR_EDGE_REPLICATE && int(Edge::pole_row) == GR_EDGE_POLE_ROW &&
               int(Edge::antisymmetric) == GR_EDGE_ANTISYMMETRIC && int(Edge::tripolar_row) == GR_EDGE_TRIPOLAR_ROW);
-static_assert(int(Stagger::low_face) == GR_LOW_FACE && int(Stagger::high_face) == GR_HIGH_FACE);
+static_assert(int(Stagger::low_face) == GR_LOW_FACE && int(Stagger::high_face) == GR_HIGH_FACE &&
+              int(Stagger::all_faces) == GR_ALL_FACES);
 static_assert(int(Parity::even) == GR_EVEN && int(Parity::odd) == GR_ODD);
 static_assert(int(OddLongitudes::refuse) == GR_REFUSE_ODD && int(OddLongitudes::shift_floor) == GR_SHIFT_FLOOR);
 static_assert(int(MirrorLine::keep) == GR_KEEP_MIRROR && int(MirrorLine::copy) == GR_COPY_MIRROR);
@@ -213,7 +214,7 @@ Boundary boundary_of(gr_halo_kind const& kind, Name const& name) {
     auto const lower = enumerator<Edge>(kind.lower_edge[a], GR_EDGE_TRIPOLAR_ROW, name, (".lower_edge" + at).c_str());
     auto const upper = enumerator<Edge>(kind.upper_edge[a], GR_EDGE_TRIPOLAR_ROW, name, (".upper_edge" + at).c_str());
     auto const stagger =
-        enumerator<Stagger>(kind.stagger[a], GR_HIGH_FACE, name, (".stagger" + at).c_str(), GR_LOW_FACE);
+        enumerator<Stagger>(kind.stagger[a], GR_ALL_FACES, name, (".stagger" + at).c_str(), GR_LOW_FACE);
     boundary.axes.push_back({lower, upper, kind.constant[a], stagger});
     folds = folds || is_fold(lower) || is_fold(upper);
   }

@@ -66,6 +66,7 @@ class Stagger(enum.IntEnum):
     LOW_FACE = -1
     CENTRE = 0
     HIGH_FACE = 1
+    ALL_FACES = 2
 
 
 @_engine.enumeration('gr_parity')
@@ -753,6 +754,15 @@ class Halo(_engine.Handle):
         Returns upper: ends.
         """
         return _HALO_LOCAL({'self': self, 'ndim': self._ndim, 'kind': kind})
+
+    def layout(self, kind: int) -> 'Layout':
+        """The layout of fields of one kind: the plan's, with one cell more at the upper end of each axis that has values on all
+        faces (GR_ALL_FACES). For the owned box of such fields, their repartitions, sums and checkpoints.
+
+        kind: kind.
+        Returns layout: layout.
+        """
+        return _HALO_LAYOUT({'self': self, 'kind': kind})
 
     def interior(self, kind: int, reach_lower: Optional[Sequence[int]] = None, reach_upper: Optional[Sequence[int]] =
                  None) -> Tuple[np.ndarray, np.ndarray]:
@@ -1759,6 +1769,15 @@ def plan_name(name: str) -> None:
     return _PLAN_NAME({'name': name})
 
 
+def long_copies() -> str:
+    """How this process copies long runs: a name of the environment variable GRATICULE_COPY; empty before the first large
+    call.
+
+    Returns name: name.
+    """
+    return _LONG_COPIES({})
+
+
 def set_patience(report_seconds: float, error_seconds: float) -> None:
     """Sets after how many seconds a wait for other ranks is reported on stderr, and after how many it ends with an error.
 
@@ -1847,6 +1866,9 @@ _IS_INITIALIZED = _engine.function(
 _PLAN_NAME = _engine.function(
     'gr_plan_name',
     ('name', 'char const*', 'in'))
+_LONG_COPIES = _engine.function(
+    'gr_long_copies',
+    ('name', 'char const**', 'out'))
 _SET_PATIENCE = _engine.function(
     'gr_set_patience',
     ('report_seconds', 'double', 'in'),
@@ -2066,6 +2088,11 @@ _HALO_LOCAL = _engine.function(
     ('ndim', 'int', 'in, count lower upper'),
     ('lower', 'int64_t*', 'out, lower ndim'),
     ('upper', 'int64_t*', 'out, upper ndim'))
+_HALO_LAYOUT = _engine.function(
+    'gr_halo_layout',
+    ('halo', 'gr_halo const*', 'in'),
+    ('kind', 'int', 'in'),
+    ('layout', 'gr_layout**', 'out'))
 _HALO_INTERIOR = _engine.function(
     'gr_halo_interior',
     ('halo', 'gr_halo const*', 'in'),
@@ -2680,5 +2707,5 @@ __all__ = ['AreaSum', 'AtMirrors', 'Attributes', 'Checkpoint', 'CheckpointWriter
            'MirrorLine', 'NodeMemory', 'OddLongitudes', 'Parity', 'Pending', 'RelabelOptions', 'Relabelling',
            'Repartition', 'RepartitionOptions', 'Scale', 'Space', 'Stagger', 'Stats', 'Summation', 'Teams',
            'Transport', 'Type', 'Update', 'VariableOptions', 'Writer', 'Zonal', 'area_weights', 'date_of_time',
-           'halo_kind_sphere', 'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized', 'plan_name',
-           'set_patience', 'time_of_date', 'version']
+           'halo_kind_sphere', 'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized', 'long_copies',
+           'plan_name', 'set_patience', 'time_of_date', 'version']

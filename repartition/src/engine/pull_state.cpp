@@ -30,12 +30,17 @@ namespace graticule::detail {
 
 namespace {
 
+/// What a rank owns of the fields of a kind.
+Box owned_cells(PullKind const& kind, Box const& owned) {
+  return kind.cells ? intersection(owned, *kind.cells) : owned;
+}
+
 void check_description(Comm const& comm, PullDescription const& d) {
   if (d.source.num_ranks() > comm.num_ranks())
     throw Error("BadProcessGrid", "a layout of " + std::to_string(d.source.num_ranks()) + " ranks on " +
                                       std::to_string(comm.num_ranks()));
-  Box const owned = d.source.owned(comm.rank());
   for (auto const& kind : d.kinds) {
+    Box const owned = owned_cells(kind, d.source.owned(comm.rank()));
     if (!kind.source_box.contains(owned))
       throw Error("FieldMismatch",
                   "the source covers " + to_string(kind.source_box) + ", this rank owns " + to_string(owned));
@@ -235,7 +240,12 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
   additions_are_independent_ = all_disjoint(added);
   Index num_added = 0;
   for (auto const& [kind, box] : added) num_added += box.num_cells();
-  additions_cover_owned_ = additions_are_independent_ && num_added == owned_.num_cells() * Index(kinds_.size()) &&
+  Index num_owned = 0;
+  for (auto const& kind : kinds_) {
+    owned_of_.push_back(owned_cells(kind, owned_));
+    num_owned += owned_of_.back().num_cells();
+  }
+  additions_cover_owned_ = additions_are_independent_ && num_added == num_owned &&
                            std::all_of(keyed.begin(), keyed.end(), [](Keyed const& entry) {
                              return entry.transfer->to.num_cells() == entry.transfer->from.num_cells();
                            });

@@ -217,6 +217,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   bool clears_while_reading_ = false;
   Box global_;
   Box owned_;
+  std::vector<Box> owned_of_;  ///< by kind
   Asked asked_;
   Transport transport_;
   ChosenBy chosen_by_;

@@ -112,7 +112,7 @@ PullState::InPlace const& PullState::in_place(int kind, int target) const {
   auto const takes_part = [&](Transfer const& t) { return t.kind == kind && t.target == target; };
   std::vector<Box const*> copies;
   auto const add_copies = [&](Box const& to) {
-    if (!intersection(to, owned_).empty()) copies.push_back(&to);
+    if (!intersection(to, owned_of_[std::size_t(kind)]).empty()) copies.push_back(&to);
   };
   for (auto const& peer : table_.receives)
     for (auto const& transfer : peer.transfers)
@@ -238,8 +238,8 @@ bool PullState::check_apart(std::span<PullField const> fields, Direction directi
   for (std::size_t f = 0; f < fields.size(); ++f) {
     auto const& field = fields[f];
     auto const& kind = kinds_[std::size_t(field.kind)];
-    if (!owned_.empty())
-      add({{}, &field.source, &kind.source_box, std::span(&owned_, 1), nullptr, int(f), -1, !forward});
+    if (auto const& owned = owned_of_[std::size_t(field.kind)]; !owned.empty())
+      add({{}, &field.source, &kind.source_box, std::span(&owned, 1), nullptr, int(f), -1, !forward});
     for (std::size_t t = 0; t < kind.targets.size(); ++t)
       add({{},
            &field.targets[t],

@@ -71,7 +71,7 @@ void PullState::verify_cells() const {
   for (std::size_t k = 0; k < kinds_.size(); ++k) {
     auto const& kind = kinds_[k];
     Numbers source(kind.source_box);
-    Box const owned = intersection(kind.source_box, owned_);
+    Box const owned = intersection(kind.source_box, owned_of_[k]);
     for_each_cell(owned, [&](Indices const& cell) { source.at(cell) = number_of(global_, cell); });
     std::vector<Numbers> targets;
     std::vector<FieldView> views;

@@ -115,8 +115,9 @@ typedef enum gr_edge {
   GR_EDGE_TRIPOLAR_ROW = 11    ///< across the seam of a tripolar grid on which the edge row lies
 } gr_edge;
 
-/// Position of the values of a cell along an axis.
-typedef enum gr_stagger { GR_LOW_FACE = -1, GR_CENTRE = 0, GR_HIGH_FACE = 1 } gr_stagger;
+/// Position of the values of a cell along an axis. Fields on all faces have one cell more than the grid, at the upper
+/// end of the axis, owned by the ranks that own the last cell of the grid: `gr_halo_layout`.
+typedef enum gr_stagger { GR_LOW_FACE = -1, GR_CENTRE = 0, GR_HIGH_FACE = 1, GR_ALL_FACES = 2 } gr_stagger;
 
 /// Behaviour of a field at a pole or a seam: components of a horizontal vector are odd and change sign.
 typedef enum gr_parity { GR_EVEN = 0, GR_ODD = 1 } gr_parity;
@@ -375,6 +376,10 @@ GR_API gr_status gr_error_status(void);
 /// Name of the next plan that this thread makes: a halo, a repartition, sums. Reports of waits that stall, refused
 /// calls and disagreements between ranks contain it. In Fortran, `name='tracers'` of the call that makes the plan.
 GR_API gr_status gr_plan_name(char const* name);  // [in] name, such as tracers
+
+/// How this process copies long runs: a name of the environment variable GRATICULE_COPY; empty before the first large
+/// call.
+GR_API gr_status gr_long_copies(char const** name);  // [out] name
 
 /// Sets after how many seconds a wait for other ranks is reported on stderr, and after how many it ends with an error.
 GR_API gr_status gr_set_patience(double report_seconds,  // [in] s; 0: never
@@ -667,6 +672,12 @@ GR_API gr_status gr_halo_local(gr_halo const* halo,  // [in] plan
                                int ndim,             // [in] [count lower upper] axes of the grid
                                int64_t* lower,       // [out] [lower ndim] first cells
                                int64_t* upper);      // [out] [upper ndim] ends
+
+/// The layout of fields of one kind: the plan's, with one cell more at the upper end of each axis that has values on
+/// all faces (GR_ALL_FACES). For the owned box of such fields, their repartitions, sums and checkpoints.
+GR_API gr_status gr_halo_layout(gr_halo const* halo,  // [in] plan
+                                int kind,             // [in] [index] kind
+                                gr_layout** layout);  // [out] layout
 
 /// Owned cells whose stencil reads no cell that an exchange fills: compute them while it is in flight.
 GR_API gr_status gr_halo_interior(

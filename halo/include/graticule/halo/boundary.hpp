@@ -39,7 +39,18 @@ enum class Edge : std::uint8_t {
 /// A mirror at half index Y takes cell j to Y - offset - j. Y is -1 on the lower outer face and 0 on the lower edge
 /// row, 2N-1 and 2(N-1) on the upper side. Example: 4 rows, upper side `symmetric` (Y = 7): ghost 4 reads row 3 at
 /// centres; on high faces row 3 lies on the mirror and ghost 4 reads row 2.
-enum class Stagger : std::int8_t { low_face = -1, centre = 0, high_face = 1 };
+///
+/// `all_faces`: on low faces, and on the upper face of the last cell, too. Fields have one cell more than the grid
+/// along the axis, at its upper end: the ranks that own the last cell there own the last face (`HaloPlan::owned`).
+/// Example: 4 rows between two poles (`pole_face`) have faces 0 to 4, the first and the last on the poles; face -1
+/// reads face 1, face 5 reads face 3. Not on periodic axes, whose last face is the first, nor where a mirror lies on an
+/// edge row, beyond which that face would lie.
+enum class Stagger : std::int8_t { low_face = -1, centre = 0, high_face = 1, all_faces = 2 };
+
+/// Half units from a cell's centre to its value: -1, 0 or 1.
+[[nodiscard]] constexpr Index offset_of(Stagger stagger) noexcept {
+  return stagger == Stagger::all_faces ? -1 : Index(stagger);
+}
 
 /// Ghost values on a mirror that no rank owns (the lower face itself, for values on high faces) are the constant.
 struct AxisBoundary {

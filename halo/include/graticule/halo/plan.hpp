@@ -80,6 +80,11 @@ class HaloPlan {
   [[nodiscard]] BlockGrid const* blocks() const noexcept { return blocks_ ? &*blocks_ : nullptr; }
   /// This rank's part of the global box, and the same with the halo of fields of `kind`: the box that they cover.
   [[nodiscard]] Box const& owned() const noexcept { return owned_; }
+  /// Who owns which cells of fields of `kind`: the plan's layout, with one cell more along axes with values on all
+  /// faces
+  /// (`Stagger::all_faces`); for repartitions, sums, files and checkpoints of such fields. And this rank's part of it.
+  [[nodiscard]] Layout const& layout(int kind) const { return layouts_[checked(kind)]; }
+  [[nodiscard]] Box const& owned(int kind) const { return owned_of_[checked(kind)]; }
   [[nodiscard]] Box const& local(int kind = 0) const { return local_[checked(kind)]; }
 
   /// Owned cells whose stencil of the given reach reads no cell that an exchange of `kind` fills: compute them between
@@ -160,7 +165,9 @@ class HaloPlan {
   std::optional<BlockGrid> blocks_;
   std::vector<HaloKind> kinds_;
   Box owned_;
-  std::vector<Box> local_;  ///< by kind
+  std::vector<Layout> layouts_;  ///< by kind
+  std::vector<Box> owned_of_;    ///< by kind
+  std::vector<Box> local_;       ///< by kind
   PullPlan plan_;
 };
 

@@ -54,6 +54,7 @@ class VirtualHalo {
  private:
   Layout layout_;
   HaloKind kind_;
+  Layout cells_;  ///< who owns which cells of the fields
   IndexMap map_;
   std::vector<Piece> pieces_;  ///< of the global box grown by the widths
 };
