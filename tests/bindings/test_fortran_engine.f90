@@ -194,6 +194,8 @@ contains
       end do
     end do
     call that(right, 'V on all faces')
+    call gr_halo_exchange(halo, t, v(:, lbound(v, 2) + 1:), kind=[1, 2], stat=stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'field2: source of f64')
     call gr_long_copies(name)
     call that(len(name) < 32, 'how long runs are copied')
     call gr_layout_destroy(faces)

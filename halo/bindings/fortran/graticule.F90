@@ -318,6 +318,7 @@ module graticule_types
     integer(c_int) :: has_fill = 0  !< `fill` is set
     real(c_double) :: fill = 0  !< stored for NaN
   end type
+  integer, parameter :: FIELD_WORDS = storage_size(gr_field()) / 64
 end module graticule_types
 
 !> `gr_field`: the description of an array.
@@ -363,9 +364,9 @@ contains
 
   subroutine whole_of_any(array, field, axes, owned)
     type(*), dimension(..), target, asynchronous :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout), target :: field
     integer, intent(in), optional :: axes(:), owned(:)
-    field = field_of_any(array, axes, owned)
+    call describe(array, c_loc(field), axes, owned)
   end subroutine
 
   function field_of_any(array, axes, owned, parity, kind) result(field)
@@ -373,6 +374,15 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity, kind
     type(gr_field), target :: field
+    call describe(array, c_loc(field), axes, owned, parity, kind)
+  end function
+
+  !> Writes all of a field, which needs no initial values.
+  subroutine describe(array, field, axes, owned, parity, kind)
+    type(*), dimension(..), target, asynchronous :: array
+    type(c_ptr), intent(in) :: field
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer, intent(in), optional :: parity, kind
     integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned, parity_c, kind_c
     num_axes = 0
     num_owned = 0
@@ -388,8 +398,8 @@ contains
     end if
     if (present(parity)) parity_c = int(parity, c_int)
     if (present(kind)) kind_c = int(kind - 1, c_int)
-    call gr_fortran_descriptor(array, num_axes, axes_c, num_owned, owned_c, parity_c, kind_c, c_loc(field))
-  end function
+    call gr_fortran_descriptor(array, num_axes, axes_c, num_owned, owned_c, parity_c, kind_c, field)
+  end subroutine
 #else
   interface gr_field
     module procedure field_int8_1
@@ -1791,7 +1801,7 @@ contains
     integer, intent(in) :: extents(:)
     integer(c_int64_t), intent(in) :: bytes
     integer, intent(in), optional :: axes(:), owned(:)
-    type(gr_field), intent(out), target :: field
+    type(gr_field), intent(inout), target :: field
     integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned
     integer(c_int64_t) :: strides(size(extents))
     integer :: d
@@ -1814,70 +1824,70 @@ contains
 
   subroutine whole_int8(array, field, axes, owned)
     integer(c_int8_t), dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_I8, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
 
   subroutine whole_int16(array, field, axes, owned)
     integer(c_int16_t), dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_I16, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
 
   subroutine whole_int32(array, field, axes, owned)
     integer(c_int32_t), dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_I32, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
 
   subroutine whole_int64(array, field, axes, owned)
     integer(c_int64_t), dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_I64, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
 
   subroutine whole_real32(array, field, axes, owned)
     real(c_float), dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_F32, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
 
   subroutine whole_real64(array, field, axes, owned)
     real(c_double), dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_F64, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
 
   subroutine whole_complex32(array, field, axes, owned)
     complex(c_float_complex), dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_C64, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
 
   subroutine whole_complex64(array, field, axes, owned)
     complex(c_double_complex), dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_C128, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
 
   subroutine whole_bool(array, field, axes, owned)
     logical(c_bool), dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), GR_U8, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
 
   subroutine whole_logical(array, field, axes, owned)
     logical, dimension(..), contiguous, target, intent(in) :: array
-    type(gr_field), intent(out) :: field
+    type(gr_field), intent(inout) :: field
     integer, intent(in), optional :: axes(:), owned(:)
     call whole_at(c_loc(array), logical_code, shape(array), int(storage_size(array), c_int64_t) / 8, axes, owned, field)
   end subroutine
@@ -5054,8 +5064,8 @@ contains
     call ended(status, stat)
   end subroutine
 
-  !> The layout of fields of one kind: the plan's, with one cell more at the upper end of each axis that has values on all
-  !> faces (GR_ALL_FACES). For the owned box of such fields, their repartitions, sums and checkpoints.
+  !> The layout of fields of one kind: the plan's, with one cell more at the upper end of each axis that has values on
+  !> all faces (GR_ALL_FACES). For the owned box of such fields, their repartitions, sums and checkpoints.
   subroutine gr_halo_layout(halo, kind, layout, stat)
     type(gr_halo), intent(in) :: halo
     integer, intent(in) :: kind
@@ -5241,8 +5251,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5292,8 +5304,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5343,8 +5357,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5394,8 +5410,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5445,8 +5463,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5496,8 +5516,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5547,8 +5569,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5598,8 +5622,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5649,8 +5675,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5700,8 +5728,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5804,8 +5834,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5855,8 +5887,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5906,8 +5940,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -5957,8 +5993,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6008,8 +6046,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6059,8 +6099,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6110,8 +6152,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6161,8 +6205,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6212,8 +6258,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6263,8 +6311,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6393,8 +6443,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6446,8 +6498,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6499,8 +6553,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6552,8 +6608,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6605,8 +6663,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6658,8 +6718,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6711,8 +6773,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6764,8 +6828,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6817,8 +6883,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -6870,8 +6938,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(8)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 8)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [8])
     n = 1
     call describe_whole(field1, described(1), axes, owned)
     if (present(field2)) then
@@ -7255,8 +7325,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
@@ -7270,8 +7342,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
@@ -7285,8 +7359,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
@@ -7300,8 +7376,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
@@ -7315,8 +7393,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
@@ -7330,8 +7410,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
@@ -7345,8 +7427,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
@@ -7360,8 +7444,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
@@ -7375,8 +7461,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)
@@ -7390,8 +7478,10 @@ contains
     integer, intent(in), optional :: axes(:), owned(:)
     integer, intent(in), optional :: parity(..), kind(..)
     integer, intent(out), optional :: stat
-    type(gr_field), target :: described(1)
+    integer(c_int64_t), target :: memory(FIELD_WORDS, 1)
+    type(gr_field), pointer, contiguous :: described(:)
     integer :: n
+    call c_f_pointer(c_loc(memory), described, [1])
     n = 1
     call describe_whole(field, described(1), axes, owned)
     call set_options(described(:n), parity, kind)

@@ -148,6 +148,7 @@ gr_field const* gr_fortran_address(gr_field const* field) { return field; }
 
 void gr_fortran_field(void* base, int type, int rank, int64_t const* extents, int64_t const* strides, int num_axes,
                       int const* axes, int num_owned, int const* owned, int parity, int kind, gr_field* field) {
+  *field = {};
   field->size = sizeof(gr_field);
   field->base = base;
   field->parity = gr_parity(parity);

@@ -42,7 +42,7 @@ GR_API int gr_fortran_freed(void const* base, int64_t num_bytes);
 /// @param type as in `gr_field`; -1 for one that fields do not have
 /// @param extents, strides in bytes, of each dimension in Fortran's order
 /// @param axes the dimension (from 1) of each grid axis in Fortran's order; none: the first ones
-/// @param field with the initial values of the Fortran type
+/// @param field written as a whole
 /// @param owned the place (from 1) of the first owned cell along each dimension; none: unset
 GR_API void gr_fortran_field(void* base, int type, int rank, int64_t const* extents, int64_t const* strides,
                              int num_axes, int const* axes, int num_owned, int const* owned, int parity, int kind,

@@ -121,6 +121,20 @@ CallQueue add_fields(FewOrMany<HaloField>& result, HaloPlan const& plan, int num
   return queue;
 }
 
+/// The first field that does not cover the box of its kind, for errors of plans, which know fields by their memory
+/// only.
+std::string name_of_misfit(HaloPlan const& plan, int num_fields, gr_field const* fields) {
+  for (int f = 0; f < num_fields; ++f) {
+    auto const field = read_element(fields, f, "fields");
+    Name const name{"fields", f};
+    auto const& local = plan.local(field.kind);
+    auto const view = view_of(field, local, plan.owned(), name, Before::in_queue);
+    for (int a = 0; a < local.ndim(); ++a)
+      if (view.extents[int(view.grid_axes[a])] != local.extent(a)) return name.text() + ": ";
+  }
+  return {};
+}
+
 /// Runs a call with the fields of a plan. Where they cannot be used, the plan refuses the call too, so that the ranks
 /// that wait for this one get an error.
 template <class Call, class Check = NoCheck>
@@ -136,6 +150,8 @@ auto with_fields(Object<gr_halo> const& halo, int num_fields, gr_field const* fi
     if (last != nullptr) last->set(num_fields, fields, all.all(), queue);
     return call(all.all(), queue.queue());
   } catch (Error const& error) {
+    if (error.rule() == "FieldMismatch")
+      throw Error(error.fault(), error.rule(), name_of_misfit(halo.plan, num_fields, fields) + error.text());
     if (error.rule() != bad_argument("").rule()) throw;
     failure = std::current_exception();
   }

@@ -756,8 +756,8 @@ class Halo(_engine.Handle):
         return _HALO_LOCAL({'self': self, 'ndim': self._ndim, 'kind': kind})
 
     def layout(self, kind: int) -> 'Layout':
-        """The layout of fields of one kind: the plan's, with one cell more at the upper end of each axis that has values on all
-        faces (GR_ALL_FACES). For the owned box of such fields, their repartitions, sums and checkpoints.
+        """The layout of fields of one kind: the plan's, with one cell more at the upper end of each axis that has values on
+        all faces (GR_ALL_FACES). For the owned box of such fields, their repartitions, sums and checkpoints.
 
         kind: kind.
         Returns layout: layout.
