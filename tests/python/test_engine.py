@@ -191,6 +191,26 @@ def test_rules_of_other_kinds():
         assert np.array_equal(fields[0][0], fields[0][1]) and not fields[1][0].any()
 
 
+def test_values_on_all_faces():
+    comm, layout = made()
+    faces = e.halo_kind_sphere(e.Edge.POLE_FACE, 1)
+    faces.stagger[0] = e.Stagger.ALL_FACES
+    halo = e.Halo.create(comm, layout, [e.halo_kind_sphere(e.Edge.POLE_FACE, 1), faces])
+    t_lower, t_upper = halo.owned()
+    lower, upper = halo.layout(1).owned(RANK)
+    num_rows = layout.extents()[0]
+    assert list(lower) == list(t_lower) and upper[0] - t_upper[0] == (1 if t_upper[0] == num_rows else 0)
+    row, column = np.arange(lower[0] - 1, upper[0] + 1)[:, None], np.arange(lower[1] - 1, upper[1] + 1)
+    v = np.where((row >= lower[0]) & (row < upper[0]) & (column >= lower[1]) & (column < upper[1]), 100.0 * row + column, np.nan)
+    t = np.ones((t_upper[0] - t_lower[0] + 2, t_upper[1] - t_lower[1] + 2))
+    halo.exchange([t, e.Field(v, kind=1, parity=e.Parity.ODD)])
+    beyond = (row < 0) | (row > num_rows)
+    image = np.where(row < 0, -row, np.where(row > num_rows, 2 * num_rows - row, row))
+    columns = (column + np.where(beyond, COLUMNS // 2, 0)) % COLUMNS
+    assert np.array_equal(v, np.where(beyond, -1, 1) * (100.0 * image + columns))
+    assert isinstance(e.long_copies(), str)
+
+
 def stepped(field, lower, origin, shape):
     """A stencil that is not symmetric, on the cells of a box; NaN elsewhere."""
     result = np.full_like(field, np.nan)

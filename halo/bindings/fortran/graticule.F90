@@ -11914,7 +11914,7 @@ module graticule
 #endif
   implicit none
   public
-  private :: c_int, c_int64_t, gr_comm_create_integer, gr_comm_create_long, gr_comm_mpi_integer, gr_comm_mpi_long
+  private :: c_int, c_int64_t, FIELD_WORDS, gr_comm_create_integer, gr_comm_create_long, gr_comm_mpi_integer, gr_comm_mpi_long
 #ifdef GRATICULE_MPI_F08
   private :: MPI_Comm, gr_comm_create_f08, gr_comm_mpi_f08
 #endif
