@@ -168,5 +168,22 @@ TEST(SeriesReader, names_file_and_variable_of_what_it_cannot_read) {
   EXPECT_EQ(numbers(reader.read("t", Box({9, 0, 0}, {10, 3, 4})))[1], 12001);
 }
 
+// The list of a file that has changed is of no use: its datasets lie elsewhere.
+TEST(SeriesReader, lists_a_file_again_that_was_written_anew) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  FieldSeries const series(comm, make_files(folder, good_parts("UNLIMITED")));
+  SeriesReader reader(series);
+  folder.make("part_10.nc", [](auto const& p) {
+    write_part(p, {.times = {4, 5, 6, 7}, .scale = 2, .more = "double first(lat); double second(time, lat, lon); "});
+  });
+
+  auto const values = numbers(reader.read("t", Box({3, 0, 0}, {7, 3, 4})));
+
+  EXPECT_EQ(values[0], 3000);
+  EXPECT_EQ(values[13], 4000);  // 4001 / 2 as an integer, times 2
+}
+
 }  // namespace
 }  // namespace graticule

@@ -239,7 +239,9 @@ double degrees_per_unit(FileContents const& contents, std::string_view dimension
   return 1;
 }
 
-void detail::put_on_poles(FileContents const& contents, std::string_view dimension, std::vector<double>& values) {
+void detail::to_degrees(FileContents const& contents, std::string_view dimension, std::vector<double>& values) {
+  if (double const factor = degrees_per_unit(contents, dimension); factor != 1)
+    for (double& value : values) value *= factor;
   auto const* const found = contents.coordinate(dimension);
   bool const is_latitude =
       found != nullptr && (found->text("standard_name").empty()

@@ -307,19 +307,7 @@ FieldFile::FieldFile(Comm const& comm, std::filesystem::path const& path, FieldF
   });
 }
 
-void detail::FileOfSeries::rescale(FieldFile& file, std::string const& name, double factor, double shift,
-                                   std::string const& units) {
-  for (auto& variable : file.state_->contents.variables) {
-    if (variable.name != name) continue;
-    auto const unpacking = unpacking_of(file.contents(), variable);
-    std::erase_if(variable.attributes,
-                  [](Attribute const& one) { return one.name == "scale_factor" || one.name == "add_offset"; });
-    variable.attributes.push_back(Attribute::of_number("scale_factor", unpacking.scale * factor));
-    variable.attributes.push_back(Attribute::of_number("add_offset", unpacking.offset * factor + shift));
-    for (auto& attribute : variable.attributes)
-      if (attribute.name == "units") attribute = Attribute::of_text("units", units);
-  }
-}
+FileContents& detail::FileOfSeries::contents(FieldFile& file) { return file.state_->contents; }
 
 FieldFile::FieldFile(FieldFile&&) noexcept = default;
 FieldFile& FieldFile::operator=(FieldFile&&) noexcept = default;
@@ -340,16 +328,13 @@ std::vector<double> FieldFile::coordinate(std::string_view dimension) const {
                 "dimension '" + std::string(dimension) + "' of " + contents().path.string() +
                     " has no coordinate: there is no variable " + std::string(dimension) + "(" +
                     std::string(dimension) + ")");
-  double const factor = degrees_per_unit(contents(), dimension);
   // One rank reads and sends: all ranks reading the same few bytes is what file systems like least.
   std::vector<double> values(std::size_t(found->extents[0]), 0.0);
   bool const reads = state_->comm.rank() == 0;
   Box const box({0}, {reads ? found->extents[0] : 0});
   read(found->name, box, std::span(values).first(reads ? values.size() : 0));
   state_->comm.broadcast(values.data(), Index(values.size() * sizeof(double)), 0);
-  if (factor != 1)
-    for (double& value : values) value *= factor;
-  detail::put_on_poles(contents(), dimension, values);
+  detail::to_degrees(contents(), dimension, values);
   return values;
 }
 

@@ -4,6 +4,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "hdf5/descriptor.hpp"
+#include "lone_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -145,6 +146,38 @@ void require_same_copies(Comm const& comm, std::filesystem::path const& path) {
     value = Hash().add(samples).add(copy.trouble).value();
   }
   require_same_value(comm, path, value, looks, copy);
+}
+
+void require_same_copies(Comm const& comm, std::span<std::filesystem::path const> paths) {
+  if (comm.num_ranks() == 1 || paths.empty()) return;
+  std::vector<Copy> copies;
+  Hash identities;
+  for (auto const& path : paths) {
+    copies.push_back(look_at(path));
+    identities.add(copies.back().identity());
+  }
+  bool const is_one = are_same(comm, identities.value());
+  if (is_one && comm.num_nodes() == 1) return;
+  std::uint64_t value = 0;
+  bool const looks = !is_one || comm.node_rank() == 0;
+  if (looks) {
+    Hash samples;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      if (copies[i].trouble.empty()) samples.add(samples_of(paths[i], copies[i]));
+      samples.add(copies[i].trouble);
+    }
+    value = samples.value();
+  }
+  auto first = value;
+  comm.broadcast(&first, Index(sizeof first), 0);
+  std::array<Index, 1> differs{looks && value != first ? 1 : 0};
+  comm.max(differs);
+  if (differs[0] == 0) return;
+  for (auto const& path : paths) require_same_copies(comm, path);
+}
+
+std::uint64_t detail::file_identity(std::filesystem::path const& path) {
+  return look_at(zarr::metadata_file(path)).identity();
 }
 
 }  // namespace graticule

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/calendar.hpp>
 #include <graticule/field_io/conventions.hpp>
+#include <graticule/field_io/same_copies.hpp>
 #include <graticule/field_io/series.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "agreed_variable.hpp"
+#include "file_of_series.hpp"
+#include "later_files.hpp"
 #include "series_times.hpp"
 
 #include <glob.h>
@@ -14,10 +17,12 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <limits>
 #include <list>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace graticule {
@@ -198,7 +203,8 @@ struct FieldSeries::State {
     std::size_t place;
     FieldFile file;
   };
-  std::list<Open> open;  ///< the last used first
+  std::list<Open> open;      ///< the last used first
+  detail::KnownFiles known;  ///< of each file but the first
 
   State(Comm const& on, std::vector<std::filesystem::path> files, FieldSeriesOptions const& chosen)
       : comm(on), paths(std::move(files)), options(chosen) {
@@ -210,7 +216,11 @@ struct FieldSeries::State {
     contents = file(0).contents();
     dimension = options.dimension.empty() ? find_dimension(contents) : options.dimension;
     if (options.dimension.empty() && paths.size() > 1) require_joinable(contents, dimension);
-    for (std::size_t i = 0; i < paths.size(); ++i) add(i);
+    known.resize(paths.size());
+    add_first();
+    // Lists of a thousand variables and more stay within some MB.
+    constexpr std::size_t files_at_once = 128;
+    for (std::size_t i = 1; i < paths.size(); i += files_at_once) add(i, std::min(i + files_at_once, paths.size()));
     for (auto& one : contents.dimensions)
       if (one.name == dimension) one.extent = ends.back();
     for (auto& variable : contents.variables)
@@ -229,30 +239,64 @@ struct FieldSeries::State {
     }
     if (open.size() >= std::size_t(std::max(options.most_open, 1))) open.pop_back();
     open.push_front({place, FieldFile(comm, paths[place], options.file)});
-    if (place > 0) detail::adopt_times(open.front().file, contents, dimension);
+    if (place > 0) detail::adopt_times(detail::FileOfSeries::contents(open.front().file), contents, dimension);
     return open.front().file;
   }
 
-  /// Compares a file with the first one and notes down its length. Collective.
-  void add(std::size_t place) {
-    auto const& next = file(place);
-    auto const& own = next.contents();
+  [[nodiscard]] Index length_in(FileContents const& own) const {
     auto const found = std::find_if(own.dimensions.begin(), own.dimensions.end(),
                                     [&](auto const& one) { return one.name == dimension; });
-    if (found == own.dimensions.end() && paths.size() > 1 && place == 0)
+    if (found != own.dimensions.end()) return found->extent;
+    if (paths.size() == 1) return 0;
+    if (own.path == paths[0])
       throw Error(Fault::input, "BadInput",
                   paths[0].string() + " has no dimension '" + dimension + "' that the files could be joined along");
-    if (found == own.dimensions.end() && paths.size() > 1)
-      refuse(paths[place], paths[0], "it has no dimension '" + dimension + "'");
-    ends.push_back(ends.back() + (found != own.dimensions.end() ? found->extent : 0));
-    if (place > 0) {
-      for (auto& variable : contents.variables) {
-        if (!has_axis(variable, dimension)) continue;
-        if (auto const* const same = own.find(variable.name))
-          require_like(own, *same, variable, dimension, paths[0]);
-        else
-          leave_out(variable, paths[place]);
-      }
+    refuse(own.path, paths[0], "it has no dimension '" + dimension + "'");
+  }
+
+  /// Collective.
+  void add_first() {
+    ends.push_back(length_in(contents));
+    for (auto const& one : contents.dimensions) {
+      auto const* const coordinate = contents.coordinate(one.name);
+      if (coordinate == nullptr || !coordinate->refusal.empty()) continue;
+      auto& values = coordinates[one.name] = file(0).coordinate(one.name);
+      if (one.name == dimension) require_sorted(0, values, 0);
+    }
+  }
+
+  /// The files [first, last), none of them the first. Collective.
+  void add(std::size_t first, std::size_t last) {
+    // Before they are listed: a file that changes later is then listed again.
+    std::vector<std::uint64_t> identities;
+    for (std::size_t i = first; i < last; ++i) identities.push_back(detail::file_identity(paths[i]));
+    auto const batch = std::span(paths).subspan(first, last - first);
+    auto files = detail::read_later_files(comm, batch, options.file.plugins, contents, dimension);
+    auto const num_listed = std::size_t(
+        std::count_if(files.begin(), files.end(), [](auto const& one) { return one.catalogue.has_value(); }));
+    std::vector<std::filesystem::path> listed;
+    for (auto const& path : batch.first(num_listed)) listed.push_back(detail::zarr::metadata_file(path));
+    require_same_copies(comm, listed);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      add(first + i, files[i]);
+      known[first + i]->identity = identities[i];
+    }
+  }
+
+  /// Compares a file with the first one and notes down its length. The same on all ranks.
+  void add(std::size_t place, detail::LaterFile& next) {
+    if (!next.catalogue) std::rethrow_exception(next.failure);
+    auto& own = next.catalogue->contents;
+    auto const* const before = known[place - 1] ? &*known[place - 1] : nullptr;
+    known[place] = detail::known_file(*next.catalogue, contents, before);
+    detail::adopt_times(own, contents, dimension);
+    ends.push_back(ends.back() + length_in(own));
+    for (auto& variable : contents.variables) {
+      if (!has_axis(variable, dimension)) continue;
+      if (auto const* const same = own.find(variable.name))
+        require_like(own, *same, variable, dimension, paths[0]);
+      else
+        leave_out(variable, paths[place]);
     }
     for (auto const& one : contents.dimensions)
       if (auto const* coordinate = contents.coordinate(one.name); coordinate != nullptr && coordinate->refusal.empty())
@@ -267,16 +311,14 @@ struct FieldSeries::State {
     variable.refusal_rule = "BadInput";
   }
 
-  void add_coordinate(std::size_t place, FieldFile const& next, std::string const& name) {
+  void add_coordinate(std::size_t place, detail::LaterFile const& next, std::string const& name) {
     auto& all = coordinates[name];
-    if (place == 0) {
-      all = next.coordinate(name);
-      if (name == dimension) require_sorted(0, all, 0);
-      return;
-    }
-    auto const* const coordinate = next.contents().coordinate(name);
+    auto const& own = next.catalogue->contents;
+    auto const* const coordinate = own.coordinate(name);
     if (coordinate == nullptr) refuse(paths[place], paths[0], "it has no coordinate " + name);
-    auto const values = next.coordinate(name);
+    auto const read = next.coordinates.find(name);
+    if (read == next.coordinates.end()) std::rethrow_exception(next.failure);
+    auto const& values = read->second;
     if (name == dimension) {
       auto const first = all.size();
       all.insert(all.end(), values.begin(), values.end());
@@ -286,7 +328,7 @@ struct FieldSeries::State {
     auto const& expected = *contents.coordinate(name);
     auto const units = coordinate->text("units");
     // Latitudes and longitudes are in degrees already.
-    bool const is_known = degrees_per_unit(contents, name) != 1 || degrees_per_unit(next.contents(), name) != 1;
+    bool const is_known = degrees_per_unit(contents, name) != 1 || degrees_per_unit(own, name) != 1;
     if (!is_known && !same_units(units, expected.text("units")))
       refuse(paths[place], paths[0],
              "units of " + name + " are '" + units + "' instead of '" + expected.text("units") + "'");
@@ -398,6 +440,7 @@ std::vector<std::filesystem::path> const& FieldSeries::files() const noexcept { 
 std::string const& FieldSeries::dimension() const noexcept { return state_->dimension; }
 std::vector<Index> const& FieldSeries::file_ends() const noexcept { return state_->ends; }
 FilterPlugins FieldSeries::plugins() const noexcept { return state_->options.file.plugins; }
+detail::KnownFiles const& FieldSeries::known() const noexcept { return state_->known; }
 
 HorizontalAxes FieldSeries::horizontal_axes(std::string_view name) const {
   return contents().horizontal_axes(variable(name));

@@ -4,9 +4,8 @@
 
 #include "catalogue.hpp"
 #include "hdf5/values.hpp"
-#include "raw_cells.hpp"
+#include "later_files.hpp"
 #include "write/dense.hpp"
-#include "zarr/catalogue.hpp"
 
 #include <algorithm>
 #include <list>
@@ -38,19 +37,11 @@ void StoredCells::unpack(std::span<double> values) const {
 }
 
 struct SeriesReader::State {
-  /// A variable of one file.
-  struct Source {
-    Variable variable;
-    std::uint64_t address = 0;
-    std::string array;  ///< of a Zarr store
-    std::shared_ptr<detail::Unpacking const> unpacking;
-  };
   struct Open {
     std::size_t place;
-    h5::File file;
-    std::map<std::string, h5::Object, std::less<>> datasets;
-    std::optional<detail::zarr::OpenStore> store;  ///< instead of the file
+    detail::LoneFile file;
   };
+  using Unpackings = std::map<std::string, std::shared_ptr<detail::Unpacking const>, std::less<>>;
 
   std::vector<std::filesystem::path> paths;
   FileContents contents;
@@ -58,8 +49,10 @@ struct SeriesReader::State {
   std::vector<Index> ends;
   FilterPlugins plugins;
   std::size_t most_open;
-  std::vector<std::map<std::string, Source, std::less<>>> sources;  ///< of each file, empty until it was listed
-  std::list<Open> open;                                             ///< the last used first
+  detail::KnownFiles known;            ///< of each file that is listed
+  std::vector<bool> is_checked;        ///< whether a file is still the one that the series has listed
+  std::vector<Unpackings> unpackings;  ///< of each file
+  std::list<Open> open;                ///< the last used first
 
   State(FieldSeries const& series, int most)
       : paths(series.files()),
@@ -68,27 +61,25 @@ struct SeriesReader::State {
         ends(series.file_ends()),
         plugins(series.plugins()),
         most_open(std::size_t(std::max(most, 1))),
-        sources(paths.size()) {}
+        known(series.known()),
+        is_checked(paths.size()),
+        unpackings(paths.size()) {}
 
   ~State() {
     h5::Quiet const quiet(plugins);
     open.clear();
   }
 
-  /// The file with its datasets; closes the one that was not used for longest.
-  Open& file(std::size_t place) {
+  /// Opens the file unless it is open, and closes the one that was not used for longest.
+  detail::LoneFile& file(std::size_t place) {
     auto const found = std::find_if(open.begin(), open.end(), [&](auto const& one) { return one.place == place; });
     if (found != open.end()) {
       open.splice(open.begin(), open, found);
-      return open.front();
+      return open.front().file;
     }
     if (open.size() >= most_open) open.pop_back();
-    open.push_front({place, {}, {}, {}});
-    if (detail::zarr::is_store(paths[place]))
-      open.front().store.emplace(paths[place]);
-    else
-      open.front().file = detail::open_alone(paths[place]);
-    return open.front();
+    open.push_front({place, detail::LoneFile(paths[place])});
+    return open.front().file;
   }
 
   [[nodiscard]] static Error broken(std::filesystem::path const& path, std::string_view name, std::string const& what) {
@@ -97,35 +88,36 @@ struct SeriesReader::State {
                 "); it is damaged or incomplete, copy or make it again"};
   }
 
-  void list(std::size_t place) {
-    auto const catalogue = detail::read_catalogue(paths[place], plugins);
-    for (std::size_t i = 0; i < catalogue.contents.variables.size(); ++i) {
-      auto const& variable = catalogue.contents.variables[i];
-      if (variable.refusal.empty() && contents.find(variable.name) != nullptr)
-        sources[place].emplace(variable.name,
-                               Source{variable, catalogue.addresses[i],
-                                      catalogue.arrays.empty() ? std::string() : catalogue.arrays[i], nullptr});
-    }
+  detail::KnownFile const& listed(std::size_t place) {
+    auto& one = known[place];
+    if (!is_checked[place] && (!one || one->identity != detail::file_identity(paths[place])))
+      one = detail::known_file(detail::read_catalogue(paths[place], plugins), contents, nullptr);
+    is_checked[place] = true;
+    return *one;
   }
 
   /// What a file holds of a variable, as it was when the series was opened.
-  Source const& source(std::size_t place, Variable const& expected) {
-    auto& known = sources[place];
-    if (known.empty()) list(place);
-    auto const found = known.find(expected.name);
-    if (found == known.end() || found->second.variable.extents != extents_in(place, expected))
+  detail::KnownVariable const& source(std::size_t place, Variable const& expected) {
+    auto const& variables = listed(place).variables;
+    auto const found = variables.find(expected.name);
+    if (found == variables.end() || found->second.variable->extents != extents_in(place, expected))
       throw Error("BrokenFile", "the file has changed since it was opened");
-    auto& [variable, address, array, unpacking] = found->second;
+    auto const& variable = *found->second.variable;
     if (!same_units(variable.text("units"), expected.text("units")))
       throw Error(Fault::input, "UnreadableVariable",
                   "units of " + expected.name + " of " + paths[place].string() + " are '" + variable.text("units") +
                       "' instead of '" + expected.text("units") + "'");
+    return found->second;
+  }
+
+  std::shared_ptr<detail::Unpacking const> const& unpacking_of(std::size_t place, Variable const& variable) {
+    auto& unpacking = unpackings[place][variable.name];
     if (!unpacking) {
       FileContents named;
       named.path = paths[place];
       unpacking = std::make_shared<detail::Unpacking const>(detail::unpacking_of(named, variable));
     }
-    return found->second;
+    return unpacking;
   }
 
   [[nodiscard]] int axis_of(Variable const& variable) const {
@@ -142,30 +134,15 @@ struct SeriesReader::State {
   StoredCells::Part read(std::size_t place, Variable const& expected, Box const& box) {
     h5::Quiet const quiet(plugins);
     try {
-      auto const& [variable, address, array, unpacking] = source(place, expected);
-      StoredCells::Part part{box, unpacking,
-                             std::vector<std::byte>(std::size_t(box.num_cells() * variable.value_bytes))};
-      auto& opened = file(place);
-      auto const slab = detail::slab_of(&box);
-      if (opened.store)
-        opened.store->read(variable, array, *slab, part.bytes.data());
-      else
-        detail::read_raw(variable, dataset(opened, variable.name, address), H5P_DEFAULT, slab, part.bytes.data());
+      auto const& found = source(place, expected);
+      StoredCells::Part part{box, unpacking_of(place, *found.variable),
+                             std::vector<std::byte>(std::size_t(box.num_cells() * found.variable->value_bytes))};
+      file(place).read(found, *detail::slab_of(&box), part.bytes.data());
       return part;
     } catch (Error const& error) {
       if (error.rule() == "UnreadableVariable") throw;
       throw broken(paths[place], expected.name, error.text());
     }
-  }
-
-  static hid_t dataset(Open& opened, std::string const& name, std::uint64_t address) {
-    auto& datasets = opened.datasets;
-    auto found = datasets.find(name);
-    if (found == datasets.end())
-      found =
-          datasets.emplace(name, h5::Object(h5::check(H5Oopen_by_addr(opened.file.get(), address), "H5Oopen_by_addr")))
-              .first;
-    return found->second.get();
   }
 };
 

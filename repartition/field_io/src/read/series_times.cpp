@@ -3,7 +3,7 @@
 
 #include <graticule/field_io/calendar.hpp>
 
-#include "file_of_series.hpp"
+#include "hdf5/values.hpp"
 
 #include <cmath>
 #include <optional>
@@ -40,6 +40,20 @@ struct TimeChange {
   double shift = 0;
 };
 
+/// The variable's values are read changed, in these units.
+void rescale(FileContents& contents, std::string const& name, TimeChange const& change, std::string const& units) {
+  for (auto& variable : contents.variables) {
+    if (variable.name != name) continue;
+    auto const unpacking = unpacking_of(contents, variable);
+    std::erase_if(variable.attributes,
+                  [](Attribute const& one) { return one.name == "scale_factor" || one.name == "add_offset"; });
+    variable.attributes.push_back(Attribute::of_number("scale_factor", unpacking.scale * change.factor));
+    variable.attributes.push_back(Attribute::of_number("add_offset", unpacking.offset * change.factor + change.shift));
+    for (auto& attribute : variable.attributes)
+      if (attribute.name == "units") attribute = Attribute::of_text("units", units);
+  }
+}
+
 /// Nothing where units are not understood, or months meet units of a fixed length.
 std::optional<TimeChange> time_change(std::string const& from_units, std::string const& to_units, Calendar calendar) {
   TimeUnits from;
@@ -71,9 +85,9 @@ bool same_calendar(Variable const& a, Variable const& b) {
   }
 }
 
-void adopt_times(FieldFile& file, FileContents& first, std::string const& dimension) {
+void adopt_times(FileContents& own, FileContents& first, std::string const& dimension) {
   auto const* const expected = first.coordinate(dimension);
-  auto const* const found = expected != nullptr ? file.contents().find(expected->name) : nullptr;
+  auto const* const found = expected != nullptr ? own.find(expected->name) : nullptr;
   if (found == nullptr || !found->refusal.empty() || found->text("units") == expected->text("units")) return;
   if (!same_calendar(*found, *expected)) return;
   auto const units = found->text("units");
@@ -81,13 +95,13 @@ void adopt_times(FieldFile& file, FileContents& first, std::string const& dimens
   auto const change = time_change(units, to_units, calendar_of(expected->text("calendar")));
   if (!change) return;
   for (std::string const& name : {expected->name, expected->text("bounds"), expected->text("climatology")}) {
-    auto const* const one = name.empty() ? nullptr : file.contents().find(name);
+    auto const* const one = name.empty() ? nullptr : own.find(name);
     bool const follows =
         one != nullptr && one->refusal.empty() && (one->text("units").empty() || one->text("units") == units);
     if (!follows) continue;
     for (auto& listed : first.variables)
       if (listed.name == name && !holds_moved_times(listed.type, change->factor, change->shift)) become_f64(listed);
-    FileOfSeries::rescale(file, name, change->factor, change->shift, to_units);
+    rescale(own, name, *change, to_units);
   }
 }
 

@@ -2,7 +2,7 @@
 // One time axis for files that count from dates of their own.
 #pragma once
 
-#include <graticule/field_io/file.hpp>
+#include <graticule/field_io/contents.hpp>
 
 #include <string>
 
@@ -13,6 +13,6 @@ namespace graticule::detail {
 
 /// Reads times that a file counts from another date, or in other units, in those of the first file, whose times, and
 /// their bounds, become f64 where their own type cannot hold them. Nothing changes where that cannot be done.
-void adopt_times(FieldFile& file, FileContents& first, std::string const& dimension);
+void adopt_times(FileContents& own, FileContents& first, std::string const& dimension);
 
 }  // namespace graticule::detail

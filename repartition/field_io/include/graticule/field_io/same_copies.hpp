@@ -4,6 +4,7 @@
 #include <graticule/partition/comm.hpp>
 
 #include <filesystem>
+#include <span>
 
 namespace graticule {
 
@@ -16,5 +17,7 @@ namespace graticule {
 /// Cost: two small all-reduces; where there may be copies, about 1.2 MiB read by one rank of each node, or by all ranks
 /// if files differ in number or time
 void require_same_copies(Comm const& comm, std::filesystem::path const& path);
+/// The same for several files at once: no further calls for each where all are the same.
+void require_same_copies(Comm const& comm, std::span<std::filesystem::path const> paths);
 
 }  // namespace graticule

@@ -3,10 +3,16 @@
 
 #include <graticule/field_io/file.hpp>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace graticule {
+
+namespace detail {
+struct KnownFile;
+}
 
 /// The files that match a shell pattern (`*`, `?`, `[...]`), sorted by name, with numbers compared by value: `run_2.nc`
 /// comes before `run_10.nc`. A name without such characters matches itself, and so does that of a file which exists.
@@ -36,7 +42,8 @@ struct FieldSeriesOptions {
 /// `t(time=17544, ...)`, and the box [8780, 8790) along time has 4 cells of the first file and 6 of the second.
 class FieldSeries {
  public:
-  /// Opens each file once and compares it with the first. Collective.
+  /// Opens each file once and compares it with the first. Collective; rank 0 reads structures and coordinates, and sends
+  /// those of up to 128 files at once.
   /// @throws as `FieldFile`; `BadInput` (input) when variables, their axes or units, or other coordinates differ;
   /// `BadInput` (input) when several files, such as maps z(latitude, longitude), have no dimension to be joined along;
   /// `BadInput` (input) when the joined coordinate is not monotonic over all files
@@ -65,6 +72,9 @@ class FieldSeries {
   void read(std::string_view name, FileSelection const& selection, FieldView const& field) const;
 
  private:
+  friend class SeriesReader;
+  [[nodiscard]] std::vector<std::optional<detail::KnownFile>> const& known() const noexcept;
+
   struct State;
   std::unique_ptr<State> state_;
 };

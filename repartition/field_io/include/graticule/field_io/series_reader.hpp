@@ -43,7 +43,8 @@ class StoredCells {
 /// Makes no MPI call. Like all functions of this library it locks HDF5 during its calls, so other threads may read and
 /// write other files at the same time. A reader may be used by one thread at a time; it does not need the series to
 /// exist.
-/// Cost: lists and opens each file once on each rank, and again when `most_open` others were used since
+/// Cost: opens each file once on each rank, and again when `most_open` others were used since; lists the first one, and
+/// others that have changed since the series was opened
 class SeriesReader {
  public:
   /// Opens nothing yet. Not collective.
