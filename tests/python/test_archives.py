@@ -23,9 +23,9 @@ SEED = int(os.environ.get("GRATICULE_ARCHIVE_SEED", "1"))
 COUNT = int(os.environ.get("GRATICULE_ARCHIVE_COUNT", "120"))
 
 
-def make(folder):
+def make(folder, name="make_archives.py"):
     """A process of its own, whose HDF5 is another one. Returns its error text."""
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_archives.py")
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     made = subprocess.run([sys.executable, script, folder, str(SEED), str(COUNT)], capture_output=True, text=True)
     return made.stderr if made.returncode else ""
 
@@ -55,20 +55,53 @@ def check(comm, one):
             assert np.array_equal(file.coordinate(one[axis], len(expected[axis])), expected[axis]), one["text"]
 
 
-def test_variations():
+def made_by(script):
+    """A folder of files that all ranks see."""
     missing = [name for name in ("netCDF4", "xarray", "cftime") if importlib.util.find_spec(name) is None]
     if missing:
         skip(f"{', '.join(missing)} of Python is not installed")
-    comm = e.Comm.create(COMM)
     folder = COMM.bcast(tempfile.mkdtemp(prefix="graticule-archives-") if RANK == 0 else None)
-    problem = COMM.bcast(make(folder) if RANK == 0 else None)
+    problem = COMM.bcast(make(folder, script) if RANK == 0 else None)
     assert not problem, problem
+    return folder
+
+
+def test_variations():
+    folder = made_by("make_archives.py")
+    comm = e.Comm.create(COMM)
     with open(os.path.join(folder, "variations.json")) as file:
         variations = json.load(file)
     assert len(variations) == COUNT and len({one["calendar"] for one in variations}) == 6
     assert not os.path.isdir(PLUGINS) or any("zstd" in one["text"] for one in variations)
     for one in variations:
         check(comm, one)
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
+
+
+def check_odd(comm, one):
+    expected = np.load(one["expected"])
+    wanted = expected["values"]
+    with e.File.open(comm, one["file"]) as file:
+        assert list(file.extents(one["name"])) == list(wanted.shape), one["text"]
+        values = np.zeros(wanted.shape)
+        file.read(one["name"], [0] * wanted.ndim, list(wanted.shape), values)
+        assert np.array_equal(np.isnan(values), np.isnan(wanted)), one["text"]
+        known = ~np.isnan(wanted)
+        assert np.allclose(values[known], wanted[known], rtol=1e-6, atol=0), one["text"]  # netCDF4 scales in f32
+        times = file.times("time", 3)
+        assert [list(e.date_of_time(file.calendar("time"), int(t))) for t in times] == expected["dates"].tolist(), one["text"]
+
+
+def test_odd_variables():
+    folder = made_by("make_odd_variables.py")
+    comm = e.Comm.create(COMM)
+    with open(os.path.join(folder, "variables.json")) as file:
+        variables = json.load(file)
+    assert len(variables) == COUNT and any("unsigned" in one["text"] for one in variables)
+    for one in variables:
+        check_odd(comm, one)
     COMM.Barrier()
     if RANK == 0:
         shutil.rmtree(folder)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -173,7 +174,12 @@ ValueType unsigned_of(ValueType type) {
   }
 }
 
-bool is_unsigned(Variable const& variable) { return variable.text("_Unsigned") == "true"; }
+bool is_unsigned(Variable const& variable) {
+  // Python's str(True) is 'True', and netCDF4 reads it so.
+  auto text = variable.text("_Unsigned");
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return text == "true";
+}
 
 /// For messages: `'0.5'`, `nan`, `1, 2`.
 std::string shown(Attribute const& attribute) {
