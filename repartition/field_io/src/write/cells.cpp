@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cells on their way to the file.
 #include "dense.hpp"
+#include "first_failure.hpp"
 #include "hdf5/elements.hpp"
 #include "hdf5/hyperslab.hpp"
 #include "read/view_part.hpp"
 #include "state.hpp"
 
 #include <algorithm>
-#include <exception>
 
 namespace graticule {
 
@@ -53,31 +53,24 @@ void FieldWriter::State::write_turns(Target& target, std::function<detail::Suppl
   if (target.grows_later) grow_now(target);
   h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
   h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
-  std::exception_ptr failure;
-  auto const attempt = [&](auto const& action) {
-    try {
-      action();
-    } catch (...) {
-      if (!failure) failure = std::current_exception();
-    }
-  };
+  detail::FirstFailure failure;
   Index num_cells = 0;
   for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
     auto const* turn = round < turns.size() ? &turns[round] : nullptr;
     void const* data = nullptr;
     // A rank that has failed continues: the others need it in every call.
-    attempt([&] {
+    failure.attempt([&] {
       auto const share = group && turn != nullptr ? group->share(*turn) : turn != nullptr ? turn->cells : Box();
       if (turn == nullptr || share.empty()) return;
       num_cells += share.num_cells();
       data = fetch(share);
     });
-    attempt([&] {
+    failure.attempt([&] {
       if (group && turn != nullptr) data = group->gather(*turn, target.value_bytes, data);
     });
     on_disk([&] { write_turn(target, transfer, data != nullptr ? turn : nullptr, data); });
   }
-  agree(comm, failure);
+  agree(comm, failure.first());
   target.num_written += num_cells;
 }
 

@@ -7,6 +7,7 @@
 
 #include "codecs.hpp"
 #include "hdf5/chunk_cells.hpp"
+#include "write/first_failure.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,7 +19,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <utility>
 
 namespace graticule::detail::zarr {
@@ -374,14 +374,7 @@ Index StoreWriter::write(std::size_t place, Supply const& mine, FetchCells const
   auto const jobs = jobs_of(array.array, slabs);
   std::size_t num_rounds = 0;
   for (auto const& one : jobs) num_rounds = std::max(num_rounds, one.size());
-  std::exception_ptr failure;
-  auto const attempt = [&](auto const& action) {
-    try {
-      action();
-    } catch (...) {
-      if (!failure) failure = std::current_exception();
-    }
-  };
+  FirstFailure failure;
   auto const me = comm_.rank();
   for (std::size_t number = 0; number < num_rounds; ++number) {
     messages::Lanes lanes(comm_, tag_);
@@ -394,7 +387,7 @@ Index StoreWriter::write(std::size_t place, Supply const& mine, FetchCells const
       if (auto const places = places_in(own, own.counts, chunk); !places.empty()) {
         auto& cells = lanes.keep(std::vector<std::byte>(std::size_t(bytes_of(places))));
         // A rank that has failed continues: the others wait for its cells.
-        attempt([&] {
+        failure.attempt([&] {
           auto part = places;
           for (int axis = 0; axis < part.ndim(); ++axis)
             part.set(axis, places.lo(axis) + mine.cells.lo(axis), places.hi(axis) + mine.cells.lo(axis));
@@ -417,13 +410,13 @@ Index StoreWriter::write(std::size_t place, Supply const& mine, FetchCells const
     }
     lanes.wait("for the cells of a chunk");
     if (number < jobs[std::size_t(me)].size() && !failure)
-      attempt([&] { write_chunk(array, jobs[std::size_t(me)][number], round); });
+      failure.attempt([&] { write_chunk(array, jobs[std::size_t(me)][number], round); });
   }
-  attempt([&] {
+  failure.attempt([&] {
     if (!failure) close_shard(array);
   });
   shard_.reset();
-  agree(comm_, failure);
+  agree(comm_, failure.first());
   return mine.cells.num_cells();
 }
 
