@@ -315,6 +315,154 @@ def test_of_large_blosc_chunks_only_the_blocks_that_are_met_are_read():
             assert seen["refused"] > 10 and seen["read"] > 10, seen
 
 
+def test_data_sets_of_anemoi_are_fields_on_their_grid():
+    def make():
+        import numcodecs
+        import zarr
+        rng = np.random.default_rng(5)
+        ny, nx, names, made = 7, 12, ["2t", "10u", "q_500"], {}
+        for kind, members, compressor in (("one", 1, numcodecs.Blosc("zstd", 3)), ("members", 2, numcodecs.Zstd(3)), ("rotated", 1, None)):
+            path = os.path.join(folder, kind + ".zarr")
+            group = zarr.open_group(path, mode="w", zarr_format=2)
+            group.attrs.update(variables=names, field_shape=[ny, nx], resolution="o32", missing_dates=[])
+            whole = rng.standard_normal((5, len(names), members, ny * nx)).astype("f4")
+            whole[1, 0, 0, 3] = np.nan
+            latitude, longitude = np.repeat(np.linspace(90, -90, ny), nx), np.tile(np.arange(nx) * 30.0, ny)
+            if kind == "rotated":
+                latitude[5] += 1
+            dates = np.datetime64("2020-02-28T00", "s") + np.arange(5) * np.timedelta64(6, "h")
+            for name, values, chunks, axes in (
+                    ("data", whole, (1, len(names), 1, ny * nx if kind == "one" else 50), ["time", "variable", "ensemble", "cell"]),
+                    ("dates", dates.astype("M8[s]"), (5,), ["time"]), ("latitudes", latitude, (ny * nx,), ["cell"]),
+                    ("longitudes", longitude, (ny * nx,), ["cell"]), ("mean", np.zeros(len(names)), (len(names),), ["variable"])):
+                array = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=chunks,
+                                           compressors=compressor, fill_value=np.nan if name == "data" else None)
+                array[...] = values
+                array.attrs["_ARRAY_DIMENSIONS"] = axes
+            if kind != "one":
+                zarr.consolidate_metadata(path)
+            fields = whole.reshape(5, len(names), members, ny, nx).astype("f8")
+            made[path] = {name: fields[:, i, 0] if members == 1 else fields[:, i] for i, name in enumerate(names)}
+        return made
+
+    with Folder() as folder:
+        pick = random.Random(RANK)
+        made = on_first(make)
+        for path, variables in made.items():
+            file = engine.File.open(engine.Comm.create(COMM), path)
+            listed = {file.variable_name(i) for i in range(file.num_variables())}
+            if "rotated" in path:
+                assert listed == {"data", "dates", "latitudes", "longitudes", "mean"}
+                file.close()
+                continue
+            assert listed == set(variables) | {"time", "latitude", "longitude", "mean"}, listed
+            assert list(file.coordinate("latitude", 7)) == list(np.linspace(90, -90, 7))
+            assert list(file.coordinate("longitude", 12)) == [30.0 * i for i in range(12)]
+            assert engine.date_of_time(file.calendar("time"), file.times("time", 5)[4]) == (2020, 2, 29, 0)
+            for name, whole in variables.items():
+                assert tuple(file.extents(name)) == whole.shape
+                for _ in range(8):
+                    lower = [pick.randint(0, n) for n in whole.shape]
+                    upper = [pick.randint(a, n) for a, n in zip(lower, whole.shape)]
+                    expected = whole[tuple(slice(a, b) for a, b in zip(lower, upper))]
+                    assert np.array_equal(read(file, name, lower, upper), expected, equal_nan=True), (path, name, lower, upper)
+                field = np.zeros(whole[..., ::2, ::3].shape)
+                file.read(name, [0] * whole.ndim, whole.shape, field, steps=[1] * (whole.ndim - 2) + [2, 3])
+                assert np.array_equal(field, whole[..., ::2, ::3], equal_nan=True), (path, name)
+            file.close()
+        if RANK == 0:
+            with open(os.path.join(folder, "one.zarr", "latitudes", "0"), "wb") as out:
+                out.write(b"nothing")
+        COMM.barrier()
+        raises("BrokenFile", lambda: engine.File.open(engine.Comm.create(COMM), os.path.join(folder, "one.zarr")), "latitudes")
+
+
+def references_of(path):
+    """Of a netCDF-4 file, as kerchunk writes them: chunks by their places in the file, small arrays within."""
+    import base64
+    import h5py
+    refs = {".zgroup": json.dumps({"zarr_format": 2}), ".zattrs": "{}"}
+    with h5py.File(path) as file:
+        for name, data in file.items():
+            names = [scale[0].name[1:] if len(scale) else name for scale in data.dims]
+            filters = [{"id": "shuffle", "elementsize": data.dtype.itemsize}] if data.shuffle else []
+            filters += [{"id": "zlib", "level": 4}] if data.compression else []
+            refs[f"{name}/.zarray"] = json.dumps({"shape": data.shape, "chunks": data.chunks or data.shape, "dtype": data.dtype.str, "order": "C",
+                                                  "fill_value": None, "filters": filters, "compressor": None, "zarr_format": 2})
+            refs[f"{name}/.zattrs"] = json.dumps({"_ARRAY_DIMENSIONS": names} | ({"units": data.attrs["units"].decode()} if "units" in data.attrs else {}))
+            if data.chunks is None:
+                refs[f"{name}/" + ".".join("0" * data.ndim)] = "base64:" + base64.b64encode(data[...].tobytes()).decode()
+                continue
+            for i in range(data.id.get_num_chunks()):
+                chunk = data.id.get_chunk_info(i)
+                number = ".".join(str(at // n) for at, n in zip(chunk.chunk_offset, data.chunks))
+                refs[f"{name}/{number}"] = [os.path.basename(path), chunk.byte_offset, chunk.size]
+    return {"version": 1, "refs": refs}
+
+
+def test_references_are_read_as_a_store():
+    # In a process of its own: h5py has another HDF5.
+    script = """
+import json, sys, types
+sys.path.insert(0, sys.argv[2])
+import h5py, numpy as np
+import os
+text = open(os.path.join(sys.argv[2], "test_zarr.py")).read()
+start = text.index("def references_of"); names = {"json": json, "os": os}
+exec(text[start:text.index("def test_references_are")], names)
+path = os.path.join(sys.argv[1], "fields.nc")
+with h5py.File(path, "w") as file:
+    z = np.random.default_rng(3).standard_normal((6, 19, 36)).astype("f4")
+    data = file.create_dataset("z", data=z, chunks=(1, 10, 36), compression="gzip", shuffle=True)
+    for axis, (name, values, units) in enumerate((("time", np.arange(6.0), b"hours since 2020-01-01"), ("latitude", np.linspace(90, -90, 19), b"degrees_north"),
+                                                  ("longitude", np.arange(36) * 10.0, b"degrees_east"))):
+        file[name] = values
+        file[name].attrs["units"] = np.bytes_(units)
+        file[name].make_scale(name)
+        data.dims[axis].attach_scale(file[name])
+refs = names["references_of"](path)
+json.dump(refs, open(os.path.join(sys.argv[1], "good.json"), "w"))
+json.dump(refs["refs"], open(os.path.join(sys.argv[1], "plain.json"), "w"))
+np.save(os.path.join(sys.argv[1], "z.npy"), z)
+far = json.loads(json.dumps(refs)); far["refs"]["z/0.0.0"][0] = "s3://bucket/fields.nc"
+json.dump(far, open(os.path.join(sys.argv[1], "far.json"), "w"))
+cut = json.loads(json.dumps(refs)); cut["refs"]["z/0.0.0"][1] = 10**9
+json.dump(cut, open(os.path.join(sys.argv[1], "cut.json"), "w"))
+json.dump(dict(refs, templates={"u": "x"}), open(os.path.join(sys.argv[1], "short.json"), "w"))
+json.dump({"a": 1}, open(os.path.join(sys.argv[1], "other.json"), "w"))
+"""
+
+    def make():
+        import importlib.util
+        import subprocess
+        import sys
+        if importlib.util.find_spec("h5py") is None:
+            raise ImportError("h5py of Python is not installed")
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PMI", "LD_LIBRARY_PATH", "PYTHONPATH"))}
+        done = subprocess.run([sys.executable, "-c", script, folder, os.path.dirname(os.path.abspath(__file__))], env=environment,
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        os.makedirs(os.path.join(folder, "parquet.zarr"))
+        with open(os.path.join(folder, "parquet.zarr", ".zmetadata"), "w") as out:
+            json.dump({"metadata": {".zgroup": {"zarr_format": 2}}, "record_size": 10000}, out)
+        return np.load(os.path.join(folder, "z.npy")).astype("f8")
+
+    with Folder() as folder:
+        whole = on_first(make)
+        for name in ("good.json", "plain.json"):
+            file = engine.File.open(engine.Comm.create(COMM), os.path.join(folder, name))
+            assert list(file.coordinate("latitude", 19)) == list(np.linspace(90, -90, 19))
+            lower, upper = [RANK % 3, 3, 5], [6, 17, 30]
+            assert np.array_equal(read(file, "z", lower, upper), whole[lower[0]:6, 3:17, 5:30])
+            file.close()
+        file = engine.File.open(engine.Comm.create(COMM), os.path.join(folder, "cut.json"))
+        raises("BrokenFile", lambda: read(file, "z", [0, 0, 0], [1, 19, 36]), "write the references again")
+        file.close()
+        for name, rule, word in (("far.json", "UnsupportedFile", "s3://bucket"), ("short.json", "UnsupportedFile", "templates"), ("other.json", "UnsupportedFile", "no references"),
+                                 ("parquet.zarr", "UnsupportedFile", "parquet")):
+            raises(rule, lambda: engine.File.open(engine.Comm.create(COMM), os.path.join(folder, name)), word)
+
+
 def mutate(pick, path):
     """Changes a store in one or several places: bytes, ends, and numbers in metadata."""
     files = [path] if os.path.isfile(path) else [os.path.join(where, name) for where, _, names in os.walk(path) for name in names]

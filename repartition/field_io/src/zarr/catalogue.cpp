@@ -3,6 +3,8 @@
 
 #include <graticule/partition/error.hpp>
 
+#include "flattened.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -38,6 +40,7 @@ class Listing {
       list_version3(root);
     else
       list_version2();
+    unfold(store_, listed_);
     add_dimensions();
     return std::move(listed_);
   }
@@ -55,6 +58,12 @@ class Listing {
 
   void list_version2() {
     auto const consolidated = parsed(store_, ".zmetadata");
+    // Its chunks would all be absent, and read as fill values.
+    if (consolidated.is_object() && consolidated.contains("record_size"))
+      throw Error(Fault::input, "UnsupportedFile",
+                  store_.path().string() +
+                      " holds references of kerchunk as parquet; write them as JSON, or read them in Python, by "
+                      "graticule.open_shard of xarray.open_dataset(REFERENCES, engine=\"kerchunk\")");
     auto const all = consolidated.is_object() ? consolidated.value("metadata", Json()) : Json();
     if (all.is_object()) {
       if (auto const found = all.find(".zattrs"); found != all.end()) take_attributes(*found);
@@ -153,13 +162,12 @@ void OpenStore::read(Variable const& variable, std::string const& array, Slab co
   if (found == readers_.end()) {
     auto const description = Json::parse(array);
     auto described = describe(variable.name, description.at("metadata"), description.at("attributes"));
-    found = readers_
-                .emplace(std::piecewise_construct, std::forward_as_tuple(variable.name),
-                         std::forward_as_tuple(*store_, description.at("key").get<std::string>(),
-                                               std::move(described.array)))
-                .first;
+    ArrayReader reader(*store_, description.at("key").get<std::string>(), std::move(described.array));
+    found = readers_.emplace(variable.name, Open{std::move(reader), description.value("fold", Json())}).first;
   }
-  found->second.read(slab, target);
+  auto& [reader, fold] = found->second;
+  if (fold.is_null()) return reader.read(slab, target);
+  read_unfolded(reader, fold, variable.value_bytes, slab, target);
 }
 
 std::filesystem::path metadata_file(std::filesystem::path const& path) {

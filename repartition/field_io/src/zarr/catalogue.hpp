@@ -2,6 +2,7 @@
 // The contents of a store, as `FieldFile` and `SeriesReader` see them.
 #pragma once
 
+#include "json.hpp"
 #include "reader.hpp"
 
 #include <filesystem>
@@ -34,7 +35,11 @@ class OpenStore {
 
  private:
   std::unique_ptr<Store> store_;
-  std::map<std::string, ArrayReader, std::less<>> readers_;
+  struct Open {
+    ArrayReader reader;
+    Json fold;  ///< null for an array that is a variable as it is
+  };
+  std::map<std::string, Open, std::less<>> readers_;
 };
 
 /// The file that tells whether two copies of a store are of the same contents.

@@ -3,6 +3,8 @@
 
 #include <graticule/partition/error.hpp>
 
+#include "json.hpp"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <set>
 #include <span>
 #include <utility>
@@ -60,6 +63,10 @@ std::string joined(std::string_view folder, std::string_view name) {
 }
 
 void Item::read(std::byte* data, Index from, Index count) const {
+  if (memory) {
+    std::memcpy(data, memory->data() + offset + from, std::size_t(count));
+    return;
+  }
   if (auto const reason = file->read(data, count, offset + from); !reason.empty())
     refuse("BrokenFile", "a chunk cannot be read: " + reason);
 }
@@ -72,7 +79,7 @@ bool is_store(std::filesystem::path const& path) {
     return false;
   }
   auto const name = path.string();
-  return std::filesystem::is_regular_file(path, unknown) && name.ends_with(".zip");
+  return std::filesystem::is_regular_file(path, unknown) && (name.ends_with(".zip") || name.ends_with(".json"));
 }
 
 Store::Store(std::filesystem::path path) : path_(std::move(path)) {
@@ -83,6 +90,10 @@ Store::Store(std::filesystem::path path) : path_(std::move(path)) {
   if (S_ISDIR(status.st_mode)) {
     folder_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder_.get() < 0) refuse("UnreadableFile", path_.string() + " cannot be opened: " + system_reason(errno));
+    return;
+  }
+  if (path_.extension() == ".json") {
+    read_references();
     return;
   }
   zip_ = std::make_shared<Descriptor const>(open_to_read(path_));
@@ -176,7 +187,7 @@ std::optional<Item> Store::find_in_zip(std::string const& key) const {
     refuse("BrokenFile", where + " cannot be read: " + reason);
   Fields const field(local);
   if (field(0, 4) != local_signature) refuse("BrokenFile", where + " is not where the list of members says");
-  Item item{zip_, member.header + Index(local_bytes + field(26, 2) + field(28, 2)), member.bytes};
+  Item item{zip_, nullptr, member.header + Index(local_bytes + field(26, 2) + field(28, 2)), member.bytes};
   if (item.bytes > zip_bytes_ - item.offset) refuse("BrokenFile", where + " lies beyond the end of the file");
   return item;
 }
@@ -218,11 +229,108 @@ std::optional<Item> Store::find_in_folder(std::string const& key) const {
     if (::fstat(next.get(), &status) != 0) refuse("UnreadableFile", where + ": " + system_reason(errno));
     if (S_ISDIR(status.st_mode)) return {};
     if (!S_ISREG(status.st_mode)) refuse("UnreadableFile", where + " is not a regular file");
-    return Item{std::make_shared<Descriptor const>(std::move(next)), 0, Index(status.st_size)};
+    return Item{std::make_shared<Descriptor const>(std::move(next)), nullptr, 0, Index(status.st_size)};
   }
 }
 
-std::optional<Item> Store::find(std::string const& key) const { return zip_ ? find_in_zip(key) : find_in_folder(key); }
+namespace {
+
+/// Nothing where it is not base64.
+std::optional<std::string> bytes_of_base64(std::string_view text) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string bytes;
+  std::uint32_t held = 0;
+  unsigned num_bits = 0;
+  for (char const c : text) {
+    auto const digit = digits.find(c);
+    if (digit == std::string_view::npos) return {};
+    held = (held << 6U | std::uint32_t(digit)) & 0xffffU;
+    num_bits += 6;
+    if (num_bits < 8) continue;
+    num_bits -= 8;
+    bytes += char(held >> num_bits & 0xffU);
+  }
+  return bytes;
+}
+
+constexpr std::string_view python_way =
+    "; read it in Python, by graticule.open_shard of xarray.open_dataset(REFERENCES, engine=\"kerchunk\")";
+
+}  // namespace
+
+void Store::read_references() {
+  auto const where = path_.string();
+  auto const broken = [&](std::string const& what) { refuse("BrokenFile", where + ": " + what); };
+  Descriptor const file = open_to_read(path_);
+  Item const item{nullptr, nullptr, 0, Index(std::filesystem::file_size(path_))};
+  if (item.bytes > most_text_bytes) broken("it has " + std::to_string(item.bytes) + " bytes of references");
+  std::string text(std::size_t(item.bytes), '\0');
+  if (auto const reason = file.read(reinterpret_cast<std::byte*>(text.data()), item.bytes, 0); !reason.empty())
+    broken("it cannot be read: " + reason);
+  auto const all = parse(text, where);
+  auto const& keys = all.is_object() && all.contains("refs") ? all["refs"] : all;
+  bool const has_metadata = keys.is_object() && (keys.contains(".zgroup") || keys.contains(".zmetadata") ||
+                                                 keys.contains("zarr.json") || keys.contains(".zarray"));
+  if (!has_metadata) refuse("UnsupportedFile", where + " is JSON, but no references of kerchunk or VirtualiZarr");
+  for (char const* name : {"gen", "templates"})
+    if (all.contains("refs") && all.contains(name) && !all[name].empty())
+      refuse("UnsupportedFile",
+             where + " abbreviates its references ('" + name + "'); write them out" + std::string(python_way));
+  for (auto const& [key, value] : keys.items()) {
+    Reference reference;
+    if (value.is_string()) {
+      auto const& held = value.get_ref<std::string const&>();
+      constexpr std::string_view mark = "base64:";
+      auto bytes =
+          held.starts_with(mark) ? bytes_of_base64(std::string_view(held).substr(mark.size())) : std::optional(held);
+      if (!bytes) broken("the reference " + key + " is no base64");
+      reference.text = std::make_shared<std::string const>(std::move(*bytes));
+    } else if (value.is_object()) {
+      reference.text = std::make_shared<std::string const>(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    } else {
+      auto const is_number = [&](std::size_t i) { return value[i].is_number_integer() && value[i] >= 0; };
+      bool const is_range = value.is_array() && value.size() == 3 && is_number(1) && is_number(2);
+      if (!value.is_array() || value.empty() || !value[0].is_string() || !(value.size() == 1 || is_range))
+        broken("the reference " + key + " names no part of a file");
+      reference.path = value[0].get<std::string>();
+      if (reference.path.starts_with("file://")) reference.path.erase(0, 7);
+      if (reference.path.find("://") != std::string::npos)
+        refuse("UnsupportedFile",
+               where + " refers to " + reference.path + ", which is no local file" + std::string(python_way));
+      if (is_range) {
+        reference.offset = value[1].get<Index>();
+        reference.bytes = value[2].get<Index>();
+      }
+    }
+    references_.emplace(key, std::move(reference));
+  }
+}
+
+std::optional<Item> Store::find_in_references(std::string const& key) const {
+  auto const found = references_.find(key);
+  if (found == references_.end()) return {};
+  auto const& reference = found->second;
+  if (reference.text) return Item{nullptr, reference.text, 0, Index(reference.text->size())};
+  auto const path = path_.parent_path() / reference.path;
+  auto& file = open_[path.string()];
+  if (!file) file = std::make_shared<Descriptor const>(open_to_read(path));
+  struct stat status {};
+  if (::fstat(file->get(), &status) != 0 || !S_ISREG(status.st_mode))
+    refuse("UnreadableFile", path.string() + ", which " + path_.string() + " refers to, is not a regular file");
+  auto const all = Index(status.st_size);
+  auto const bytes = reference.bytes.value_or(all);
+  if (reference.offset > all || bytes > all - reference.offset)
+    refuse("BrokenFile", path_.string() + " refers to bytes " + std::to_string(reference.offset) + " to " +
+                             std::to_string(reference.offset + bytes) + " of " + path.string() + ", which has " +
+                             std::to_string(all) + "; the file has changed since, write the references again");
+  return Item{file, nullptr, reference.offset, bytes};
+}
+
+std::optional<Item> Store::find(std::string const& key) const {
+  if (zip_) return find_in_zip(key);
+  return folder_.get() < 0 ? find_in_references(key) : find_in_folder(key);
+}
 
 std::optional<std::string> Store::text(std::string const& key) const {
   auto const item = find(key);
@@ -236,11 +344,16 @@ std::optional<std::string> Store::text(std::string const& key) const {
 
 std::vector<std::string> Store::folders(std::string const& folder) const {
   std::set<std::string> names;
-  if (zip_) {
+  auto const add_names = [&](auto const& keys) {
     auto const start = folder.empty() ? std::string() : folder + "/";
-    for (auto at = members_.lower_bound(start); at != members_.end() && at->first.starts_with(start); ++at)
+    for (auto at = keys.lower_bound(start); at != keys.end() && at->first.starts_with(start); ++at)
       if (auto const slash = at->first.find('/', start.size()); slash != std::string::npos)
         names.insert(at->first.substr(start.size(), slash - start.size()));
+  };
+  if (zip_) {
+    add_names(members_);
+  } else if (folder_.get() < 0) {
+    add_names(references_);
   } else {
     // Metadata of the store lie where links do not count: `find` refuses them.
     std::error_code unknown;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The keys of a Zarr store and their bytes: a folder, or a zip file whose members are not compressed.
+// The keys of a Zarr store and their bytes: a folder, a zip file whose members are not compressed, or references to
+// parts of other files as kerchunk and VirtualiZarr write them (JSON).
 #pragma once
 
 #include <graticule/partition/indices.hpp>
@@ -20,7 +21,8 @@ namespace graticule::detail::zarr {
 /// Bytes of a key, open for reading.
 struct Item {
   std::shared_ptr<Descriptor const> file;
-  Index offset = 0;  ///< in the file
+  std::shared_ptr<std::string const> memory;  ///< in place of a file
+  Index offset = 0;                           ///< in the file
   Index bytes = 0;
 
   /// @pre the range lies within the item @throws `BrokenFile` (input)
@@ -50,7 +52,16 @@ class Store {
     Index bytes = 0;
     bool is_stored = true;
   };
+  /// A part of a file, or bytes within the references.
+  struct Reference {
+    std::string path;
+    std::shared_ptr<std::string const> text;  ///< in place of a path
+    Index offset = 0;
+    std::optional<Index> bytes;  ///< without it the whole file
+  };
   void read_zip();
+  void read_references();
+  [[nodiscard]] std::optional<Item> find_in_references(std::string const& key) const;
   [[nodiscard]] std::optional<Item> find_in_zip(std::string const& key) const;
   [[nodiscard]] std::optional<Item> find_in_folder(std::string const& key) const;
 
@@ -59,6 +70,8 @@ class Store {
   std::shared_ptr<Descriptor const> zip_;
   Index zip_bytes_ = 0;
   std::map<std::string, Member, std::less<>> members_;
+  std::map<std::string, Reference, std::less<>> references_;
+  mutable std::map<std::string, std::shared_ptr<Descriptor const>, std::less<>> open_;  ///< files of references
 };
 
 /// `name` in `folder`, of which `""` is the store itself.
