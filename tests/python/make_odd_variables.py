@@ -38,8 +38,8 @@ class Odd:
 
     def number_like(self, value):
         """A number as an attribute of some type that holds it, now and then as a list of one."""
-        # numpy multiplies in the wider of two integers, which has to hold the product.
-        kinds = ["f8", "f4"] + (["i8"] if value == int(value) and np.dtype(self.stored).itemsize < 8 else [])
+        # numpy multiplies in the wider of two integers, and netCDF4 gives values of floats the type of their scale.
+        kinds = ["f8", "f4"] + (["i8"] if value == int(value) and np.dtype(self.stored).kind in "iu" and np.dtype(self.stored).itemsize < 8 else [])
         kind = self.pick(kinds)
         self.notes.append(f"{value}:{kind}")
         return np.array([value], kind) if self.chance(3) else np.dtype(kind).type(value)

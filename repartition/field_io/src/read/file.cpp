@@ -109,7 +109,8 @@ struct FieldFile::State {
     auto const place = std::size_t(&variable - contents.variables.data());
     hid_t id = -1;
     run_agreed(comm, [&] {
-      id = H5Oopen_by_addr(variable.is_virtual ? alone_id() : file->id(), addresses[place]);
+      bool const together = calls_together && !variable.is_virtual;
+      id = H5Oopen_by_addr(together ? file->id() : alone_id(), addresses[place]);
       if (id < 0) throw broken("variable " + variable.name + ": " + h5::error_text());
     });
     return datasets.emplace(variable.name, h5::Object(id)).first->second.get();
@@ -151,8 +152,7 @@ struct FieldFile::State {
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
     // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
     bool const collective = variable.filters.empty() && !variable.is_virtual && calls_together;
-    h5::check(H5Pset_dxpl_mpio(transfer->get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
-              "H5Pset_dxpl_mpio");
+    if (collective) h5::check(H5Pset_dxpl_mpio(transfer->get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
     return [&variable, id, transfer](std::optional<detail::Slab> const& slab, void* target) {
       detail::read_raw(variable, id, transfer->get(), slab, target);
     };

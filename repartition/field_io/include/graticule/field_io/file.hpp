@@ -20,19 +20,19 @@ namespace detail {
 struct FileOfSeries;
 }
 
-/// Reads of cells without filters: collective over all ranks, or independent on each rank.
+/// Reads of cells without filters: independent on each rank, or collective over all ranks by MPI-IO.
 ///
-/// `independent` is for boxes of long contiguous runs. There collective reads of MPICH 4.0.2 on a local disk are 6 to
-/// 20 times slower, because a rank reads everything between the first and the last run of its part. Many short runs
-/// need `collective`.
+/// Collective reads of MPICH 4.0.2 on a local disk are 6 to 20 times slower for long runs, because a rank reads
+/// everything between the first and the last run of its part, and 11 to 27 times for short runs (60 x 60 cells through
+/// time). `collective` is for parallel file systems on which many ranks read short runs between those of each other.
 enum class ReadCalls : std::uint8_t { collective, independent };
 
 /// Options of `FieldFile`.
 struct FieldFileOptions {
-  /// Maximum bytes that one rank reads in one MPI call: larger boxes are read in several rounds.
+  /// Maximum bytes that one rank reads in one call: larger boxes are read in several rounds.
   Index piece_bytes = Index(256) << 20;
   FilterPlugins plugins = FilterPlugins::from_path;
-  ReadCalls calls = ReadCalls::collective;
+  ReadCalls calls = ReadCalls::independent;
 };
 
 /// A netCDF-4 or HDF5 file, or a Zarr store, open for reading by all ranks of a communicator.
@@ -82,7 +82,7 @@ class FieldFile {
   /// @throws `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), on all ranks when it happens on one;
   /// `UnreadableVariable` (input) for a virtual dataset unless all
   /// its sources existed when the file was opened, in its folder or below, and provide all its cells
-  /// Cost: two small all-reduces, one collective read per `piece_bytes`; a staging buffer of up to `piece_bytes` when
+  /// Cost: two small all-reduces, one read per `piece_bytes` (a collective one with `ReadCalls::collective`); a staging buffer of up to `piece_bytes` when
   /// the stored type differs from the type in memory.
   void read(std::string_view name, Box const& box, std::span<float> values) const;
   void read(std::string_view name, Box const& box, std::span<double> values) const;
