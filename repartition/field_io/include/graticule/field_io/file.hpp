@@ -82,8 +82,8 @@ class FieldFile {
   /// @throws `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), on all ranks when it happens on one;
   /// `UnreadableVariable` (input) for a virtual dataset unless all
   /// its sources existed when the file was opened, in its folder or below, and provide all its cells
-  /// Cost: two small all-reduces, one read per `piece_bytes` (a collective one with `ReadCalls::collective`); a staging buffer of up to `piece_bytes` when
-  /// the stored type differs from the type in memory.
+  /// Cost: two small all-reduces, one read per `piece_bytes` (a collective one with `ReadCalls::collective`); a staging
+  /// buffer of up to `piece_bytes` when the stored type differs from the type in memory.
   void read(std::string_view name, Box const& box, std::span<float> values) const;
   void read(std::string_view name, Box const& box, std::span<double> values) const;
 

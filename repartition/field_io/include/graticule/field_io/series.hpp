@@ -42,8 +42,8 @@ struct FieldSeriesOptions {
 /// `t(time=17544, ...)`, and the box [8780, 8790) along time has 4 cells of the first file and 6 of the second.
 class FieldSeries {
  public:
-  /// Opens each file once and compares it with the first. Collective; rank 0 reads structures and coordinates, and sends
-  /// those of up to 128 files at once.
+  /// Opens each file once and compares it with the first. Collective; rank 0 reads structures and coordinates, and
+  /// sends those of up to 128 files at once.
   /// @throws as `FieldFile`; `BadInput` (input) when variables, their axes or units, or other coordinates differ;
   /// `BadInput` (input) when several files, such as maps z(latitude, longitude), have no dimension to be joined along;
   /// `BadInput` (input) when the joined coordinate is not monotonic over all files
