@@ -213,6 +213,34 @@ def test_messages_between_two_ranks():
         fails(lambda: dist.isend(torch.zeros(1), right, tag=-1), "BadArgument: tag must be in [0, ", "got -1")
 
 
+def test_messages_with_one_tag_arrive_in_their_order():
+    if RANKS == 1:
+        return
+    with groups("graticule"):
+        for sources in ((0, 0, 0), (None, 0, None), (0, None, 0)):  # None: any
+            for turn in range(150):  # a message that arrives while receives are looked at must not be the later one's
+                if RANK == 0:
+                    for i in range(3):
+                        dist.send(torch.full((8,), 3.0 * turn + i), 1)
+                elif RANK == 1:
+                    taken = [torch.empty(8) for _ in sources]
+                    for work in [dist.irecv(x, source) for x, source in zip(taken, sources)]:
+                        work.wait()
+                    assert [x[0].item() for x in taken] == [3 * turn, 3 * turn + 1, 3 * turn + 2], (sources, turn, taken)
+        # A receive of any rank does not wait for an earlier one of a named rank.
+        if RANK == 0 and RANKS > 2:
+            later = dist.irecv(x := torch.empty(1), 1)
+            assert dist.recv(y := torch.empty(1)) == 2 and y.item() == 2
+            dist.send(y, 1)
+            later.wait()
+            assert x.item() == 1
+        elif RANK == 1 and RANKS > 2:
+            dist.recv(torch.empty(1), 0)
+            dist.send(torch.ones(1), 0)
+        elif RANK == 2:
+            dist.send(torch.full((1,), 2.0), 0)
+
+
 def test_works_proceed_in_any_order_of_waits_and_groups():
     with groups("graticule") as (ours, gloo):
         other = dist.new_group(backend="graticule")
@@ -288,6 +316,17 @@ def test_bad_calls_are_named():
         fails(lambda: dist.all_reduce(torch.ones(2, dtype=torch.float8_e4m3fn)), "UnsupportedTensor", "Float8_e4m3fn")
         fails(lambda: dist.all_gather_into_tensor(torch.ones(2 * RANKS + 1), torch.ones(2)), "")
         fails(lambda: dist.all_reduce(torch.eye(3).to_sparse()), "")
+        fails(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), Op.AVG), "UnsupportedTensor", "Bool")
+        for dtype in (torch.uint16, torch.uint32, torch.uint64):  # which torch does not add
+            fails(lambda: dist.all_reduce(torch.ones(2, dtype=dtype)), "UnsupportedTensor", "UInt")
+        fails(lambda: dist.reduce_scatter(torch.ones(2, dtype=torch.bool), [torch.ones(2, dtype=torch.bool)] * RANKS, Op.AVG), "UnsupportedTensor", "Bool")
+        fails(lambda: dist.reduce_scatter_tensor(torch.ones(2), torch.ones(2 * RANKS), Op.BAND), "UnsupportedTensor", "Float")
+        fails(lambda: dist.reduce_scatter(torch.ones(2), [torch.ones(3)] * RANKS), "a part of 3 elements for an output of 2")
+        rows = [1] * RANKS
+        fails(lambda: ours.alltoall_base(torch.ones(RANKS), torch.ones(RANKS), rows, rows + [0]), "one size per rank", f"got {RANKS + 1}")
+        fails(lambda: ours.alltoall_base(torch.ones(RANKS), torch.ones(RANKS), rows, [RANKS + 1] + [0] * (RANKS - 2) + [-1]), "got") if RANKS > 1 else None
+        theirs = [1 + (rank == RANK) for rank in range(RANKS)]
+        fails(lambda: ours.alltoall_base(torch.ones(RANKS), torch.ones(RANKS + 1), rows, theirs), "a rank's part for itself")
         x = torch.ones(1)
         dist.all_reduce(x)  # the group is as before
         assert x.item() == RANKS

@@ -191,7 +191,9 @@ void Combination::require_possible() const {
   bool const is_bitwise = op == Op::BAND || op == Op::BOR || op == Op::BXOR;
   bool const is_ordered = op == Op::MIN || op == Op::MAX;
   if (op > Op::BXOR && op != Op::AVG) throw Error("Unsupported", "the back end 'graticule' has no premultiplied sums");
+  bool const is_wide_unsigned = type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
   if ((is_bitwise && !c10::isIntegralType(type, true)) || (is_ordered && c10::isComplexType(type)) ||
+      (is_wide_unsigned && !is_bitwise) || (type == at::kBool && op == Op::AVG) ||
       c10::isQIntType(type) || c10::isFloat8Type(type))
     throw Error("UnsupportedTensor",
                 std::string("values of ") + c10::toString(type) + " cannot be combined over ranks by this operation");
@@ -329,6 +331,18 @@ MessageWork::MessageWork(std::shared_ptr<GroupState> given, c10d::OpType type, c
   lanes_->post(peer_, values_.data(), values_.bytes());
 }
 
+// A message that arrives between two probes would be seen by the later call alone.
+bool MessageWork::is_for_an_earlier_call(int from) const {
+  for (auto const& call : state().under_way) {
+    if (call.get() == this) break;
+    auto const* const earlier = dynamic_cast<MessageWork const*>(call.get());
+    if (earlier != nullptr && !earlier->lanes_ && earlier->values_.bytes() > 0 && earlier->tag_ == tag_ &&
+        (earlier->peer_ < 0 || earlier->peer_ == from))
+      return true;
+  }
+  return false;
+}
+
 bool MessageWork::proceed_here() {
   if (!lanes_) {
     if (values_.bytes() > 0) {
@@ -337,6 +351,7 @@ bool MessageWork::proceed_here() {
       auto const& comm = state().comms[1];
       check_mpi(MPI_Iprobe(peer_ < 0 ? MPI_ANY_SOURCE : peer_, tag_, comm.handle(), &has_come, &status), "MPI_Iprobe");
       if (!has_come) return false;
+      if (is_for_an_earlier_call(status.MPI_SOURCE)) return false;
       int bytes = 0;
       check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
       peer_ = status.MPI_SOURCE;

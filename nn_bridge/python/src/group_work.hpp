@@ -203,6 +203,9 @@ class MessageWork final : public GroupWork {
   std::vector<at::Tensor> memory() const override { return {values_.memory()}; }
 
  private:
+  /// Whether a call that was made before this one, and has no message yet, takes messages of this rank and tag.
+  [[nodiscard]] bool is_for_an_earlier_call(int from) const;
+
   bool sends_;
   Contiguous values_;
   int peer_;

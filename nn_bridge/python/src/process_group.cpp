@@ -35,14 +35,18 @@ std::vector<std::pair<Index, Index>> parts_of(Tensor const& tensor, std::vector<
                                               int num_ranks, char const* what) {
   Index const rows = tensor.dim() == 0 ? 1 : tensor.size(0);
   auto const row_bytes = rows == 0 ? 0 : Index(tensor.nbytes()) / rows;
+  require(sizes.empty() || int(sizes.size()) == num_ranks,
+          std::string(what) + ": there must be one size per rank, of " + std::to_string(num_ranks) + ", got " +
+              std::to_string(sizes.size()));
   std::vector<std::pair<Index, Index>> parts;
   Index begin = 0;
   for (int rank = 0; rank < num_ranks; ++rank) {
-    Index const length = sizes.empty() ? rows / num_ranks : sizes.at(std::size_t(rank));
+    Index const length = sizes.empty() ? rows / num_ranks : sizes[std::size_t(rank)];
+    require(length >= 0, std::string(what) + ": a size must not be negative, got " + std::to_string(length));
     parts.emplace_back(begin * row_bytes, length * row_bytes);
     begin += length;
   }
-  require(begin == rows && (sizes.empty() || int(sizes.size()) == num_ranks),
+  require(begin == rows,
           std::string(what) + ": " + std::to_string(rows) + " rows are not those of " + std::to_string(num_ranks) +
               " ranks");
   return parts;
@@ -158,6 +162,7 @@ class Group final : public c10d::Backend {
     return run([&] {
       auto const& output = only(outputs, "reduce_scatter");
       require_one_per_rank(inputs, "reduce_scatter");
+      require_summable(output, inputs.front(), options.reduceOp.op_);
       auto work = exchange(OpType::REDUCE_SCATTER, "a reduce-scatter", outputs);
       Tensors terms;
       for (int rank = 0; rank < getSize(); ++rank) {
@@ -185,6 +190,9 @@ class Group final : public c10d::Backend {
       require(output.scalar_type() == input.scalar_type(), "all_to_all_single: input and output have different types");
       auto const sent = parts_of(input, input_sizes, getSize(), "all_to_all_single: input");
       auto const taken = parts_of(output, output_sizes, getSize(), "all_to_all_single: output");
+      auto const own = std::size_t(getRank());
+      require(sent[own].second == taken[own].second,
+              "all_to_all_single: a rank's part for itself has different sizes");
       auto work = exchange(OpType::ALLTOALL_BASE, "an all-to-all", {output});
       Contiguous const from(input, Use::read);
       Contiguous const to(output, Use::written);
@@ -196,7 +204,6 @@ class Group final : public c10d::Backend {
           work->take(rank, to, to_begin, to_bytes);
           continue;
         }
-        require(from_bytes == to_bytes, "all_to_all_single: a rank's part for itself has different sizes");
         std::copy_n(from.data() + from_begin, from_bytes, to.data() + to_begin);
       }
       work->at_end([to] { to.finish(); });
@@ -341,14 +348,19 @@ class Group final : public c10d::Backend {
     return values.memory();
   }
 
+  /// Before the first message, so that the group stays usable. Only the part of this rank has the size of its output.
+  void require_summable(Tensor const& output, Tensors const& parts, c10d::ReduceOp::RedOpType op) const {
+    Combination{op, output.scalar_type(), getSize()}.require_possible();
+    for (auto const& part : parts)
+      require(part.scalar_type() == output.scalar_type(), "reduce_scatter: parts and output have different types");
+    auto const& own = parts[std::size_t(getRank())];
+    require(own.numel() == output.numel(), "reduce_scatter: a part of " + std::to_string(own.numel()) +
+                                               " elements for an output of " + std::to_string(output.numel()));
+  }
+
   /// In order of ranks.
   void sum_at_end(ExchangeWork& work, Tensor const& output, Tensors const& terms, c10d::ReduceOp::RedOpType op) const {
     Combination const combination{op, output.scalar_type(), getSize()};
-    combination.require_possible();
-    for (auto const& term : terms)
-      require(term.scalar_type() == output.scalar_type() && term.numel() == output.numel(),
-              "reduce_scatter: a part of " + std::to_string(term.numel()) + " elements for an output of " +
-                  std::to_string(output.numel()) + ", which have one type and size");
     Contiguous const result(output, Use::written);
     work.at_end([combination, terms, result] {
       std::vector<std::byte*> places;
@@ -363,6 +375,8 @@ class Group final : public c10d::Backend {
                             c10d::ReduceScatterOptions const& options) {
     return run([&] {
       require(outputs.size() == inputs.size(), "reduce_scatter_tensor takes an output for each input");
+      for (auto const& output : outputs)
+        Combination{options.reduceOp.op_, output.scalar_type(), getSize()}.require_possible();
       auto work = exchange(type, "a reduce-scatter", outputs);
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         Contiguous const input(inputs[i], Use::read);
