@@ -193,8 +193,8 @@ void Combination::require_possible() const {
   if (op > Op::BXOR && op != Op::AVG) throw Error("Unsupported", "the back end 'graticule' has no premultiplied sums");
   bool const is_wide_unsigned = type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
   if ((is_bitwise && !c10::isIntegralType(type, true)) || (is_ordered && c10::isComplexType(type)) ||
-      (is_wide_unsigned && !is_bitwise) || (type == at::kBool && op == Op::AVG) ||
-      c10::isQIntType(type) || c10::isFloat8Type(type))
+      (is_wide_unsigned && !is_bitwise) || (type == at::kBool && op == Op::AVG) || c10::isQIntType(type) ||
+      c10::isFloat8Type(type))
     throw Error("UnsupportedTensor",
                 std::string("values of ") + c10::toString(type) + " cannot be combined over ranks by this operation");
 }

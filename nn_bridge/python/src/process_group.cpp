@@ -46,9 +46,8 @@ std::vector<std::pair<Index, Index>> parts_of(Tensor const& tensor, std::vector<
     parts.emplace_back(begin * row_bytes, length * row_bytes);
     begin += length;
   }
-  require(begin == rows,
-          std::string(what) + ": " + std::to_string(rows) + " rows are not those of " + std::to_string(num_ranks) +
-              " ranks");
+  require(begin == rows, std::string(what) + ": " + std::to_string(rows) + " rows are not those of " +
+                             std::to_string(num_ranks) + " ranks");
   return parts;
 }
 
@@ -191,8 +190,7 @@ class Group final : public c10d::Backend {
       auto const sent = parts_of(input, input_sizes, getSize(), "all_to_all_single: input");
       auto const taken = parts_of(output, output_sizes, getSize(), "all_to_all_single: output");
       auto const own = std::size_t(getRank());
-      require(sent[own].second == taken[own].second,
-              "all_to_all_single: a rank's part for itself has different sizes");
+      require(sent[own].second == taken[own].second, "all_to_all_single: a rank's part for itself has different sizes");
       auto work = exchange(OpType::ALLTOALL_BASE, "an all-to-all", {output});
       Contiguous const from(input, Use::read);
       Contiguous const to(output, Use::written);
