@@ -87,8 +87,8 @@ void compare(HaloPlan const& plan, std::vector<Box> const& all, std::vector<Box>
     for (std::size_t b = 0; b < boxes.size(); ++b)
       for (Index i = boxes[b].lo(0); i < boxes[b].hi(0); ++i)
         for (Index j = boxes[b].lo(1); j < boxes[b].hi(1); ++j) at(values[k], b, i, j) = own_value(i, j);
-    fields.push_back({field_view(values[k].data(), local.extents(), local.ndim()), k ? Parity::odd : Parity::even,
-                      int(k)});
+    fields.push_back(
+        {field_view(values[k].data(), local.extents(), local.ndim()), k ? Parity::odd : Parity::even, int(k)});
   }
 
   plan.exchange(fields);
