@@ -114,7 +114,12 @@ Geometry make_geometry(Comm const& comm, Layout const& layout, int sum_axis, Axi
 
 Geometry agreed_geometry(Comm const& comm, Layout const& layout, int sum_axis, AxisSumOptions const& options) {
   Geometry result{layout, {}, {}, {}, 1};
-  run_agreed(comm, [&] { result = make_geometry(comm, layout, sum_axis, options); });
+  run_agreed(comm, [&] {
+    if (layout.has_holes())
+      throw Error("Unsupported",
+                  "sums along an axis need a layout without holes; CellSum adds up the cells of any layout");
+    result = make_geometry(comm, layout, sum_axis, options);
+  });
   return result;
 }
 

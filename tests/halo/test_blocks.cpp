@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A tripolar grid whose land is left out: several blocks per rank, or one box per rank.
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/halo/depth.hpp>
 #include <graticule/halo/plan.hpp>
 
@@ -26,6 +27,12 @@ struct Place {
   Stagger row = Stagger::centre;
   Stagger column = Stagger::centre;
 };
+
+std::vector<Piece> keep(Box const& needed) {
+  AxisMaps maps{};
+  for (int a = 0; a < needed.ndim(); ++a) maps[std::size_t(a)].source_axis = a;
+  return {{needed, maps}};
+}
 
 double own_value(Index i, Index j) { return double(i * columns + j + 1); }
 
@@ -127,6 +134,42 @@ TEST(Blocks, exchange_all_cells_of_a_tripolar_ocean) {
   EXPECT_EQ(rule_of([&] { HaloDepth const depth(plan, "q"); }), "Unsupported");
 }
 
+TEST(Blocks, adjoint_is_the_transpose) {
+  Comm const comm(MPI_COMM_WORLD);
+  BlockGrid const grid({rows, columns}, ocean(comm.num_ranks()));
+  auto kind = kind_of({});
+  kind.hole = 0;
+  kind.boundary.axes[0].constant = 0;
+  HaloPlan const plan(comm, grid, {kind});
+  Box const local = plan.local();
+  std::vector<double> x(std::size_t(local.num_cells()), 0);
+  std::vector<double> y(x.size(), 0);
+  Index const num_rows = local.extent(1);
+  Index const num_columns = local.extent(2);
+  int const first = grid.first_block(comm.rank());
+  for (int b = 0; b < grid.num_blocks(comm.rank()); ++b) {
+    Box const& box = grid.blocks()[std::size_t(first + b)].box;
+    for (Index i = 0; i < box.extent(0) + 2 * width; ++i)
+      for (Index j = 0; j < box.extent(1) + 2 * width; ++j) {
+        auto const at = std::size_t((b * num_rows + i) * num_columns + j);
+        y[at] = double((at * 31 + std::size_t(comm.rank()) * 7) % 101) / 101;
+        if (i >= width && i < box.extent(0) + width && j >= width && j < box.extent(1) + width)
+          x[at] = double((at * 17 + 3) % 97) / 97;
+      }
+  }
+  auto image = x;
+  plan.exchange(field_view(image.data(), local.extents(), 3));
+  std::vector<double> sums(2, 0);
+  for (std::size_t at = 0; at < x.size(); ++at) sums[0] += image[at] * y[at];
+
+  plan.exchange_adjoint(field_view(y.data(), local.extents(), 3));
+
+  for (std::size_t at = 0; at < x.size(); ++at) sums[1] += x[at] * y[at];
+  comm.sum(sums);
+  EXPECT_NEAR(sums[0], sums[1], 1e-10 * std::abs(sums[0]));
+  EXPECT_GT(std::abs(sums[0]), 1);
+}
+
 TEST(Blocks, one_box_per_rank_may_leave_holes) {
   Comm const comm(MPI_COMM_WORLD);
   std::vector<Box> boxes;
@@ -137,6 +180,12 @@ TEST(Blocks, one_box_per_rank_may_leave_holes) {
 
   auto const layout = Layout::with_holes({rows, columns}, boxes);
 
+  EXPECT_EQ(rule_of([&] { AxisSumPlan const sums(comm, layout, 1); }), "Unsupported");
+  EXPECT_EQ(
+      rule_of([&] {
+        PullPlan const all(comm, {layout, {{layout.owned(comm.rank()), {{layout.global(), {layout.global()}}}, keep}}});
+      }),
+      "OutOfRange");
   ASSERT_TRUE(layout.has_holes());
   EXPECT_EQ(rule_of([&] { (void)Layout::from_boxes({rows, columns}, boxes); }), "BadLayout");
   compare(HaloPlan(comm, layout, kinds()), boxes, {boxes[std::size_t(comm.rank())]});

@@ -95,6 +95,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] InPlace const& in_place(int kind, int target) const;
   /// Each cell has the same place in source and target, and no cell is read after it was written.
   [[nodiscard]] bool works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const;
+  /// The workspace of an earlier call with just these fields, whose checks hold again; null where there is none.
+  [[nodiscard]] Workspace* same_call(std::span<PullField const> fields, Direction direction, int device) const;
   /// Checks and leases; notifies the peers when this rank refuses the call.
   [[nodiscard]] Workspace& accept(std::span<PullField const> fields, Direction direction, int device) const;
   void refuse(Direction direction, std::string const& reason) const;

@@ -204,15 +204,21 @@ Workspace::~Workspace() {
       if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
 }
 
-void Workspace::set_fields(std::span<PullField const> fields) {
-  bool same = sources.size() == fields.size();
-  for (std::size_t f = 0; same && f < fields.size(); ++f) {
+bool Workspace::holds(std::span<PullField const> fields) const noexcept {
+  if (sources.empty() || sources.size() != fields.size()) return false;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
     auto const& given = fields[f];
-    auto const* const own = targets.data() + first_target[f];
-    same = sources[f] == given.source && parities[f] == given.parity &&
-           std::equal(given.targets.begin(), given.targets.end(), own);
+    std::size_t const end = f + 1 < first_target.size() ? first_target[f + 1] : targets.size();
+    if (shape.kinds[f] != given.kind || parities[f] != given.parity || given.targets.size() != end - first_target[f] ||
+        sources[f] != given.source ||
+        !std::equal(given.targets.begin(), given.targets.end(), targets.data() + first_target[f]))
+      return false;
   }
-  if (same && !sources.empty()) return;
+  return true;
+}
+
+void Workspace::set_fields(std::span<PullField const> fields) {
+  if (holds(fields)) return;
   forget_tasks();
   known_apart = false;
   sources.clear();

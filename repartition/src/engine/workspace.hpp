@@ -140,6 +140,7 @@ struct Workspace {
   std::string const& plan_name;
   std::unique_ptr<Stream> stream;  ///< of a streamed call, which has no messages here
   bool busy = false;
+  bool is_small = false;  ///< moves few bytes in host memory: not every call is timed
   MessageSet outgoing;
   MessageSet incoming;
   int num_messages_open = 0;      ///< incoming messages that `wait_some()` has not returned
@@ -177,6 +178,8 @@ struct Workspace {
   /// host.
   [[nodiscard]] int current_device() const noexcept { return shape.space == MemorySpace::device ? shape.device : -1; }
   /// Takes the arguments of a call; tasks are kept where they have not changed.
+  /// The last call had just these fields.
+  [[nodiscard]] bool holds(std::span<PullField const> fields) const noexcept;
   void set_fields(std::span<PullField const> fields);
   /// Makes all tasks anew at the next use.
   void forget_tasks() noexcept;

@@ -134,7 +134,11 @@ struct CheckpointWriter::State {
   void add(std::string_view name, Layout const* layout, FieldView const& view, CheckpointFieldOptions const& chosen) {
     require_open();
     Description description;
-    run_agreed(comm, [&] { description = describe(comm, name, layout, view, chosen); });
+    run_agreed(comm, [&] {
+      if (layout != nullptr && layout->has_holes())
+        throw Error("Unsupported", "field " + std::string(name) + ": a checkpoint needs a layout without holes");
+      description = describe(comm, name, layout, view, chosen);
+    });
     auto const& field = description.field;
     auto const& cells = description.cells;
     require_same(comm, "ArgumentDisagreement", fingerprint(field, layout),
