@@ -30,6 +30,7 @@ struct PullStats {
   bool peers_read_device = false;
   /// How this process copies long runs: a name of `GRATICULE_COPY`. Empty before its first large call.
   std::string_view long_copies;
+  /// Seconds: of the first 16 calls, and then of one of 16 calls that move under 32 KiB, counted for all.
   double pack_seconds = 0;    ///< and posting
   double local_seconds = 0;   ///< 0 on devices where the launch that unpacks also moves these cells
   double wait_seconds = 0;    ///< for messages that had not arrived yet
