@@ -5,7 +5,9 @@
 
 #include "structure_program.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <mpi.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -18,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -58,18 +61,54 @@ class SpawnSettings {
     ::posix_spawn_file_actions_destroy(&actions_);
   }
 
+  static std::vector<char*> pointers(std::vector<std::string>& words) {
+    std::vector<char*> all;
+    for (auto& word : words) all.push_back(word.data());
+    all.push_back(nullptr);
+    return all;
+  }
+
   /// @return an error number, or 0
-  [[nodiscard]] int spawn(std::filesystem::path const& program, std::vector<std::string> words, pid_t& id) const {
-    std::vector<char*> arguments;
-    for (auto& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    return ::posix_spawn(&id, program.c_str(), &actions_, &attributes_, arguments.data(), environ);
+  [[nodiscard]] int spawn(std::filesystem::path const& program, std::vector<std::string> words,
+                          std::vector<std::string> variables, pid_t& id) const {
+    auto arguments = pointers(words);
+    auto environment = pointers(variables);
+    return ::posix_spawn(&id, program.c_str(), &actions_, &attributes_, arguments.data(), environment.data());
   }
 
  private:
   posix_spawn_file_actions_t actions_{};
   posix_spawnattr_t attributes_{};
 };
+
+/// @return the folder of the library that has the symbol at this address, or nothing
+std::string folder_of(void const* symbol) {
+  Dl_info library{};
+  if (symbol == nullptr || ::dladdr(symbol, &library) == 0 || library.dli_fname == nullptr) return {};
+  return std::filesystem::absolute(library.dli_fname).parent_path().string();
+}
+
+/// The environment of this program; with `as_loaded`, a search path that finds the MPI and OpenMP libraries of this
+/// process, also under the names that the Python package has for them: Python loads libraries from folders that the
+/// system does not search.
+std::vector<std::string> environment_for(std::filesystem::path const& program, bool as_loaded) {
+  std::string const variable = "LD_LIBRARY_PATH=";
+  std::vector<std::string> all;
+  std::string search;
+  for (auto** next = environ; next != nullptr && *next != nullptr; ++next) {
+    if (as_loaded && std::string_view(*next).starts_with(variable))
+      search = std::string(*next).substr(variable.size());
+    else
+      all.emplace_back(*next);
+  }
+  if (!as_loaded) return all;
+  for (auto const& folder :
+       {folder_of(reinterpret_cast<void const*>(&PMPI_Init)), folder_of(::dlsym(RTLD_DEFAULT, "GOMP_parallel")),
+        (program.parent_path() / "names").string()})
+    if (!folder.empty()) search += (search.empty() ? "" : ":") + folder;
+  all.push_back(variable + search);
+  return all;
+}
 
 void warn_once(std::string const& what) {
   static std::once_flag once;
@@ -133,14 +172,14 @@ void StructureHelper::end() noexcept {
 bool StructureHelper::start(std::string const& chosen) {
   chosen_ = chosen;
   if (!chosen.empty()) {
-    if (!unusable_.contains(chosen) && start_program(chosen)) return true;
+    if (!unusable_.contains(chosen) && (start_program(chosen, false) || start_program(chosen, true))) return true;
     unusable_.insert(chosen);
     warn_once(chosen + " does not start, or is of another version");
     return false;
   }
   std::string others;
   for (auto const& program : find_structure_programs()) {
-    if (!unusable_.contains(program) && start_program(program)) return true;
+    if (!unusable_.contains(program) && (start_program(program, false) || start_program(program, true))) return true;
     unusable_.insert(program);
     others += (others.empty() ? "; those of other versions, or that do not start: " : ", ") + program.string();
   }
@@ -148,14 +187,15 @@ bool StructureHelper::start(std::string const& chosen) {
   return false;
 }
 
-bool StructureHelper::start_program(std::filesystem::path const& program) {
+bool StructureHelper::start_program(std::filesystem::path const& program, bool as_loaded) {
   std::array<int, 2> ends{-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     no_process(std::string("no socket for ") + structure_program, errno);
   socket_ = Descriptor(ends[0]);
   Descriptor theirs(ends[1]);
-  int const code =
-      SpawnSettings(theirs.get()).spawn(program, {structure_program, GRATICULE_RELEASE, structure_protocol}, id_);
+  int const code = SpawnSettings(theirs.get())
+                       .spawn(program, {structure_program, GRATICULE_RELEASE, structure_protocol},
+                              environment_for(program, as_loaded), id_);
   // Kept open here, it would hide that the helper is gone.
   theirs = Descriptor();
   if (code != 0) {

@@ -69,7 +69,7 @@ class StructureHelper {
 
  private:
   [[nodiscard]] bool start(std::string const& chosen);
-  [[nodiscard]] bool start_program(std::filesystem::path const& program);
+  [[nodiscard]] bool start_program(std::filesystem::path const& program, bool as_loaded);
   [[nodiscard]] bool greets() const;
   /// @return false when the helper is gone
   [[nodiscard]] bool send(std::string const& request, std::array<int, 2> const& pipes) const;
