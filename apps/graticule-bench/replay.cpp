@@ -3,6 +3,7 @@
 #include <graticule/app/shared_file.hpp>
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/dtypes.hpp>
 #include <graticule/repartition/dump.hpp>
 
 #include "options.hpp"
@@ -241,7 +242,7 @@ class Memory {
   /// The initial numbers: small ones, for any type.
   void reset() {
     auto const size = std::size_t(size_of(dtype_));
-    bool const integers = dtype_ < DType::f16;
+    bool const integers = graticule::detail::is_integer(dtype_);
     for (auto& part : bytes_)
       for (std::size_t i = 0; i < part.size(); ++i)
         part[i] = std::byte(!integers || i % size == 0 ? 1 + i / size % 7 : 0);

@@ -2,6 +2,7 @@
 #include "options.hpp"
 
 #include <graticule/app/numbers.hpp>
+#include <graticule/halo/detail/edges.hpp>
 #include <graticule/partition/cuts_file.hpp>
 
 #include <algorithm>
@@ -36,12 +37,10 @@ std::optional<Indices> two_numbers(std::string const& text, Index least) {
 Edge parse_edge(std::string const& name, std::string const& text, Index num_rows) {
   if (name == "pole") return num_rows % 2 == 1 ? Edge::pole_row : Edge::pole_face;
   if (name == "zero") return Edge::constant;
-  for (int edge = 0; edge <= int(Edge::tripolar_row); ++edge)
-    if (name == to_string(Edge(edge))) return Edge(edge);
-  refuse(
-      "--boundary", text,
-      "one rule for latitude and one for longitude; rules are pole, pole_face, pole_row, tripolar_face, tripolar_row, "
-      "periodic, zero, reflect, symmetric, antireflect, antisymmetric, replicate, untouched");
+  for (Edge const edge : detail::enum_values<Edge>)
+    if (name == detail::enum_name(edge)) return edge;
+  refuse("--boundary", text,
+         "one rule for latitude and one for longitude; rules are pole, zero, " + detail::enum_names<Edge>());
 }
 
 Cuts parse_list(std::string const& list, Index extent, char const* cells) {

@@ -12,11 +12,9 @@
 namespace graticule {
 
 std::string to_string(Edge edge) {
-  constexpr std::array<char const*, 12> names{"untouched",   "constant",      "periodic",      "reflect",
-                                              "symmetric",   "replicate",     "pole_face",     "pole_row",
-                                              "antireflect", "antisymmetric", "tripolar_face", "tripolar_row"};
-  if (std::size_t(edge) >= names.size()) return "edge " + std::to_string(int(edge));
-  std::string text = names[std::size_t(edge)];
+  char const* const name = enum_row(edge).name;
+  if (name == nullptr) return "edge " + std::to_string(int(edge));
+  std::string text = name;
   if (detail::speech() != detail::Speech::fortran) return text;
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::toupper(c)); });
   return "GR_EDGE_" + text;
@@ -27,8 +25,8 @@ Boundary Boundary::uniform(int ndim, Edge edge) {
 }
 
 namespace {
-bool is_pole(Edge edge) { return edge == Edge::pole_face || edge == Edge::pole_row; }
-bool is_seam(Edge edge) { return edge == Edge::tripolar_face || edge == Edge::tripolar_row; }
+bool is_pole(Edge edge) { return enum_row(edge).fold == detail::FoldKind::pole; }
+bool is_seam(Edge edge) { return enum_row(edge).fold == detail::FoldKind::seam; }
 }  // namespace
 
 Boundary Boundary::sphere(Edge pole) {
@@ -58,11 +56,6 @@ Boundary Boundary::behind(AxisBoundary const& axis) const {
   if (longitude_axis >= 0) ++result.longitude_axis;
   return result;
 }
-
-namespace {
-
-bool is_negated(Edge edge) { return edge == Edge::antireflect || edge == Edge::antisymmetric; }
-}  // namespace
 
 bool is_fold(Edge edge) noexcept { return is_pole(edge) || is_seam(edge); }
 
@@ -108,7 +101,7 @@ void check(Indices const& extents, Boundary const& boundary) {
   for (int a = 0; a < extents.size(); ++a) {
     auto const& axis = boundary.axes[std::size_t(a)];
     for (Edge const edge : {axis.lower, axis.upper})
-      if (edge > Edge::tripolar_row)
+      if (enum_row(edge).name == nullptr)
         throw Error("BadBoundary", detail::axis_text(a, extents.size()) + " has " + to_string(edge));
     if (axis.stagger < Stagger::low_face || axis.stagger > Stagger::all_faces)
       throw Error("BadBoundary", detail::axis_text(a, extents.size()) + " has values at offset " +
@@ -195,7 +188,7 @@ AxisRules rules_of(Indices const& extents, Boundary const& boundary, int axis) {
   auto const turn = [&](Edge edge) -> Turn {
     if (is_pole(edge)) return {1, extents[longitude] / 2};
     if (!is_seam(edge)) return {};
-    Index const pivot = boundary.pivot.value_or(edge == Edge::tripolar_face ? -1 : 0);
+    Index const pivot = boundary.pivot.value_or(detail::mirrors_at_row(edge) ? 0 : -1);
     return {-1, pivot - offset_of(boundary.axes[std::size_t(longitude)].stagger)};
   };
   // Half index of the mirror less the stagger; 2e is twice a cell, so that 2e - mirror is its signed distance.
@@ -268,7 +261,7 @@ class AxisCutter {
 
   static Run folded(Run run, Side const& side) {
     run = mapped(run, -1, side.mirror);
-    run.negated = run.negated != is_negated(side.edge);
+    run.negated = run.negated != enum_row(side.edge).is_negated;
     if (!is_fold(side.edge)) return run;
     ++run.folds;
     run.turn = {run.turn.slope * side.turn.slope, run.turn.offset * side.turn.slope + side.turn.offset};
@@ -282,13 +275,23 @@ class AxisCutter {
   }
 
   void beyond(Run const& run, Side const& side) {
-    if (run.hi <= run.lo || side.edge == Edge::untouched) return;
-    if (side.edge == Edge::constant) return fill(run);
-    if (side.edge == Edge::periodic) return add(mapped(run, 1, side.wrap));
-    if (side.edge == Edge::replicate) return add_inside(mapped(run, 0, side.edge_cell));
-    if (detail::mirrors_at_row(side.edge) && rules_.extent == 1)
+    if (run.hi <= run.lo) return;
+    using detail::Ghost;
+    switch (enum_row(side.edge).ghost) {
+      case Ghost::nothing: return;
+      case Ghost::constant: return fill(run);
+      case Ghost::opposite_side: return add(mapped(run, 1, side.wrap));
+      case Ghost::edge_cell: return add_inside(mapped(run, 0, side.edge_cell));
+      case Ghost::mirror_at_face: return mirrored(run, side);
+      case Ghost::mirror_at_row: break;
+    }
+    if (rules_.extent == 1)
       throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
                                       ") mirrored in an axis of 1 cell (" + to_string(side.edge) + ")");
+    mirrored(run, side);
+  }
+
+  void mirrored(Run const& run, Side const& side) {
     if (side.inside_distance == 2) {
       // The ghost next to the edge lies on the mirror itself.
       Index const on_mirror = side.mirror / 2;

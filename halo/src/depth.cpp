@@ -13,7 +13,7 @@ namespace graticule {
 namespace {
 
 bool is_mirror(Edge edge) {
-  return detail::mirrors_at_row(edge) || is_fold(edge) || edge == Edge::symmetric || edge == Edge::antisymmetric;
+  return detail::mirrors_at_row(edge) || enum_row(edge).ghost == detail::Ghost::mirror_at_face;
 }
 
 /// Every rank that owns cells owns all of `axis`.
@@ -33,7 +33,7 @@ Index of(Width const& width, bool upper) { return upper ? width.upper : width.lo
 
 /// Columns of a row on a seam that are their own images.
 bool has_own_images(Edge seam, Boundary const& boundary, Index num_longitudes) {
-  Index const pivot = boundary.pivot.value_or(seam == Edge::tripolar_face ? -1 : 0);
+  Index const pivot = boundary.pivot.value_or(detail::mirrors_at_row(seam) ? 0 : -1);
   Index const sum = pivot - offset_of(boundary.axes[std::size_t(boundary.longitude_axis)].stagger);
   return sum % 2 == 0 || num_longitudes % 2 != 0;
 }
@@ -44,9 +44,9 @@ bool commutes(Edge edge, Index mirror, Boundary const& boundary, Indices const& 
   if (edge == Edge::periodic) return true;
   if (!is_mirror(edge)) return false;
   if (mirror == -1) return true;
-  if (!is_fold(edge)) return mirror == 0 && (edge == Edge::reflect || edge == Edge::symmetric);
+  if (!is_fold(edge)) return mirror == 0 && !enum_row(edge).is_negated;
   if (mirror < 0 || boundary.mirror_line == MirrorLine::keep) return false;
-  bool const seam = edge == Edge::tripolar_face || edge == Edge::tripolar_row;
+  bool const seam = enum_row(edge).fold == detail::FoldKind::seam;
   // A value that is its own image with the opposite sign should be zero, but is not set to zero.
   return mirror > 0 || !seam || parity == Parity::even ||
          !has_own_images(edge, boundary, extents[boundary.longitude_axis]);

@@ -2,6 +2,7 @@
 // Boxes and rules that several sources need.
 #pragma once
 
+#include <graticule/halo/detail/edges.hpp>
 #include <graticule/halo/plan.hpp>
 
 #include <vector>
@@ -27,8 +28,6 @@ namespace graticule::detail {
 [[nodiscard]] std::vector<Box> boxes_around(Box const& inner, Box const& outer);
 
 /// The mirror of the rule lies on the edge row, not on its outer face.
-[[nodiscard]] constexpr bool mirrors_at_row(Edge edge) noexcept {
-  return edge == Edge::reflect || edge == Edge::antireflect || edge == Edge::pole_row || edge == Edge::tripolar_row;
-}
+[[nodiscard]] constexpr bool mirrors_at_row(Edge edge) noexcept { return enum_row(edge).ghost == Ghost::mirror_at_row; }
 
 }  // namespace graticule::detail

@@ -15,7 +15,7 @@ using namespace graticule::c;
 gr_status gr_field_dense(void* base, gr_type type, int rank, int64_t const* extents, gr_field* field) {
   return GR_BODY({
     auto& to = required(field, "field");
-    Index stride = size_of(enumerator<DType>(type, GR_C128, {"type"}));
+    Index stride = size_of(enumerator<DType>(type, {"type"}));
     auto const cells = rank == 0 ? Indices() : indices(extents, rank, "extents", "rank");
     bool empty = false;
     for (int m = 0; m < rank; ++m) {
@@ -170,23 +170,21 @@ gr_status gr_halo_kind_uniform(int ndim, gr_edge edge, int64_t width, gr_halo_ki
   return GR_BODY({
     if (ndim < 1 || ndim > GR_MAX_AXES)
       throw bad_argument("ndim is " + std::to_string(ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) + " are possible");
-    give_kind(Boundary::uniform(ndim, enumerator<Edge>(edge, GR_EDGE_TRIPOLAR_ROW, {"edge"})), width, kind);
+    give_kind(Boundary::uniform(ndim, enumerator<Edge>(edge, {"edge"})), width, kind);
   });
 }
 
 gr_status gr_halo_kind_sphere(gr_edge pole, int64_t width, gr_halo_kind* kind) {
   return GR_BODY({
     required(kind, "kind");
-    give_kind(Boundary::sphere(enumerator<Edge>(pole, GR_EDGE_TRIPOLAR_ROW, {"pole"})), width, kind);
+    give_kind(Boundary::sphere(enumerator<Edge>(pole, {"pole"})), width, kind);
   });
 }
 
 gr_status gr_halo_kind_tripolar(gr_edge south, gr_edge seam, int64_t width, gr_halo_kind* kind) {
   return GR_BODY({
     required(kind, "kind");
-    give_kind(Boundary::tripolar(enumerator<Edge>(south, GR_EDGE_TRIPOLAR_ROW, {"south"}),
-                                 enumerator<Edge>(seam, GR_EDGE_TRIPOLAR_ROW, {"seam"})),
-              width, kind);
+    give_kind(Boundary::tripolar(enumerator<Edge>(south, {"south"}), enumerator<Edge>(seam, {"seam"})), width, kind);
   });
 }
 

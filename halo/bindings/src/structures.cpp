@@ -103,7 +103,7 @@ FieldView memory_of(gr_field const& field, Name const& name, Before before) {
   if (int(field.type) < 0) throw bad_argument(name + ": " + faulty_field(int(field.type)));
   FieldView view;
   view.data = field.base;
-  view.dtype = enumerator<DType>(field.type, GR_C128, name, ".type");
+  view.dtype = enumerator<DType>(field.type, name, ".type");
   view.space = enumerator<MemorySpace>(field.space, GR_DEVICE, name, ".space");
   if (field.rank < 0 || field.rank > GR_MAX_AXES)
     throw bad_argument(name + ".rank is " + std::to_string(field.rank) + ", at most " + std::to_string(GR_MAX_AXES) +
@@ -211,8 +211,8 @@ Boundary boundary_of(gr_halo_kind const& kind, Name const& name) {
   bool folds = false;
   for (int a = 0; a < kind.ndim; ++a) {
     auto const at = speaks_fortran() ? "(" + std::to_string(kind.ndim - a) + ")" : "[" + std::to_string(a) + "]";
-    auto const lower = enumerator<Edge>(kind.lower_edge[a], GR_EDGE_TRIPOLAR_ROW, name, (".lower_edge" + at).c_str());
-    auto const upper = enumerator<Edge>(kind.upper_edge[a], GR_EDGE_TRIPOLAR_ROW, name, (".upper_edge" + at).c_str());
+    auto const lower = enumerator<Edge>(kind.lower_edge[a], name, (".lower_edge" + at).c_str());
+    auto const upper = enumerator<Edge>(kind.upper_edge[a], name, (".upper_edge" + at).c_str());
     auto const stagger =
         enumerator<Stagger>(kind.stagger[a], GR_ALL_FACES, name, (".stagger" + at).c_str(), GR_LOW_FACE);
     boundary.axes.push_back({lower, upper, kind.constant[a], stagger});

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <graticule/graticule.h>
+#include <graticule/halo/detail/edges.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/relabel.hpp>
+#include <graticule/repartition/detail/dtypes.hpp>
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/plan.hpp>
 #include <graticule/repartition/stats.hpp>
@@ -115,6 +117,12 @@ Enum enumerator(Of value, int last, Name const& name, char const* member = "", i
     throw bad_argument(name + (std::string(member) + " is " + std::to_string(number) + "; known are " +
                                std::to_string(first) + " to " + std::to_string(last)));
   return Enum(number);
+}
+
+/// The same for an enumeration with a table (`enum_row`).
+template <class Enum, class Of>
+Enum enumerator(Of value, Name const& name, char const* member = "") {
+  return enumerator<Enum>(value, detail::last_enum_value<Enum>, name, member);
 }
 
 /// For calls without arguments beside their fields.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a call copies, adds and fills: transfers and fields turned into strided tasks, which are kept for the next call.
+#include <graticule/repartition/detail/dtypes.hpp>
+
 #include "kernels/cells.hpp"
 #include "pull_state.hpp"
 
@@ -346,7 +348,7 @@ void PullState::find_images(Workspace& w) const {
 void PullState::poison(Workspace& w, DeviceQueue const& queue) const {
   w.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f) {
-    double const value = w.sources[std::size_t(f)].dtype >= DType::f16 ? std::nan("") : 85;
+    double const value = is_integer(w.sources[std::size_t(f)].dtype) ? 85 : std::nan("");
     auto const fill = [&](Transfer const& t) {
       if (t.kind == w.shape.kinds[std::size_t(f)]) w.tasks.push_back(fill_task(w, f, {t.kind, t.target, value, t.to}));
     };

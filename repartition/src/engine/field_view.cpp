@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/detail/speech.hpp>
+#include <graticule/repartition/detail/dtypes.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/field_view.hpp>
 
@@ -10,30 +11,9 @@
 
 namespace graticule {
 
-namespace {
+Index size_of(DType dtype) noexcept { return enum_row(dtype).bytes; }
 
-struct TypeFacts {
-  char const* name;
-  Index bytes;
-};
-
-constexpr std::array<TypeFacts, 11> facts{{{"u8", 1},
-                                           {"i8", 1},
-                                           {"i16", 2},
-                                           {"i32", 4},
-                                           {"i64", 8},
-                                           {"f16", 2},
-                                           {"bf16", 2},
-                                           {"f32", 4},
-                                           {"f64", 8},
-                                           {"c64", 8},
-                                           {"c128", 16}}};
-
-}  // namespace
-
-Index size_of(DType dtype) noexcept { return facts[std::size_t(dtype)].bytes; }
-
-std::string to_string(DType dtype) { return facts[std::size_t(dtype)].name; }
+std::string to_string(DType dtype) { return detail::enum_name(dtype); }
 
 Indices FieldView::batch_extents() const {
   Indices result;

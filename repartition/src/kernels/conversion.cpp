@@ -10,16 +10,12 @@
 
 namespace graticule::detail {
 
-bool is_integer(DType dtype) noexcept { return dtype <= DType::i64; }
-bool is_complex(DType dtype) noexcept { return dtype == DType::c64 || dtype == DType::c128; }
-
 namespace {
 
+bool is_unsigned(DType dtype) { return enum_row(dtype).kind == NumberKind::unsigned_integer; }
+
 /// Every value of `from` is a value of `to`.
-bool widens(DType from, DType to) {
-  if (from == DType::u8) return size_of(to) > 1;
-  return size_of(from) < size_of(to) && to != DType::u8;
-}
+bool widens(DType from, DType to) { return size_of(from) < size_of(to) && (!is_unsigned(to) || is_unsigned(from)); }
 
 struct IntegerRange {
   Index low;
@@ -28,7 +24,7 @@ struct IntegerRange {
 
 /// @pre `dtype` is an integer type
 IntegerRange range_of(DType dtype) {
-  if (dtype == DType::u8) return {0, 255};
+  if (is_unsigned(dtype)) return {0, std::numeric_limits<Index>::max() >> std::max<Index>(63 - 8 * size_of(dtype), 0)};
   Index const high = std::numeric_limits<Index>::max() >> (64 - 8 * size_of(dtype));
   return {-high - 1, high};
 }

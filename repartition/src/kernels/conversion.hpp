@@ -2,6 +2,7 @@
 // How the values of a field change on their way: the type in messages, and the arithmetic on either side.
 #pragma once
 
+#include <graticule/repartition/detail/dtypes.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/update.hpp>
 
@@ -34,8 +35,5 @@ struct Conversion {
 
 /// Which numbers integers of a type do not hold: `1.5e+09 to ...`, for an error. @pre `unfit.any()`
 [[nodiscard]] std::string text_of(Unfit const& unfit, DType dtype, Packed const& packed);
-
-[[nodiscard]] bool is_integer(DType dtype) noexcept;
-[[nodiscard]] bool is_complex(DType dtype) noexcept;
 
 }  // namespace graticule::detail

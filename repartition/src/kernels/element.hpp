@@ -2,6 +2,7 @@
 // Arithmetic of one field element, callable on host and device.
 #pragma once
 
+#include <graticule/repartition/detail/dtypes.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 
 #include <Kokkos_Core.hpp>
@@ -12,23 +13,6 @@
 #include <type_traits>
 
 namespace graticule::detail {
-
-/// Complex number of plain parts: `std::complex` cannot be used in device code.
-template <class T>
-struct alignas(2 * sizeof(T)) Complex {
-  T real;
-  T imag;
-};
-
-/// Bits of an IEEE binary16 number.
-struct Half {
-  std::uint16_t bits;
-};
-
-/// Bits of a bfloat16 number: the upper half of an IEEE binary32.
-struct BFloat16 {
-  std::uint16_t bits;
-};
 
 KOKKOS_INLINE_FUNCTION float float_of_bits(std::uint32_t bits) {
   float value = 0;
@@ -163,13 +147,6 @@ KOKKOS_INLINE_FUNCTION T round_to_integer(double value) {
   }
 }
 
-template <class T>
-inline constexpr bool is_complex_element = false;
-template <class T>
-inline constexpr bool is_complex_element<Complex<T>> = true;
-
-KOKKOS_INLINE_FUNCTION bool is_complex(DType dtype) { return dtype == DType::c64 || dtype == DType::c128; }
-
 /// The nearest element, rounded once; integers saturate.
 template <class T>
 KOKKOS_INLINE_FUNCTION T from_double(double value) {
@@ -194,24 +171,6 @@ KOKKOS_INLINE_FUNCTION double to_double(T value) {
     return double(to_float(value));
   else
     return double(value);
-}
-
-/// Calls `action(static_cast<T*>(nullptr))` with the element type of `dtype`.
-template <class Action>
-KOKKOS_INLINE_FUNCTION void with_type(DType dtype, Action const& action) {
-  switch (dtype) {
-    case DType::u8: return action(static_cast<std::uint8_t*>(nullptr));
-    case DType::i8: return action(static_cast<std::int8_t*>(nullptr));
-    case DType::i16: return action(static_cast<std::int16_t*>(nullptr));
-    case DType::i32: return action(static_cast<std::int32_t*>(nullptr));
-    case DType::i64: return action(static_cast<std::int64_t*>(nullptr));
-    case DType::f16: return action(static_cast<Half*>(nullptr));
-    case DType::bf16: return action(static_cast<BFloat16*>(nullptr));
-    case DType::f32: return action(static_cast<float*>(nullptr));
-    case DType::f64: return action(static_cast<double*>(nullptr));
-    case DType::c64: return action(static_cast<Complex<float>*>(nullptr));
-    case DType::c128: return action(static_cast<Complex<double>*>(nullptr));
-  }
 }
 
 }  // namespace graticule::detail

@@ -2,6 +2,7 @@
 #include "contents.hpp"
 
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/dtypes.hpp>
 
 #include "cells.hpp"
 #include "hdf5/types.hpp"
@@ -17,9 +18,6 @@
 namespace graticule::detail {
 
 namespace {
-
-constexpr std::array all_dtypes{DType::u8,   DType::i8,  DType::i16, DType::i32, DType::i64, DType::f16,
-                                DType::bf16, DType::f32, DType::f64, DType::c64, DType::c128};
 
 [[noreturn]] void broken(std::string const& what) { throw Error(Fault::input, "BrokenFile", what); }
 
@@ -80,7 +78,7 @@ Described describe(hid_t file, std::string const& path, std::string name) {
   result.extents = extents_of(dataset.get(), path);
   auto const kind = h5::read_attribute(dataset.get(), "graticule_dtype");
   auto const kind_text = kind ? kind->text() : std::string();
-  for (auto const dtype : all_dtypes)
+  for (auto const dtype : enum_values<DType>)
     if (to_string(dtype) == kind_text) result.dtype = dtype;
   if (result.dtype ? H5Tequal(type.get(), element_type(*result.dtype, Place::file).get()) <= 0
                    : kind_text != "text" || H5Tget_class(type.get()) != H5T_STRING)

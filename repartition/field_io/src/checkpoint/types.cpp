@@ -66,21 +66,34 @@ h5::Type complex_type(hid_t part) {
 h5::Type element_type(DType dtype, Place place) {
   bool const in_file = place == Place::file;
   auto const order = in_file || std::endian::native == std::endian::little ? H5T_ORDER_LE : H5T_ORDER_BE;
-  auto const copy = [&](hid_t stored, hid_t native) {
-    return h5::Type(h5::check(H5Tcopy(in_file ? stored : native), "H5Tcopy"));
+  auto const chosen = [&](hid_t stored, hid_t native) { return in_file ? stored : native; };
+  auto const unsigned_integer = [&](int bytes) {
+    switch (bytes) {
+      case 1: return chosen(H5T_STD_U8LE, H5T_NATIVE_UINT8);
+      case 2: return chosen(H5T_STD_U16LE, H5T_NATIVE_UINT16);
+      case 4: return chosen(H5T_STD_U32LE, H5T_NATIVE_UINT32);
+      default: return chosen(H5T_STD_U64LE, H5T_NATIVE_UINT64);
+    }
   };
-  switch (dtype) {
-    case DType::u8: return copy(H5T_STD_U8LE, H5T_NATIVE_UINT8);
-    case DType::i8: return copy(H5T_STD_I8LE, H5T_NATIVE_INT8);
-    case DType::i16: return copy(H5T_STD_I16LE, H5T_NATIVE_INT16);
-    case DType::i32: return copy(H5T_STD_I32LE, H5T_NATIVE_INT32);
-    case DType::i64: return copy(H5T_STD_I64LE, H5T_NATIVE_INT64);
-    case DType::f16: return half_type(order);
-    case DType::bf16: return copy(H5T_STD_U16LE, H5T_NATIVE_UINT16);
-    case DType::f32: return copy(H5T_IEEE_F32LE, H5T_NATIVE_FLOAT);
-    case DType::f64: return copy(H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE);
-    case DType::c64: return complex_type(in_file ? H5T_IEEE_F32LE : H5T_NATIVE_FLOAT);
-    case DType::c128: return complex_type(in_file ? H5T_IEEE_F64LE : H5T_NATIVE_DOUBLE);
+  auto const signed_integer = [&](int bytes) {
+    switch (bytes) {
+      case 1: return chosen(H5T_STD_I8LE, H5T_NATIVE_INT8);
+      case 2: return chosen(H5T_STD_I16LE, H5T_NATIVE_INT16);
+      case 4: return chosen(H5T_STD_I32LE, H5T_NATIVE_INT32);
+      default: return chosen(H5T_STD_I64LE, H5T_NATIVE_INT64);
+    }
+  };
+  auto const real = [&](int bytes) {
+    return bytes == 4 ? chosen(H5T_IEEE_F32LE, H5T_NATIVE_FLOAT) : chosen(H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE);
+  };
+  auto const copy = [](hid_t type) { return h5::Type(h5::check(H5Tcopy(type), "H5Tcopy")); };
+  auto const [name, bytes, kind] = enum_row(dtype);
+  switch (kind) {
+    case NumberKind::unsigned_integer:
+    case NumberKind::bfloat: return copy(unsigned_integer(bytes));
+    case NumberKind::signed_integer: return copy(signed_integer(bytes));
+    case NumberKind::ieee: return bytes == 2 ? half_type(order) : copy(real(bytes));
+    case NumberKind::complex: return complex_type(real(bytes / 2));
   }
   throw Error("WrongType", "a field of an unknown type");
 }

@@ -2,30 +2,24 @@
 #include "elements.hpp"
 
 #include <graticule/partition/error.hpp>
+#include <graticule/repartition/detail/dtypes.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string_view>
+#include <type_traits>
 
 namespace graticule::detail {
 
 namespace {
 
+/// Of the same name; `other` for a type that files do not store.
 ValueType value_type(DType dtype) {
-  switch (dtype) {
-    case DType::u8: return ValueType::u8;
-    case DType::i8: return ValueType::i8;
-    case DType::i16: return ValueType::i16;
-    case DType::i32: return ValueType::i32;
-    case DType::i64: return ValueType::i64;
-    case DType::f16: return ValueType::f16;
-    case DType::f32: return ValueType::f32;
-    case DType::f64: return ValueType::f64;
-    case DType::bf16:
-    case DType::c64:
-    case DType::c128: break;
-  }
+  std::string_view const name = enum_row(dtype).name;
+  for (int type = 0; ValueType(type) != ValueType::text; ++type)
+    if (to_string(ValueType(type)) == name) return ValueType(type);
   return ValueType::other;
 }
 
@@ -70,24 +64,21 @@ bool is_same(PackingPlan const& plan, DType dtype) {
 }
 
 void unpack_elements(Unpacking const& unpacking, void const* stored, std::size_t count, DType dtype, void* elements) {
-  switch (dtype) {
-    case DType::f32: return unpack(unpacking, stored, all_of<float>(elements, count));
-    case DType::f64: return unpack(unpacking, stored, all_of<double>(elements, count));
-    case DType::u8: return unpack_integers<std::uint8_t>(unpacking, stored, count, elements);
-    case DType::i8: return unpack_integers<std::int8_t>(unpacking, stored, count, elements);
-    case DType::i16: return unpack_integers<std::int16_t>(unpacking, stored, count, elements);
-    case DType::i32: return unpack_integers<std::int32_t>(unpacking, stored, count, elements);
-    case DType::i64: return unpack_integers<std::int64_t>(unpacking, stored, count, elements);
-    case DType::f16:
-    case DType::bf16: break;
-    case DType::c64:
-    case DType::c128: throw Error("WrongType", "elements of type " + to_string(dtype));
-  }
-  std::array<double, block> numbers{};
-  auto const size = std::size_t(size_in_bytes(unpacking.type));
-  for_each_block(count, [&](std::size_t first, std::size_t some) {
-    unpack(unpacking, static_cast<std::byte const*>(stored) + first * size, std::span(numbers).first(some));
-    convert(some, dtype, static_cast<std::uint16_t*>(elements) + first, DType::f64, numbers.data());
+  with_type(dtype, [&]<class T>(T*) {
+    if constexpr (std::is_floating_point_v<T>) {
+      unpack(unpacking, stored, all_of<T>(elements, count));
+    } else if constexpr (std::is_integral_v<T>) {
+      unpack_integers<T>(unpacking, stored, count, elements);
+    } else if constexpr (is_complex_element<T>) {
+      throw Error("WrongType", "elements of type " + to_string(dtype));
+    } else {
+      std::array<double, block> numbers{};
+      auto const size = std::size_t(size_in_bytes(unpacking.type));
+      for_each_block(count, [&](std::size_t first, std::size_t some) {
+        unpack(unpacking, static_cast<std::byte const*>(stored) + first * size, std::span(numbers).first(some));
+        convert(some, dtype, static_cast<T*>(elements) + first, DType::f64, numbers.data());
+      });
+    }
   });
 }
 
@@ -107,24 +98,22 @@ void pack_as_double(PackingPlan const& plan, void const* elements, std::size_t c
 }  // namespace
 
 void pack_elements(PackingPlan const& plan, DType dtype, void const* elements, std::size_t count, void* stored) {
-  switch (dtype) {
-    case DType::f32: return pack(plan, std::span(static_cast<float const*>(elements), count), stored);
-    case DType::f64: return pack(plan, std::span(static_cast<double const*>(elements), count), stored);
-    case DType::i64: return pack(plan, std::span(static_cast<std::int64_t const*>(elements), count), stored);
-    case DType::u8: return pack_as_double<std::uint8_t>(plan, elements, count, stored);
-    case DType::i8: return pack_as_double<std::int8_t>(plan, elements, count, stored);
-    case DType::i16: return pack_as_double<std::int16_t>(plan, elements, count, stored);
-    case DType::i32: return pack_as_double<std::int32_t>(plan, elements, count, stored);
-    case DType::f16:
-    case DType::bf16: break;
-    case DType::c64:
-    case DType::c128: throw Error("WrongType", "elements of type " + to_string(dtype));
-  }
-  std::array<double, block> numbers{};
-  auto const size = std::size_t(size_in_bytes(plan.type));
-  for_each_block(count, [&](std::size_t first, std::size_t some) {
-    convert(some, DType::f64, numbers.data(), dtype, static_cast<std::uint16_t const*>(elements) + first);
-    pack(plan, std::span<double const>(numbers).first(some), static_cast<std::byte*>(stored) + first * size);
+  with_type(dtype, [&]<class T>(T*) {
+    if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, std::int64_t>) {
+      pack(plan, std::span(static_cast<T const*>(elements), count), stored);
+    } else if constexpr (std::is_integral_v<T>) {
+      static_assert(sizeof(T) < 8, "double does not hold all values");
+      pack_as_double<T>(plan, elements, count, stored);
+    } else if constexpr (is_complex_element<T>) {
+      throw Error("WrongType", "elements of type " + to_string(dtype));
+    } else {
+      std::array<double, block> numbers{};
+      auto const size = std::size_t(size_in_bytes(plan.type));
+      for_each_block(count, [&](std::size_t first, std::size_t some) {
+        convert(some, DType::f64, numbers.data(), dtype, static_cast<T const*>(elements) + first);
+        pack(plan, std::span<double const>(numbers).first(some), static_cast<std::byte*>(stored) + first * size);
+      });
+    }
   });
 }
 
