@@ -102,10 +102,12 @@ struct Geometry {
 
 Geometry make_geometry(Comm const& comm, Layout const& layout, int sum_axis, AxisSumOptions const& options) {
   if (sum_axis < 0 || sum_axis >= layout.ndim())
-    throw Error("BadAxis", detail::axis_text(sum_axis, layout.ndim()) + " of " + std::to_string(layout.ndim()));
+    throw Error("BadAxis", "the axis of a sum must be one of " + std::to_string(layout.ndim()) + ", got " +
+                               detail::axis_text(sum_axis, layout.ndim()));
   Box const region = options.region.value_or(layout.global());
   if (region.ndim() != layout.ndim() || !layout.global().contains(region))
-    throw Error("OutOfRange", "region " + to_string(region) + " in the global box " + to_string(layout.global()));
+    throw Error("OutOfRange",
+                "the region must lie in the global box " + to_string(layout.global()) + ", got " + to_string(region));
   Geometry result{owners_of_rings(layout, sum_axis), layout.owned(comm.rank()), {}, {}, region.extent(sum_axis)};
   result.part = intersection(result.owned, region);
   result.sums = with_axis(result.part, sum_axis, 0, result.part.empty() ? 0 : 1);
@@ -251,15 +253,19 @@ void AxisSumPlan::State::check(FieldView const& view, Box const& box, char const
     throw Error("FieldMismatch",
                 std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
   };
-  if (view.strides.size() != view.ndim()) fail(std::to_string(view.strides.size()) + " strides");
-  if (view.grid_axes.size() != box.ndim()) fail(std::to_string(view.grid_axes.size()) + " grid axes");
+  if (view.strides.size() != view.ndim())
+    fail("a stride is needed for each of " + std::to_string(view.extents.size()) + " axes, got " +
+         std::to_string(view.strides.size()));
+  if (view.grid_axes.size() != box.ndim())
+    fail("the plan has " + std::to_string(box.ndim()) + " grid axes, got " + std::to_string(view.grid_axes.size()));
   for (Index const axis : view.grid_axes)
     if (axis < 0 || axis >= view.ndim() || std::count(view.grid_axes.begin(), view.grid_axes.end(), axis) != 1)
-      fail("grid axes " + to_string(view.grid_axes));
+      fail("its grid axes must be different ones of its " + std::to_string(view.ndim()) + " axes, got " +
+           to_string(view.grid_axes));
   if (box.empty()) return;
   for (int a = 0; a < box.ndim(); ++a)
     if (view.extents[int(view.grid_axes[a])] != box.extent(a)) fail("it does not cover " + to_string(box));
-  if (view.data == nullptr && view.num_batch() > 0) fail("no memory");
+  if (view.data == nullptr && view.num_batch() > 0) fail("its memory is null");
 }
 
 namespace {
@@ -574,11 +580,12 @@ AreaSum::AreaSum(Comm const& comm, Layout const& layout, int sum_axis, int row_a
     : rings_(comm, layout, sum_axis), row_axis_(row_axis), weights_(weights.begin(), weights.end()) {
   run_agreed(comm, [&] {
     if (row_axis < 0 || row_axis >= layout.ndim() || row_axis == sum_axis)
-      throw Error("BadAxis", "rows along " + detail::axis_text(row_axis, layout.ndim()) + ", rings along " +
-                                 detail::axis_text(sum_axis, layout.ndim()) + " of " + std::to_string(layout.ndim()));
+      throw Error("BadAxis", "rows and rings must lie along two of " + std::to_string(layout.ndim()) +
+                                 " axes, got rows along " + detail::axis_text(row_axis, layout.ndim()) +
+                                 " and rings along " + detail::axis_text(sum_axis, layout.ndim()));
     if (Index(weights_.size()) != layout.extent(row_axis))
-      throw Error("ShapeMismatch", std::to_string(weights_.size()) + " weights for " +
-                                       std::to_string(layout.extent(row_axis)) + " rows");
+      throw Error("ShapeMismatch", "a weight is needed for each of " + std::to_string(layout.extent(row_axis)) +
+                                       " rows, got " + std::to_string(weights_.size()));
     for (std::size_t r = 0; r < weights_.size(); ++r)
       if (!std::isfinite(weights_[r]))
         throw Error("NotFinite", "the weight of row " + std::to_string(detail::place_number(Index(r))) + " is " +
@@ -654,8 +661,8 @@ void AreaSum::apply_adjoint(FieldView const& cells, std::span<double const> cota
   with_float(cells.dtype, [](auto*) {});
   state.check(cells, owned, "cells");
   if (Index(cotangents.size()) != cells.num_batch())
-    throw Error("FieldMismatch",
-                std::to_string(cotangents.size()) + " cotangents for cells of " + to_string(cells.extents));
+    throw Error("FieldMismatch", "a cotangent is needed for each value of cells of " + to_string(cells.extents) +
+                                     ", got " + std::to_string(cotangents.size()));
   state.calls.enter(cells.space);
   auto const& queue = state.calls.queue();
   Box rows(Indices::filled(owned.ndim(), 0), Indices::filled(owned.ndim(), 1));

@@ -30,12 +30,16 @@ bool is_seam(Edge edge) { return enum_row(edge).fold == detail::FoldKind::seam; 
 }  // namespace
 
 Boundary Boundary::sphere(Edge pole) {
-  if (!is_pole(pole)) throw Error("BadBoundary", to_string(pole) + " at a pole of the sphere");
+  if (!is_pole(pole))
+    throw Error("BadBoundary", "the rule at the poles of a sphere must be " + to_string(Edge::pole_face) + " or " +
+                                   to_string(Edge::pole_row) + ", got " + to_string(pole));
   return {{{pole, pole}, {Edge::periodic, Edge::periodic}}, 1};
 }
 
 Boundary Boundary::tripolar(Edge south, Edge seam) {
-  if (!is_seam(seam)) throw Error("BadBoundary", to_string(seam) + " at the seam of a tripolar grid");
+  if (!is_seam(seam))
+    throw Error("BadBoundary", "the rule at the seam of a tripolar grid must be " + to_string(Edge::tripolar_face) +
+                                   " or " + to_string(Edge::tripolar_row) + ", got " + to_string(seam));
   Boundary result{{{south, seam}, {Edge::periodic, Edge::periodic}}, 1};
   result.mirror_line = MirrorLine::copy;
   return result;
@@ -43,8 +47,8 @@ Boundary Boundary::tripolar(Edge south, Edge seam) {
 
 Boundary Boundary::staggered(std::initializer_list<Stagger> places) const {
   if (places.size() != axes.size())
-    throw Error("AxesMismatch",
-                std::to_string(places.size()) + " places for " + std::to_string(axes.size()) + " boundary rules");
+    throw Error("AxesMismatch", "a place is needed for each of " + std::to_string(axes.size()) + " axes, got " +
+                                    std::to_string(places.size()));
   Boundary result = *this;
   for (std::size_t a = 0; a < axes.size(); ++a) result.axes[a].stagger = places.begin()[a];
   return result;
@@ -76,8 +80,8 @@ void check_longitudes(Indices const& extents, Boundary const& boundary, int axis
                                    " longitudes: the point across the pole falls between two columns; an even "
                                    "number is needed, or OddLongitudes::shift_floor without copies on the pole");
   if (copies && extents[axis] == 1)
-    throw Error("BadHaloWidth",
-                "copies of values on a mirror along " + detail::axis_text(axis, extents.size()) + " of 1 cell");
+    throw Error("BadHaloWidth", "copies of values on a mirror need at least 2 cells along " +
+                                    detail::axis_text(axis, extents.size()) + ", got 1");
 }
 
 void check_all_faces(AxisBoundary const& axis, std::string const& name) {
@@ -95,8 +99,8 @@ void check_all_faces(AxisBoundary const& axis, std::string const& name) {
 
 void check(Indices const& extents, Boundary const& boundary) {
   if (int(boundary.axes.size()) != extents.size())
-    throw Error("AxesMismatch",
-                std::to_string(boundary.axes.size()) + " boundary rules for extents " + to_string(extents));
+    throw Error("AxesMismatch", "a boundary rule is needed for each of " + std::to_string(extents.size()) +
+                                    " axes, got " + std::to_string(boundary.axes.size()));
   int fold_axis = -1;
   for (int a = 0; a < extents.size(); ++a) {
     auto const& axis = boundary.axes[std::size_t(a)];
@@ -212,7 +216,8 @@ class AxisCutter {
     Index const extent = std::max<Index>(rules_.extent, 1);
     if (std::max(-run.lo, run.hi - extent) / extent > most_folds)
       throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                      ") of an axis of " + std::to_string(extent) + " cells");
+                                      ") reach beyond " + std::to_string(most_folds) + " times an axis of " +
+                                      std::to_string(extent) + " cells");
     runs_.clear();
     add(run);
     std::sort(runs_.begin(), runs_.end(), [](Run const& a, Run const& b) { return a.lo < b.lo; });
@@ -225,7 +230,7 @@ class AxisCutter {
     if (rules_.extent == 0) {
       if (rules_.lower.edge == Edge::untouched && rules_.upper.edge == Edge::untouched) return;
       throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                      ") of an axis without cells");
+                                      ") need an axis with cells, or sides that are untouched");
     }
     add_inside(part_with_image(run, 0, rules_.extent));
     beyond(part_with_image(run, -far, 0), rules_.lower);
@@ -287,7 +292,8 @@ class AxisCutter {
     }
     if (rules_.extent == 1)
       throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                      ") mirrored in an axis of 1 cell (" + to_string(side.edge) + ")");
+                                      ") are never reached by a mirror at the only cell of an axis (" +
+                                      to_string(side.edge) + ")");
     mirrored(run, side);
   }
 

@@ -23,15 +23,19 @@ void check_cells(FieldView const& view, Box const& owned, char const* role) {
   if (view.dtype != DType::f32 && view.dtype != DType::f64)
     throw Error("WrongType", std::string(role) + " of " + to_string(view.dtype) + "; sums are of f32 and f64");
   if (view.space != MemorySpace::host) fail("sums with weights of cells read host memory");
-  if (view.strides.size() != view.ndim()) fail(std::to_string(view.strides.size()) + " strides");
-  if (view.grid_axes.size() != owned.ndim()) fail(std::to_string(view.grid_axes.size()) + " grid axes");
+  if (view.strides.size() != view.ndim())
+    fail("a stride is needed for each of " + std::to_string(view.extents.size()) + " axes, got " +
+         std::to_string(view.strides.size()));
+  if (view.grid_axes.size() != owned.ndim())
+    fail("the plan has " + std::to_string(owned.ndim()) + " grid axes, got " + std::to_string(view.grid_axes.size()));
   for (Index const axis : view.grid_axes)
     if (axis < 0 || axis >= view.ndim() || std::count(view.grid_axes.begin(), view.grid_axes.end(), axis) != 1)
-      fail("grid axes " + to_string(view.grid_axes));
+      fail("its grid axes must be different ones of its " + std::to_string(view.ndim()) + " axes, got " +
+           to_string(view.grid_axes));
   if (owned.empty()) return;
   for (int a = 0; a < owned.ndim(); ++a)
     if (view.extents[int(view.grid_axes[a])] != owned.extent(a)) fail("it does not cover " + to_string(owned));
-  if (view.data == nullptr && view.num_batch() > 0) fail("no memory");
+  if (view.data == nullptr && view.num_batch() > 0) fail("its memory is null");
 }
 
 /// The same cells with the batch axes first, in row-major order, then the grid axes.
@@ -66,8 +70,8 @@ CellSum::CellSum(Comm const& comm, Layout const& layout, FieldView const& weight
     : comm_(comm), owned_(layout.owned(comm.rank())) {
   run_agreed(comm, [&] {
     if (layout.num_ranks() > comm.num_ranks())
-      throw Error("BadProcessGrid", "a layout of " + std::to_string(layout.num_ranks()) + " ranks on " +
-                                        std::to_string(comm.num_ranks()));
+      throw Error("BadProcessGrid", "the layout must have the communicator's " + std::to_string(comm.num_ranks()) +
+                                        " ranks, got " + std::to_string(layout.num_ranks()));
     check_cells(weights, owned_, "weights");
     if (weights.num_batch() != 1)
       throw Error("FieldMismatch", "weights of " + to_string(weights.extents) + ": one weight per cell is needed");
@@ -118,8 +122,8 @@ std::vector<double> CellSum::apply(FieldView const& cells) const {
 void CellSum::apply_adjoint(FieldView const& cells, std::span<double const> cotangents) const {
   check_cells(cells, owned_, "cells");
   if (Index(cotangents.size()) != cells.num_batch())
-    throw Error("FieldMismatch",
-                std::to_string(cotangents.size()) + " cotangents for cells of " + to_string(cells.extents));
+    throw Error("FieldMismatch", "a cotangent is needed for each value of cells of " + to_string(cells.extents) +
+                                     ", got " + std::to_string(cotangents.size()));
   Index const num_cells = owned_.num_cells();
   if (num_cells == 0) return;
   auto const ordered = batch_first(cells);

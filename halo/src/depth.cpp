@@ -165,8 +165,8 @@ std::string HaloDepth::too_shallow(std::span<Width const> reach) const {
     throw Error("AxesMismatch", std::to_string(reach.size()) + " reaches for fields on " + to_string(extents_));
   for (auto const& width : reach)
     if (width.lower < 0 || width.upper < 0)
-      throw Error("BadHaloWidth", "an operator of reach " + std::to_string(width.lower) + " and " +
-                                      std::to_string(width.upper) + " cells");
+      throw Error("BadHaloWidth", "the reach of an operator must be at least 0, got " + std::to_string(width.lower) +
+                                      " and " + std::to_string(width.upper) + " cells");
   for (int a = 0; a < extents_.size(); ++a)
     for (bool const upper : {false, true}) {
       auto const k = std::size_t(a);

@@ -28,13 +28,14 @@ void check(GridRequest const& request) {
     if (request.extents[a] < 0 || (request.ranks.size() > 0 && request.ranks[a] < 0))
       throw Error("BadOption", "ranks " + to_string(request.ranks) + " on a grid of " + times(request.extents));
   if (request.element_bytes < 1 || request.num_batch < 1)
-    throw Error("BadOption", std::to_string(request.num_batch) + " values of " + std::to_string(request.element_bytes) +
-                                 " bytes per cell");
+    throw Error("BadOption", "a cell needs at least 1 value of at least 1 byte, got " +
+                                 std::to_string(request.num_batch) + " of " + std::to_string(request.element_bytes) +
+                                 " bytes");
   auto const& cost = request.cost;
   for (double const price :
        {cost.on_node_message, cost.on_node_byte, cost.off_node_message, cost.off_node_byte, cost.run})
     if (!(price >= 0) || !std::isfinite(price))
-      throw Error("BadOption", "a cost of " + std::to_string(price) + " seconds");
+      throw Error("BadOption", "a cost must be finite and at least 0 seconds, got " + std::to_string(price));
   if (request.node_of_rank.empty()) throw Error("BadProcessGrid", "node_of_rank must have at least one rank");
 }
 

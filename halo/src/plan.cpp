@@ -114,7 +114,8 @@ void check(HaloKind const& kind, int ndim) {
   }
   for (auto const& direction : kind.directions)
     if (direction.size() != ndim || std::any_of(direction.begin(), direction.end(), [](Index d) { return d * d > 1; }))
-      throw Error("AxesMismatch", "direction " + to_string(direction) + " on " + std::to_string(ndim) + " axes");
+      throw Error("AxesMismatch", "a direction must be -1, 0 or 1 along each of " + std::to_string(ndim) +
+                                      " axes, got " + to_string(direction));
 }
 
 std::uint64_t fingerprint_of(HaloKind const& kind) {
@@ -190,8 +191,8 @@ PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind) {
   int const ndim = grid.ndim();
   check(kind, ndim);
   if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))
-    throw Error("AxesMismatch",
-                "halo widths of " + std::to_string(kind.widths.size()) + " axes for blocks of " + std::to_string(ndim));
+    throw Error("AxesMismatch", "blocks of " + std::to_string(ndim) + " axes need halo widths for each, got " +
+                                    std::to_string(kind.widths.size()));
   refuse_all_faces(kind, "a grid of blocks");
   auto const map = detail::boundary_map(grid.extents(), kind.boundary);
   Target target{detail::local_box_of_blocks(grid.layout().owned(rank), kind), {}};

@@ -48,9 +48,11 @@ std::vector<Width> mirrored(std::vector<Width> widths) {
 }
 
 void check_any_rank(HaloKind const& kind, int ndim) {
-  if (kind.widths_of == WidthsOf::this_rank) throw Error("BadHaloWidth", "widths of one rank for a plan of any rank");
+  if (kind.widths_of == WidthsOf::this_rank)
+    throw Error("BadHaloWidth", "a plan of any rank needs widths of all ranks (WidthsOf::all_ranks)");
   if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))
-    throw Error("AxesMismatch", std::to_string(kind.widths.size()) + " widths for " + std::to_string(ndim) + " axes");
+    throw Error("AxesMismatch",
+                std::to_string(ndim) + " axes need widths for each, got " + std::to_string(kind.widths.size()));
   for (std::size_t a = 0; a < kind.widths.size(); ++a) {
     auto const& width = kind.widths[a];
     auto const& memory = kind.memory.empty() ? width : kind.memory[a];
@@ -61,7 +63,8 @@ void check_any_rank(HaloKind const& kind, int ndim) {
   }
   for (auto const& direction : kind.directions)
     if (direction.size() != ndim || std::any_of(direction.begin(), direction.end(), [](Index d) { return d * d > 1; }))
-      throw Error("AxesMismatch", "direction " + to_string(direction) + " on " + std::to_string(ndim) + " axes");
+      throw Error("AxesMismatch", "a direction must be -1, 0 or 1 along each of " + std::to_string(ndim) +
+                                      " axes, got " + to_string(direction));
 }
 
 }  // namespace

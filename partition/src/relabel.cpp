@@ -117,8 +117,9 @@ class Labels {
     for (int label = 0; label < to.num_ranks(); ++label)
       if (!overlaps_[std::size_t(label)].empty()) boxes_.push_back(label);
     if (boxes_.size() > problem_.ranks.size())
-      throw Error("BadProcessGrid", std::to_string(boxes_.size()) + " boxes with cells for " +
-                                        std::to_string(problem_.ranks.size()) + " ranks");
+      throw Error("BadProcessGrid", "boxes with cells must be at most as many as ranks, " +
+                                        std::to_string(problem_.ranks.size()) + ", got " +
+                                        std::to_string(boxes_.size()));
     // On a single node all assignments save the same.
     auto const& nodes = problem_.node_of_rank;
     if (std::equal(nodes.begin() + (nodes.empty() ? 0 : 1), nodes.end(), nodes.begin())) weight_ = 1;

@@ -162,7 +162,8 @@ static void refuses_bad_arguments(void) {
   REFUSES(gr_halo_depth_apply(depth, depth, 2, a, b, (gr_at_mirrors)2, a, b), "at_mirrors is 2; known are 0 to 1");
   REFUSES(gr_halo_depth_apply(depth, depth, 2, a, b, GR_MIRRORS_DIFFER, NULL, b), "lower is NULL");
   int64_t const negative[2] = {-1, 0};
-  FAILS(gr_halo_depth_suffices(depth, 2, negative, b, flags), GR_ERROR_PROGRAM, "an operator of reach -1");
+  FAILS(gr_halo_depth_suffices(depth, 2, negative, b, flags), GR_ERROR_PROGRAM,
+        "the reach of an operator must be at least 0, got -1");
   gr_field odd = field(&s);
   odd.parity = GR_ODD;
   REFUSES(gr_halo_depth_refill(depth, &odd), "field.parity is 1, the layers are counted for 0");

@@ -855,7 +855,7 @@ contains
     call that(sums(1, lo(2)) == (a(1, lo(2)) + a(2, lo(2))) / 2, 'the mean of two columns')
     call gr_zonal_destroy(zonal)
     call gr_zonal_create(comm, layout, 3, zonal=zonal, stat=stat)
-    call fails(stat, GR_ERROR_PROGRAM, 'dimension 3 of 2')
+    call fails(stat, GR_ERROR_PROGRAM, 'must be one of 2, got dimension 3')
 
     weights = 1
     call gr_area_sum_create(comm, layout, 1, 2, weights, GR_SCALE_MEAN, area)

@@ -512,7 +512,7 @@ TEST(FieldWriter, leaves_old_records_alone_when_an_append_is_not_committed) {
       EXPECT_EQ(rule_of([&] { writer.write("area", Box({0}, {5}), all.first(5)); }),
                 (test::ErrorWith{"OutOfRange", "earlier records"}));
       EXPECT_EQ(rule_of([&] { writer.write("time", Box({3}, {4}), all.first(1)); }),
-                (test::ErrorWith{"OutOfRange", "cells outside of the variable"}));
+                (test::ErrorWith{"OutOfRange", "the cells must lie in "}));
       EXPECT_EQ(rule_of([&] { writer.commit(); }), (test::ErrorWith{"WrongState", "were written"}));
       auto const box = own_rows(comm, 2, 3);
       writer.write("plain", box, all.first(std::size_t(box.num_cells())));

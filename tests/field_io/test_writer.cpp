@@ -289,7 +289,7 @@ TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
   EXPECT_TRUE(names_in(folder / ".").empty());
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "no" / "such.nc"); }), "OutputError");
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "x.nc", {}, {.writers_per_node = -1}); }),
-            (test::ErrorWith{"BadOption", "writers per node"}));
+            (test::ErrorWith{"BadOption", "writers_per_node must be at least 0"}));
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "."); }), "OutputError");
 }
 

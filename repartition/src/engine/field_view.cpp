@@ -42,7 +42,8 @@ FieldView FieldView::part(Box const& covered, Box const& box) const {
     throw Error("FieldMismatch", "the part " + to_string(box) + " of a field of " + to_string(extents) +
                                      " that covers " + to_string(covered) + ": " + why);
   };
-  if (strides.size() != ndim()) fail(std::to_string(strides.size()) + " strides");
+  if (strides.size() != ndim())
+    fail("a stride is needed for each of " + std::to_string(ndim()) + " axes, got " + std::to_string(strides.size()));
   if (grid_axes.size() != covered.ndim() || box.ndim() != covered.ndim())
     fail("the field has " + std::to_string(grid_axes.size()) + " grid axes");
   if (!covered.contains(box)) fail("it has cells outside");
@@ -51,7 +52,8 @@ FieldView FieldView::part(Box const& covered, Box const& box) const {
   for (int a = 0; a < box.ndim(); ++a) {
     Index const axis = grid_axes[a];
     if (axis < 0 || axis >= ndim() || std::count(grid_axes.begin(), grid_axes.end(), axis) != 1)
-      fail("grid axes " + to_string(grid_axes));
+      fail("its grid axes must be different ones of its " + std::to_string(ndim()) + " axes, got " +
+           to_string(grid_axes));
     auto const m = int(axis);
     if (!covered.empty() && extents[m] != covered.extent(a))
       fail(detail::axis_text(m, ndim()) + " has " + std::to_string(extents[m]) + " cells");

@@ -40,7 +40,7 @@ void check_selection(Selection const& selection, Box const& global, char const* 
     fail("the grid has " + std::to_string(global.ndim()) + " axes");
   bool empty = false;
   for (int a = 0; a < global.ndim(); ++a) {
-    if (selection.step[a] == 0) fail("step 0 on " + detail::axis_text(a, global.ndim()));
+    if (selection.step[a] == 0) fail("a step must not be 0, got it on " + detail::axis_text(a, global.ndim()));
     constexpr Index longest = std::numeric_limits<int>::max();
     if (selection.step[a] > longest || selection.step[a] < -longest)
       fail("step " + std::to_string(selection.step[a]) + " on " + detail::axis_text(a, global.ndim()));
@@ -128,8 +128,8 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
                                         cells_text(num_read, "old", options.from) + advice(sides, options));
   for (auto const* layout : {&from, sides.to})
     if (layout && layout->num_ranks() > comm.num_ranks())
-      throw Error("BadProcessGrid", "a layout of " + std::to_string(layout->num_ranks()) + " ranks on " +
-                                        std::to_string(comm.num_ranks()));
+      throw Error("BadProcessGrid", "the layout must have the communicator's " + std::to_string(comm.num_ranks()) +
+                                        " ranks, got " + std::to_string(layout->num_ranks()));
   std::vector<Target> targets;
   for (auto const& target : sides.targets) {
     if (!sides.to && !options.to && !target.empty() && !grid.contains(target))

@@ -37,8 +37,8 @@ Box owned_cells(PullKind const& kind, Box const& owned) {
 
 void check_description(Comm const& comm, PullDescription const& d) {
   if (d.source.num_ranks() > comm.num_ranks())
-    throw Error("BadProcessGrid", "a layout of " + std::to_string(d.source.num_ranks()) + " ranks on " +
-                                      std::to_string(comm.num_ranks()));
+    throw Error("BadProcessGrid", "the layout must have the communicator's " + std::to_string(comm.num_ranks()) +
+                                      " ranks, got " + std::to_string(d.source.num_ranks()));
   for (auto const& kind : d.kinds) {
     Box const owned = owned_cells(kind, d.source.owned(comm.rank()));
     if (!kind.source_box.contains(owned))
@@ -177,13 +177,16 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
     throw Error("FieldMismatch",
                 std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
   };
-  if (view.strides.size() != view.ndim()) fail(std::to_string(view.strides.size()) + " strides");
+  if (view.strides.size() != view.ndim())
+    fail("a stride is needed for each of " + std::to_string(view.ndim()) + " axes, got " +
+         std::to_string(view.strides.size()));
   if (view.grid_axes.size() != box.ndim())
-    fail(std::to_string(view.grid_axes.size()) + " grid axes, the plan has " + std::to_string(box.ndim()));
+    fail("the plan has " + std::to_string(box.ndim()) + " grid axes, got " + std::to_string(view.grid_axes.size()));
   for (int a = 0; a < box.ndim(); ++a) {
     Index const axis = view.grid_axes[a];
     if (axis < 0 || axis >= view.ndim() || std::count(view.grid_axes.begin(), view.grid_axes.end(), axis) != 1)
-      fail("grid axes " + to_string(view.grid_axes));
+      fail("its grid axes must be different ones of its " + std::to_string(view.ndim()) + " axes, got " +
+           to_string(view.grid_axes));
   }
   if (box.empty()) return;
   for (int a = 0; a < box.ndim(); ++a)
@@ -192,7 +195,7 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
            std::to_string(view.extents[int(view.grid_axes[a])]) + " cells, the plan's box " + to_string(box) + " has " +
            std::to_string(box.extent(a)));
   if (access == Access::none || view.num_batch() == 0) return;
-  if (view.data == nullptr) fail("no memory");
+  if (view.data == nullptr) fail("its memory is null");
   if (access != Access::write || is_nested(view) || !shares_own_memory(view)) return;
   fail(shared_axes(view) + ": its cells share memory and cannot be written");
 }
@@ -920,8 +923,8 @@ bool PullState::lacks_memory(Workspace const& w) const noexcept {
 
 void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) const {
   if (w.shape.direction != Direction::adjoint || sources.size() != w.sources.size())
-    throw Error("FieldMismatch", std::to_string(sources.size()) + " sources for a call with " +
-                                     std::to_string(w.sources.size()) + " fields");
+    throw Error("FieldMismatch", "the call has " + std::to_string(w.sources.size()) + " fields, got " +
+                                     std::to_string(sources.size()) + " sources");
   for (std::size_t f = 0; f < sources.size(); ++f) {
     check_view(sources[f], source_box(w.shape.kinds[f]), Access::write, "source");
     if (sources[f].dtype != w.sources[f].dtype || !(sources[f].batch_extents() == w.sources[f].batch_extents()) ||

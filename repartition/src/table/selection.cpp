@@ -12,10 +12,11 @@ Selection Selection::all(Box const& box) { return Selection::every_nth(box, Indi
 
 Selection Selection::every_nth(Box const& box, Indices const& step) {
   if (step.size() != box.ndim())
-    throw Error("BadSelection", std::to_string(step.size()) + " steps for " + to_string(box));
+    throw Error("BadSelection", "a step is needed for each of " + std::to_string(box.ndim()) + " axes, got " +
+                                    std::to_string(step.size()));
   Selection result{box.lo(), step, box.extents()};
   for (int a = 0; a < box.ndim(); ++a) {
-    if (step[a] == 0) throw Error("BadSelection", "step 0 on axis " + std::to_string(a));
+    if (step[a] == 0) throw Error("BadSelection", "a step must not be 0, got it on axis " + std::to_string(a));
     Index const stride = std::abs(step[a]);
     result.extents[a] = detail::ceil_div(box.extent(a), stride);
     if (step[a] < 0) result.first[a] = box.hi(a) - 1;

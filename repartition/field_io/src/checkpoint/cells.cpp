@@ -112,7 +112,8 @@ FieldCells field_cells(FieldView const& view, Indices const& axes, Indices const
   }
   result.box = Box(lo, hi);
   if (result.box.empty()) return result;
-  if (view.data == nullptr) throw Error("FieldMismatch", "a view of no memory for " + to_string(result.box));
+  if (view.data == nullptr)
+    throw Error("FieldMismatch", "the memory of the view must not be null, it covers " + to_string(result.box));
   result.data = static_cast<std::byte*>(view.data) + offset * size_of(view.dtype);
   return result;
 }

@@ -111,8 +111,8 @@ struct Checkpoint::State {
   [[nodiscard]] detail::FieldCells match(CheckpointField const& field, FieldView const& view, Box const& cells,
                                          Box const& local, Box const& global) const {
     if (view.dtype != field.dtype)
-      throw Error("WrongType",
-                  "a view of " + to_string(view.dtype) + " for field " + field.name + " of " + to_string(field.dtype));
+      throw Error("WrongType", "field " + field.name + " has elements of " + to_string(field.dtype) +
+                                   ", got a view of " + to_string(view.dtype));
     if (view.ndim() != field.extents.size())
       throw Error("FieldMismatch", "a view of " + std::to_string(view.ndim()) + " axes for field " + field.name +
                                        " of " + to_string(field.extents));
@@ -136,8 +136,8 @@ struct Checkpoint::State {
     detail::FieldCells cells;
     run_agreed(comm, [&] {
       if (layout.num_ranks() > comm.num_ranks())
-        throw Error("BadProcessGrid", "a layout of " + std::to_string(layout.num_ranks()) + " ranks on " +
-                                          std::to_string(comm.num_ranks()));
+        throw Error("BadProcessGrid", "the layout must have the communicator's " + std::to_string(comm.num_ranks()) +
+                                          " ranks, got " + std::to_string(layout.num_ranks()));
       auto const owned = layout.owned(comm.rank());
       cells = match(contents.fields[i], view, owned, local.value_or(owned), layout.global());
     });
@@ -283,7 +283,8 @@ CheckpointStore::CheckpointStore(Comm const& comm, std::filesystem::path const& 
                Hash().add(folder.string()).add(options.keep).add(options.name).add(options.piece_bytes).value(),
                "a store in " + folder.string());
   if (options.keep < 1) throw Error("BadOption", "keep " + std::to_string(options.keep) + " checkpoints");
-  if (options.piece_bytes < 1) throw Error("BadOption", "pieces of " + std::to_string(options.piece_bytes) + " bytes");
+  if (options.piece_bytes < 1)
+    throw Error("BadOption", "piece_bytes must be at least 1, got " + std::to_string(options.piece_bytes));
   if (options.name.empty() || options.name.front() == '.' ||
       options.name.find_first_of(std::string("/\n\0", 3)) != std::string::npos)
     throw Error("BadOption", "'" + options.name + "' cannot begin the names of checkpoints");

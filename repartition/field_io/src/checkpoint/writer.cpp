@@ -35,8 +35,8 @@ Description describe(Comm const& comm, std::string_view name, Layout const* layo
   if (layout == nullptr && (view.grid_axes.size() != 0 || options.local))
     throw Error("FieldMismatch", "a view with grid axes needs a layout");
   if (layout != nullptr && layout->num_ranks() > comm.num_ranks())
-    throw Error("BadProcessGrid",
-                "a layout of " + std::to_string(layout->num_ranks()) + " ranks on " + std::to_string(comm.num_ranks()));
+    throw Error("BadProcessGrid", "the layout must have the communicator's " + std::to_string(comm.num_ranks()) +
+                                      " ranks, got " + std::to_string(layout->num_ranks()));
   auto const owned = layout != nullptr ? layout->owned(comm.rank()) : Box();
   auto const extents = detail::whole_extents(view, layout != nullptr ? layout->global() : Box());
   auto axes = Indices::filled(view.ndim(), 0);

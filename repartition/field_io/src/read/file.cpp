@@ -120,11 +120,13 @@ struct FieldFile::State {
     if (!box.empty() || box.ndim() != variable.ndim()) {
       auto const global = Box::from_extents(variable.extents);
       if (box.ndim() != variable.ndim() || !global.contains(box))
-        throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + to_string(variable));
+        throw Error("OutOfRange", "the cells must lie in " + to_string(variable) + ", got " + to_string(box));
     }
     if (Index(given) != box.num_cells() * per_cell)
-      throw Error("ShapeMismatch", std::to_string(given) + (per_cell == 1 ? " values" : " bytes") + " for the " +
-                                       std::to_string(box.num_cells()) + " cells of " + to_string(box));
+      throw Error("ShapeMismatch", std::string("the ") + std::to_string(box.num_cells()) + " cells of " +
+                                       to_string(box) + " need as many " +
+                                       (per_cell == 1 ? "values" : "values of " + std::to_string(per_cell) + " bytes") +
+                                       ", got " + std::to_string(given) + (per_cell == 1 ? "" : " bytes"));
   }
 
   [[nodiscard]] detail::Portion portion(Variable const& variable, Box const& box) const {

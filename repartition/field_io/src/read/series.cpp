@@ -389,7 +389,7 @@ struct FieldSeries::State {
   void check(Variable const& variable, FileSelection const& selection, FieldView const& field) const {
     auto const& box = selection.box;
     if (box.ndim() != variable.ndim() || !Box::from_extents(variable.extents).contains(box))
-      throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + to_string(variable));
+      throw Error("OutOfRange", "the cells must lie in " + to_string(variable) + ", got " + to_string(box));
     (void)selection.counts();
     auto const ndim = field.ndim();
     bool const fits = (selection.axes.size() == 0 && ndim == box.ndim()) || selection.axes.size() == ndim;
@@ -422,8 +422,8 @@ struct FieldSeries::State {
     auto const& variable = detail::agreed_variable(comm, contents, name);
     run_agreed(comm, [&] {
       if (Index(values.size()) != box.num_cells())
-        throw Error("ShapeMismatch", std::to_string(values.size()) + " values for the " +
-                                         std::to_string(box.num_cells()) + " cells of " + to_string(box));
+        throw Error("ShapeMismatch", "a value is needed for each of the " + std::to_string(box.num_cells()) +
+                                         " cells of " + to_string(box) + ", got " + std::to_string(values.size()));
     });
     read(variable.name, FileSelection{.box = box}, field_view(values.data(), box.extents(), 0));
   }

@@ -25,8 +25,8 @@ Index StoredCells::num_bytes() const noexcept {
 
 void StoredCells::unpack(std::span<double> values) const {
   if (Index(values.size()) != num_cells())
-    throw Error("ShapeMismatch",
-                std::to_string(values.size()) + " values for " + std::to_string(num_cells()) + " cells");
+    throw Error("ShapeMismatch", "a value is needed for each of " + std::to_string(num_cells()) + " cells, got " +
+                                     std::to_string(values.size()));
   std::vector<double> staging;
   for (auto const& part : parts_) {
     if (part.box == box_) return detail::unpack(*part.unpacking, part.bytes.data(), values);
@@ -161,7 +161,7 @@ StoredCells SeriesReader::read(std::string_view name, Box const& box) {
         Fault::input, variable.refusal_rule,
         "variable " + variable.name + " of " + state_->contents.path.string() + " cannot be read: " + variable.refusal);
   if (box.ndim() != variable.ndim() || !Box::from_extents(variable.extents).contains(box))
-    throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + to_string(variable));
+    throw Error("OutOfRange", "the cells must lie in " + to_string(variable) + ", got " + to_string(box));
   StoredCells cells;
   cells.box_ = box;
   if (box.empty()) return cells;

@@ -11,13 +11,14 @@ namespace graticule {
 
 Indices FileSelection::counts() const {
   if (steps.size() != 0 && steps.size() != box.ndim())
-    throw Error("BadSelection", std::to_string(steps.size()) + " steps for " + std::to_string(box.ndim()) + " axes");
+    throw Error("BadSelection", "a step is needed for each of " + std::to_string(box.ndim()) + " axes, got " +
+                                    std::to_string(steps.size()));
   Indices result = box.extents();
   for (int axis = 0; axis < steps.size(); ++axis) {
     // The most negative number has no absolute value.
     if (steps[axis] == 0 || steps[axis] < -std::numeric_limits<Index>::max())
-      throw Error("BadSelection",
-                  "a step of " + std::to_string(steps[axis]) + " along " + detail::axis_text(axis, steps.size()));
+      throw Error("BadSelection", "a step must not be 0, got " + std::to_string(steps[axis]) + " along " +
+                                      detail::axis_text(axis, steps.size()));
     if (result[axis] > 0) result[axis] = (result[axis] - 1) / std::abs(steps[axis]) + 1;
   }
   return result;
@@ -70,7 +71,7 @@ void set_memory(std::string const& described, FileSelection const& selection, Fi
     if (left[axis] != 1)
       throw Error("BadSelection", std::to_string(left[axis]) + " cells along " + detail::axis_text(axis, ndim) +
                                       ", which the field does not have, for " + described);
-  if (field.data == nullptr) throw Error("ShapeMismatch", "a field without memory, for " + described);
+  if (field.data == nullptr) throw Error("ShapeMismatch", "the memory of the field for " + described + " is null");
   part.first = static_cast<std::byte*>(field.data) + origin * size_of(field.dtype);
 }
 
@@ -80,9 +81,9 @@ ViewPart view_part(std::string const& described, Indices const& extents, FileSel
                    FieldView const& field) {
   auto const& box = selection.box;
   if (box.ndim() != extents.size() || !Box::from_extents(extents).contains(box))
-    throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + described);
+    throw Error("OutOfRange", "the cells must lie in " + described + ", got " + to_string(box));
   if (field.dtype == DType::c64 || field.dtype == DType::c128)
-    throw Error("WrongType", "a field of complex numbers, for " + described);
+    throw Error("WrongType", described + " holds no complex numbers, got a field of them");
   ViewPart part;
   part.dtype = field.dtype;
   part.slab.counts = selection.counts();
@@ -91,7 +92,8 @@ ViewPart view_part(std::string const& described, Indices const& extents, FileSel
   part.cells = box;
   if (box.empty()) return part;
   if (field.space != MemorySpace::host)
-    throw Error("Unsupported", "a field in device memory, for " + described + "; copy it to the host first");
+    throw Error("Unsupported",
+                described + " is read into host memory, got a field in device memory; copy it to the host first");
   for (int axis = 0; axis < selection.steps.size(); ++axis) {
     auto const step = selection.steps[axis];
     auto const count = part.slab.counts[axis];

@@ -14,11 +14,13 @@ namespace graticule {
 void FieldWriter::State::check_box(std::string_view name, Target const& target, Box const& box, std::size_t given,
                                    Index per_cell) const {
   if (box.ndim() != target.extents.size() || !Box::from_extents(target.extents).contains(box))
-    throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + std::string(name) +
-                                  to_string(target.extents));
+    throw Error("OutOfRange", "the cells must lie in " + std::string(name) + " " + to_string(target.extents) +
+                                  ", got " + to_string(box));
   if (Index(given) != box.num_cells() * per_cell)
-    throw Error("ShapeMismatch", std::to_string(given) + (per_cell == 1 ? " values" : " bytes") + " for the " +
-                                     std::to_string(box.num_cells()) + " cells of " + to_string(box));
+    throw Error("ShapeMismatch", std::string("the ") + std::to_string(box.num_cells()) + " cells of " + to_string(box) +
+                                     " need as many " +
+                                     (per_cell == 1 ? "values" : "values of " + std::to_string(per_cell) + " bytes") +
+                                     ", got " + std::to_string(given) + (per_cell == 1 ? "" : " bytes"));
 }
 
 void FieldWriter::State::require_new(std::string_view name, Target const& target, Box const& box) {

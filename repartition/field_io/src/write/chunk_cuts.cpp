@@ -7,8 +7,8 @@
 namespace graticule {
 
 Cuts chunk_aligned_cuts(Index extent, Index chunk, int num_parts) {
-  if (chunk < 1) throw Error("BadCuts", "chunks of " + std::to_string(chunk) + " cells");
-  if (extent < 0) throw Error("BadCuts", "an axis of " + std::to_string(extent) + " cells");
+  if (chunk < 1) throw Error("BadCuts", "chunks need at least 1 cell, got " + std::to_string(chunk));
+  if (extent < 0) throw Error("BadCuts", "an axis needs at least 0 cells, got " + std::to_string(extent));
   auto const num_chunks = extent / chunk + (extent % chunk != 0 ? 1 : 0);
   auto sizes = balanced_cuts(num_chunks, num_parts).sizes();
   // The last chunk may be short, so it goes to a part with one chunk more.

@@ -37,7 +37,8 @@ std::uint64_t fingerprint(VariableSpec const& spec) {
 
 void require_extent(std::string_view name, Index extent) {
   if (extent < 0)
-    throw Error("BadOption", "dimension " + std::string(name) + " of " + std::to_string(extent) + " cells");
+    throw Error("BadOption",
+                "dimension " + std::string(name) + " needs at least 0 cells, got " + std::to_string(extent));
 }
 
 /// Bytes of a file's own structures.
@@ -104,7 +105,7 @@ FieldWriter::State::~State() {
 }
 
 void FieldWriter::State::commit() {
-  if (committed) throw Error("WrongState", "committed already: " + path.string());
+  if (committed) throw Error("WrongState", "the file was committed already: " + path.string());
   require_all_written();
   if (store) {
     store->commit();
@@ -153,7 +154,7 @@ FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, st
                    .value(),
                path.string());
   if (options.writers_per_node < 0)
-    throw Error("BadOption", std::to_string(options.writers_per_node) + " writers per node");
+    throw Error("BadOption", "writers_per_node must be at least 0, got " + std::to_string(options.writers_per_node));
   bool const is_store = writes_store(path);
   if (!is_store && !options.codec.empty())
     throw Error(Fault::usage, "BadOption",
@@ -176,7 +177,7 @@ FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& p
   require_same(comm, "ArgumentDisagreement",
                Hash().add(path.string()).add(int(to)).add(options.writers_per_node).value(), path.string());
   if (options.writers_per_node < 0)
-    throw Error("BadOption", std::to_string(options.writers_per_node) + " writers per node");
+    throw Error("BadOption", "writers_per_node must be at least 0, got " + std::to_string(options.writers_per_node));
   std::array<Index, 1> is_store{0};
   if (comm.rank() == 0) is_store[0] = detail::zarr::is_store(path) ? 1 : 0;
   comm.max(is_store);

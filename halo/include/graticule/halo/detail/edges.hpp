@@ -9,8 +9,8 @@ namespace graticule {
 
 namespace detail {
 
-/// What a ghost cell gets: nothing, the axis' constant, a cell at the opposite side, the edge cell, or a cell mirrored at
-/// the outer face of the edge row or at that row.
+/// What a ghost cell gets: nothing, the axis' constant, a cell at the opposite side, the edge cell, or a cell mirrored
+/// at the outer face of the edge row or at that row.
 enum class Ghost : std::uint8_t { nothing, constant, opposite_side, edge_cell, mirror_at_face, mirror_at_row };
 /// What a rule does to longitudes: nothing, a shift by half of them (a pole), or a reversal (a seam).
 enum class FoldKind : std::uint8_t { none, pole, seam };

@@ -39,11 +39,11 @@ inline constexpr bool is_complex_element<Complex<T>> = true;
 enum class NumberKind : std::uint8_t { unsigned_integer, signed_integer, ieee, bfloat, complex };
 
 template <class T>
-inline constexpr NumberKind number_kind = std::is_unsigned_v<T>              ? NumberKind::unsigned_integer
-                                          : std::is_integral_v<T>            ? NumberKind::signed_integer
-                                          : std::is_same_v<T, BFloat16>      ? NumberKind::bfloat
-                                          : is_complex_element<T>            ? NumberKind::complex
-                                                                             : NumberKind::ieee;
+inline constexpr NumberKind number_kind = std::is_unsigned_v<T>         ? NumberKind::unsigned_integer
+                                          : std::is_integral_v<T>       ? NumberKind::signed_integer
+                                          : std::is_same_v<T, BFloat16> ? NumberKind::bfloat
+                                          : is_complex_element<T>       ? NumberKind::complex
+                                                                        : NumberKind::ieee;
 
 struct DTypeRow {
   char const* name = nullptr;
