@@ -143,10 +143,12 @@ void declare(CommandLine& line, Driver const& driver) {
   app.add_flag("-h,--help", line.questions.help, "Print this help and exit")->group(group);
   app.add_flag("--version", line.questions.version, "Print the versions of the program and its libraries, and exit")
       ->group(group);
-  app.add_option("--config", line.config, "YAML file of options; the command line takes precedence")->group(group);
+  app.add_option("--config", line.config, "YAML file of options; the command line takes precedence")
+      ->type_name("FILE")
+      ->group(group);
   app.add_flag("--dump-config", line.questions.dump_config, "Print the effective options as YAML and exit")
       ->group(group);
-  app.add_option("--report", line.common.report, "Write a JSON report to this file")->group(group);
+  app.add_option("--report", line.common.report, "Write a JSON report to this file")->type_name("FILE")->group(group);
   app.add_option_function<std::string>(
          "--progress", [&line](std::string const& mode) { line.common.progress = progress_modes.at(mode); },
          "Progress display: bar, lines or none; auto: a bar on a terminal, lines in a log")
