@@ -3,8 +3,11 @@
 
 #include <graticule/app/bytes.hpp>
 #include <graticule/app/output_folder.hpp>
+#include <graticule/app/resuming.hpp>
+#include <graticule/app/shared_options.hpp>
 #include <graticule/partition/text_file.hpp>
 
+#include "network/settings_table.hpp"
 #include "time_steps.hpp"
 
 #include <yaml-cpp/yaml.h>
@@ -47,6 +50,12 @@ std::vector<std::string> names_of(Choices<Value> const& choices) {
   return names;
 }
 
+std::string joined_by_bars(std::vector<std::string> const& names) {
+  std::string text;
+  for (auto const& name : names) text += (text.empty() ? "" : "|") + name;
+  return text;
+}
+
 template <class Value>
 Value value_of(Choices<Value> const& choices, std::string const& name) {
   return std::find_if(choices.begin(), choices.end(), [&](auto const& one) { return one.first == name; })->second;
@@ -56,22 +65,25 @@ Value value_of(Choices<Value> const& choices, std::string const& name) {
 template <class Value>
 CLI::Option* add_choice(CLI::App& app, std::string const& option, Value& value,
                         std::type_identity_t<Choices<Value>> const& choices, std::string const& text) {
-  std::string joined;
   std::string present;
-  for (auto const& [name, choice] : choices) {
-    joined += (joined.empty() ? "" : "|") + name;
+  for (auto const& [name, choice] : choices)
     if (choice == value) present = name;
-  }
   return app
       .add_option_function<std::string>(
           option, [&value, choices](std::string const& name) { value = value_of(choices, name); }, text)
       ->check(CLI::IsMember(names_of(choices)).description(""))
-      ->type_name(joined)
+      ->type_name(joined_by_bars(names_of(choices)))
       ->default_str(present);
 }
 
-Choices<Shards> const shard_choices{
-    {"none", Shards::none}, {"domain", Shards::domain}, {"data", Shards::data}, {"all", Shards::all}};
+/// Those of an enumeration's table that an option may choose.
+template <class Value>
+Choices<Value> choices_of() {
+  Choices<Value> choices;
+  for (Value const value : detail::enum_values<Value>)
+    if (is_choice(value)) choices.emplace_back(detail::enum_name(value), value);
+  return choices;
+}
 
 CLI::Validator const odd_kernel(
     [](std::string& text) -> std::string {
@@ -106,30 +118,6 @@ CLI::Validator const fraction(
                                                                                : "must be above 0 and at most 1";
     },
     "(0, 1]");
-
-void declare_model(CLI::App& app, NetworkSettings& net) {
-  std::string names;
-  for (auto const& [name, kind] : model_kinds()) names += name + "|";
-  app.add_option_function<std::string>(
-         "--model",
-         [&net](std::string const& name) {
-           auto const kind = model_kinds().find(name);
-           net.model = kind == model_kinds().end() ? ModelKind::program : kind->second;
-           net.program = net.model == ModelKind::program ? name : std::string();
-         },
-         "Network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the "
-         "sphere), window (attention in shifted windows); or a network exported by PyTorch, which is trained further "
-         "and written to network.pt2 of the output folder")
-      ->check(CLI::Validator(
-          [names](std::string& text) -> std::string {
-            if (model_kinds().contains(text) || text.ends_with(".pt2")) return {};
-            return "'" + text + "' is none of " + names + "FILE.pt2";
-          },
-          ""))
-      ->type_name(names + "FILE.pt2")
-      ->default_str(to_string(net.model))
-      ->group("Network");
-}
 
 constexpr std::array layer_options{"--channels", "--blocks", "--kernel"};
 constexpr std::array forecast_options{"--prognostic",
@@ -278,51 +266,13 @@ void declare_forecast(CLI::App& app, Options& options) {
   declare_scores(app, options);
 }
 
-void declare_optimizer(CLI::App& app, NetworkSettings& net) {
-  add_choice(app, "--loss", net.loss,
-             {{"mse", LossKind::mse},
-              {"mae", LossKind::mae},
-              {"huber", LossKind::huber},
-              {"spectral", LossKind::spectral},
-              {"crps", LossKind::crps}},
-             "Errors that are minimised, in normalised units: squared, absolute, Huber's, squared ones of cells and "
-             "of the amplitudes of waves along rows, or the CRPS of an ensemble of forecasts (--members)")
-      ->group("Training");
-  app.add_option("--spectral-weight", net.spectral_weight, "Weight of the amplitudes in --loss spectral")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str()
-      ->group("Training");
-  add_choice(app, "--optimizer", net.optimizer,
-             {{"adam", OptimizerKind::adam}, {"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}},
-             "Optimizer: adam, adamw (decoupled weight decay), or sgd with momentum 0.9")
-      ->group("Training");
-  auto const at_least_0 = CLI::Range(0.0, 1e9).description(">= 0");
-  app.add_option("--weight-decay", net.weight_decay, "Weight decay of the optimizer")
-      ->check(at_least_0)
-      ->capture_default_str()
-      ->group("Training");
-  app.add_option("--clip", net.clip, "Largest norm of the gradients, which are scaled down to it; 0: any")
-      ->check(at_least_0)
-      ->capture_default_str()
-      ->group("Training");
-  app.add_option("--accumulate", net.accumulate,
-                 "Portions that a batch is processed in, one after the other, to save memory; the gradients are added")
-      ->check(CLI::Range(Index(1), Index(1'000'000)))
-      ->capture_default_str()
-      ->group("Training");
-  app.add_option("--ema", net.ema,
-                 "Decay per step of an average of the parameters, which validates and predicts, such as 0.99; 0: none")
-      ->check(CLI::Range(0.0, 0.999999))
-      ->capture_default_str()
-      ->group("Training");
-}
-
 void declare_data(CLI::App& app, Options& options) {
   RunSettings& run = options.run;
   app.add_option(
          "--input", run.input,
          "netCDF-4 or HDF5 file or Zarr store with the fields, or a pattern of files that are consecutive in time")
       ->required()
+      ->type_name("FILE")
       ->group("Data");
   app.add_option("--inputs", run.inputs, "Input fields of the network")
       ->delimiter(',')
@@ -358,138 +308,86 @@ void declare_data(CLI::App& app, Options& options) {
              {{"error", samples::RepeatedColumn::refuse}, {"drop", samples::RepeatedColumn::drop}},
              "A last column of longitudes that repeats the first, as for plots: error, or drop it")
       ->group("Data");
-  app.add_option(
-         "--memory", options.memory,
-         "Memory per rank for samples and batches, such as 2GiB or 500MB. Samples that do not fit are read again "
-         "during the step before they are needed. auto: a quarter of the node's memory, divided by its ranks")
-      ->capture_default_str()
+  app::add_shared(app, "--memory", options.memory,
+                  "samples and batches, such as 2GiB or 500MB. Samples that do not fit are read again during the step "
+                  "before they are needed. auto: a quarter of the node's memory, divided by its ranks")
+      ->type_name("auto|BYTES")
       ->group("Data");
 }
 
-void declare_layers(CLI::App& app, NetworkSettings& net) {
-  app.add_option("--channels", net.channels, "Channels of the hidden layers")
-      ->check(CLI::Range(Index(1), many))
-      ->capture_default_str()
-      ->group("Network");
-  app.add_option(
-         "--blocks", net.blocks,
-         "Number of residual blocks; for unet the number of grids, each with half the resolution of the previous one")
-      ->check(CLI::Range(Index(0), many))
-      ->capture_default_str()
-      ->group("Network");
-  app.add_option("--kernel", net.kernel, "Kernel size of the convolutions, in cells")
-      ->check(odd_kernel)
-      ->capture_default_str()
-      ->group("Network");
-}
+/// Declares the options of the table; values land in the settings.
+struct Declarer {
+  CLI::App& app;
+  Options& options;
 
-void declare_steps(CLI::App& app, NetworkSettings& net) {
-  app.add_option("--epochs", net.epochs, "Passes over the training samples")
-      ->check(CLI::Range(Index(1), many))
-      ->capture_default_str()
-      ->group("Training");
-  app.add_option("--batch", net.batch, "Samples per optimizer step")
-      ->check(CLI::Range(Index(1), many))
-      ->capture_default_str()
-      ->group("Training");
-  app.add_option("--lr", net.learning_rate, "Maximum learning rate of Adam; see --schedule")
-      ->check(rate_of_learning)
-      ->capture_default_str()
-      ->group("Training");
-  app.add_option("--schedule", net.schedule,
-                 "Learning rate after the warm-up: cosine or linear (decrease to 0), constant, steps or exponential (a "
-                 "factor of 0.1 per third of the training)")
-      ->check(CLI::IsMember({"cosine", "linear", "constant", "steps", "exponential"}).description(""))
-      ->type_name("cosine|linear|constant|steps|exponential")
-      ->capture_default_str()
-      ->group("Training");
-  app.add_option("--warmup-steps", net.warmup_steps,
-                 "Warm-up steps, in which the learning rate increases; -1: a twentieth of all steps")
-      ->check(CLI::Range(Index(-1), Index(1'000'000'000)))
-      ->capture_default_str()
-      ->group("Training");
-  app.add_option("--validate-every", net.validate_every,
-                 "Epochs between validations, whose losses are written to validation.csv; 0: only at the end")
-      ->check(CLI::Range(Index(0), many))
-      ->capture_default_str()
-      ->group("Training");
-  app.add_option("--early-stopping", net.patience,
-                 "Stop after this many validations without a lower loss (one per epoch unless set by "
-                 "--validate-every); 0: never")
-      ->check(CLI::Range(Index(0), many))
-      ->capture_default_str()
-      ->group("Training");
-}
+  void operator()(SettingRow const& row, ModelKind&, ModelOrFile) const {
+    auto& net = options.run.network;
+    std::string names;
+    for (auto const& [name, kind] : model_kinds()) names += name + "|";
+    app.add_option_function<std::string>(
+           row.option,
+           [&net](std::string const& name) {
+             auto const kind = model_kinds().find(name);
+             net.model = kind == model_kinds().end() ? ModelKind::program : kind->second;
+             net.program = net.model == ModelKind::program ? name : std::string();
+           },
+           row.help)
+        ->check(CLI::Validator(
+            [names](std::string& text) -> std::string {
+              if (model_kinds().contains(text) || text.ends_with(".pt2")) return {};
+              return "'" + text + "' is none of " + names + "FILE.pt2";
+            },
+            ""))
+        ->type_name(names + "FILE.pt2")
+        ->default_str(to_string(net.model))
+        ->group(row.group);
+  }
+  void operator()(SettingRow const& row, Index& value, IntegerRange range) const {
+    plain(row, value)->check(CLI::Range(range.lo, range.hi));
+  }
+  void operator()(SettingRow const& row, double& value, RealRange range) const {
+    CLI::Validator check = CLI::Range(range.lo, range.hi);
+    if (range.text != nullptr) check.description(range.text);
+    plain(row, value)->check(check);
+  }
+  void operator()(SettingRow const& row, Index& value, OddKernel) const { plain(row, value)->check(odd_kernel); }
+  void operator()(SettingRow const& row, double& value, LearningRate) const {
+    plain(row, value)->check(rate_of_learning);
+  }
+  void operator()(SettingRow const& row, std::uint64_t& value, AnyInteger) const { plain(row, value); }
+  void operator()(SettingRow const& row, std::string& value, Names names) const {
+    std::vector<std::string> all(names.all.begin(), names.all.end());
+    plain(row, value)->check(CLI::IsMember(all).description(""))->type_name(joined_by_bars(all));
+  }
+  template <class Enum>
+  void operator()(SettingRow const& row, Enum& value, ItsNames) const {
+    add_choice(app, row.option, value, choices_of<Enum>(), row.help)->group(row.group);
+  }
+  /// May stand alone: then over all ranks.
+  void operator()(SettingRow const& row, Shards&, ItsNames) const {
+    auto const names = names_of(choices_of<Shards>());
+    app.add_flag(std::string(row.option) + "{all}", options.shard_parameters, row.help)
+        ->check(CLI::IsMember(names).description(""))
+        ->type_name(joined_by_bars(names))
+        ->default_str("none")
+        ->group(row.group);
+  }
 
-void declare_arithmetic(CLI::App& app, Options& options) {
-  NetworkSettings& net = options.run.network;
-  app.add_option("--seed", net.seed, "Seed of the initial weights and of the order of samples")
-      ->capture_default_str()
-      ->group("Training");
-  add_choice(app, "--dtype", net.precision, {{"f32", Precision::f32}, {"f64", Precision::f64}},
-             "Precision of parameters, optimizer and loss: f32 or f64")
-      ->group("Training");
-  add_choice(app, "--precision", net.compute, {{"own", Compute::own}, {"bf16", Compute::bf16}},
-             "Precision of the network's operations: own (that of --dtype) or bf16, which halves the memory of "
-             "activations and rounds")
-      ->group("Training");
-  app.add_flag("--verify", options.verify,
-               "Repeat the training on one rank and compare every loss; exit code 4 if they differ")
-      ->group("Training");
-}
-
-void declare_daso(CLI::App& app, DasoSettings& daso) {
-  app.add_option("--daso-warmup", daso.warmup_epochs,
-                 "Initial epochs in which daso averages after every step; -1: a third of all, at most 4")
-      ->check(CLI::Range(Index(-1), many))
-      ->capture_default_str()
-      ->group("Partition");
-  app.add_option("--daso-cooldown", daso.cooldown_epochs,
-                 "Final epochs in which daso averages after every step; -1: a third of all, at most 4")
-      ->check(CLI::Range(Index(-1), many))
-      ->capture_default_str()
-      ->group("Partition");
-  app.add_option("--daso-max-skip", daso.max_skip, "Maximum number of steps between averages of daso")
-      ->check(CLI::Range(Index(1), many))
-      ->capture_default_str()
-      ->group("Partition");
-  app.add_option("--daso-node-teams", daso.teams_per_node,
-                 "Data teams that daso treats as one node; 0: those on the same machine")
-      ->check(CLI::Range(Index(0), many))
-      ->capture_default_str()
-      ->group("Partition");
-}
+ private:
+  template <class Value>
+  CLI::Option* plain(SettingRow const& row, Value& value) const {
+    return app.add_option(row.option, value, row.help)->capture_default_str()->group(row.group);
+  }
+};
 
 void declare_partition(CLI::App& app, Options& options) {
   RunSettings& run = options.run;
-  NetworkSettings& net = run.network;
-  app.add_option("--partition", run.partition.partition,
-                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; or auto")
-      ->capture_default_str()
-      ->group("Partition");
+  app::add_shared(app, "--partition", run.partition.partition)->group("Partition");
   app.add_option("--data-teams", run.data_teams,
                  "Number of data-parallel teams: each holds the whole grid and trains on its part of every batch; must "
                  "divide the number of ranks")
       ->check(CLI::Range(1, int(many)))
       ->capture_default_str()
-      ->group("Partition");
-  add_choice(app, "--parallel", net.parallel,
-             {{"blocking", Parallel::blocking}, {"nonblocking", Parallel::nonblocking}, {"daso", Parallel::daso}},
-             "Synchronisation of data-parallel teams. blocking, nonblocking: gradients are reduced during the "
-             "backward, and completed at its end or as late as possible, with equal results; daso: teams of a node "
-             "reduce gradients, and nodes average parameters at intervals without waiting")
-      ->group("Partition");
-  declare_daso(app, net.daso);
-  app.add_flag("--shard-parameters{all}", options.shard_parameters,
-               "Shard parameters, gradients and optimizer state over all ranks, or over those of a domain or a data "
-               "team: each rank stores a part and gathers layers as they run. Results do not change")
-      ->check(CLI::IsMember(names_of(shard_choices)).description(""))
-      ->type_name("none|domain|data|all")
-      ->default_str("none")
-      ->group("Partition");
-  add_choice(app, "--wire", net.wire,
-             {{"own", training::Wire::own}, {"bf16", training::Wire::bf16}, {"f16", training::Wire::f16}},
-             "Data type of gradients in messages: own, bf16 or f16 (rounded, sums in f32)")
       ->group("Partition");
   app.add_option("--cuts", run.partition.cuts,
                  "Cuts of latitude: balanced (equal rows), area (equal area), or rows per rank such as 61,60,60,60")
@@ -498,27 +396,50 @@ void declare_partition(CLI::App& app, Options& options) {
 }
 
 void declare_output(CLI::App& app, Options& options) {
-  app.add_option("--output", options.output, "Folder for prediction.nc, loss.csv, map.png and report.json")
-      ->capture_default_str()
-      ->group("Output");
+  app::add_shared(app, "--output", options.output, "prediction.nc, loss.csv, map.png and report.json")->group("Output");
   app::declare_output_format(app, options.output_format, "prediction.nc");
-  app.add_option(
-         "--checkpoint-every", options.checkpoint_every,
-         "Steps between checkpoints, in OUTPUT/checkpoints; 0: only when a signal or --time-limit stops the training")
+  app::add_shared(app, "--checkpoint-every", options.checkpoint_every)
       ->check(CLI::Range(Index(0), Index(1'000'000'000)))
-      ->capture_default_str()
       ->group("Output");
-  app.add_option("--resume", options.resume,
-                 "auto: resume from the newest intact checkpoint of OUTPUT, if any; never: start from the beginning; "
-                 "or a checkpoint file to resume from")
+  app::add_shared(app, "--resume", options.resume, "; or a checkpoint file to resume from")
       ->type_name("auto|never|FILE")
-      ->capture_default_str()
       ->group("Output");
-  app.add_option("--time-limit", options.time_limit,
-                 "Time after which the run stops with a checkpoint and exit code 85: seconds, MM:SS or HH:MM:SS; "
-                 "auto: before the end of a SLURM job; or none")
-      ->capture_default_str()
-      ->group("Output");
+  app::add_shared(app, "--time-limit", options.time_limit)->group("Output");
+}
+
+/// Of a training that is resumed: options of the settings' table, those that the data of the checkpoint show (channels,
+/// normalisation, samples, the description of a forecast), and those that may differ.
+app::ResumeRules resume_rules(NetworkSettings const& net) {
+  app::ResumeRules rules{.compared = {"--inputs",
+                                      "--targets",
+                                      "--static",
+                                      "--features",
+                                      "--mirror",
+                                      "--train-fraction",
+                                      "--repeated-longitude",
+                                      "--lead",
+                                      "--prognostic",
+                                      "--diagnostic",
+                                      "--forcing",
+                                      "--static-file",
+                                      "--history",
+                                      "--predict",
+                                      "--members",
+                                      "--perturbation",
+                                      "--input-noise",
+                                      "--polar-filter",
+                                      "--rollout",
+                                      "--rollout-schedule",
+                                      "--train-dates",
+                                      "--validate-dates",
+                                      "--validate-steps",
+                                      "--channel-weights"},
+                         .free = {"--input", "--missing", "--memory", "--device", "--rollout-checkpoint",
+                                  "--test-dates", "--verify", "--partition", "--data-teams", "--cuts", "--output",
+                                  "--output-format", "--checkpoint-every", "--resume", "--time-limit"}};
+  visit_settings(net,
+                 [&](SettingRow const& row, auto const&, auto const&) { rules.compared.emplace_back(row.option); });
+  return rules;
 }
 
 }  // namespace
@@ -532,19 +453,18 @@ void declare_options(CLI::App& app, Options& options) {
       "  mpiexec -n 4 graticule-train --input 'era5_*.nc' --prognostic z,t,u,v --lead 6h --validate-every 1 --output "
       "run\n"
       "  graticule-forecast --checkpoint run --input era5_2017.nc --start 2017-01-01T00 --steps 40");
-  NetworkSettings& net = options.run.network;
   options.is_given = [&app](std::string const& option) { return app.count(option) > 0; };
   declare_data(app, options);
   options.device.declare(app);
   app.get_option("--device")->group("Training");
   declare_forecast(app, options);
-  declare_model(app, net);
-  declare_layers(app, net);
-  declare_steps(app, net);
-  declare_optimizer(app, net);
-  declare_arithmetic(app, options);
+  visit_settings(options.run.network, Declarer{app, options});
+  app.add_flag("--verify", options.verify,
+               "Repeat the training on one rank and compare every loss; exit code 4 if they differ")
+      ->group("Training");
   declare_partition(app, options);
   declare_output(app, options);
+  app::require_rule_for_every_option(app, resume_rules(options.run.network));
 }
 
 namespace {
@@ -737,7 +657,7 @@ void settle_defaults(CLI::App& app, Options const& options) {
 
 void check_options(Options& options) {
   RunSettings& run = options.run;
-  run.network.shards = value_of(shard_choices, options.shard_parameters);
+  run.network.shards = value_of(choices_of<Shards>(), options.shard_parameters);
   check_parallel(options);
   check_daso(options);
   resolve_daso(run.network);

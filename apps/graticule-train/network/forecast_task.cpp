@@ -3,6 +3,7 @@
 
 #include <graticule/app/random.hpp>
 #include <graticule/nn_bridge/model/rollout.hpp>
+#include <graticule/partition/hash.hpp>
 
 #include "smooth_noise.hpp"
 #include "tensors.hpp"
@@ -101,6 +102,14 @@ std::string ForecastTask::settings_text() const {
   for (double const weight : data_.channel_weights) text << " " << weight;
   text << "\ntraining samples " << data_.training.size() << "\nvalidation samples " << data_.validation.size()
        << "\nvalidation leads " << data_.num_leads << "\n";
+  // Periods of equal length have equal numbers of samples.
+  Hash times;
+  for (auto const* samples : {&data_.training, &data_.validation})
+    for (Index const sample : *samples) {
+      auto const position = steps_.at(sample % data_.num_states / data_.num_members, 1);
+      times.add(position ? steps_.times()[std::size_t(*position)] : Seconds(-1));
+    }
+  text << "times of samples " << times.value() << "\n";
   return text.str();
 }
 

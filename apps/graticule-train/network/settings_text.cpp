@@ -3,6 +3,8 @@
 
 #include <graticule/partition/hash.hpp>
 
+#include "settings_table.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,6 +13,7 @@
 #include <iterator>
 #include <sstream>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace graticule::train {
@@ -30,52 +33,17 @@ std::string fingerprint(std::filesystem::path const& file) {
   return " " + std::to_string(Hash().add(std::string_view(text)).value());
 }
 
-// Switches without a default: the compiler names a new value that is not written here.
-std::string to_string(training::Wire wire) {
-  switch (wire) {
-    case training::Wire::own: return "own";
-    case training::Wire::bf16: return "bf16";
-    case training::Wire::f16: return "f16";
-    case training::Wire::f32:
-    case training::Wire::automatic: break;  // of DASO alone
+std::string value_text(double value) { return exactly(value); }
+std::string value_text(std::string const& value) { return value; }
+template <class Value>
+std::string value_text(Value value) {
+  if constexpr (std::is_enum_v<Value>) {
+    if (enum_row(value).name == nullptr || !is_choice(value))
+      throw Error("BadOption", "a setting has the value " + detail::enum_name(value) + ", which no option gives");
+    return detail::enum_name(value);
+  } else {
+    return std::to_string(value);
   }
-  throw Error("BadOption", "gradients are sent in their own type, bf16 or f16");
-}
-
-std::string to_string(OptimizerKind optimizer) {
-  switch (optimizer) {
-    case OptimizerKind::adam: return "adam";
-    case OptimizerKind::adamw: return "adamw";
-    case OptimizerKind::sgd: return "sgd";
-  }
-  throw Error("BadOption", "an optimizer without a name");
-}
-
-std::string to_string(Precision precision) {
-  switch (precision) {
-    case Precision::f32: return "f32";
-    case Precision::f64: return "f64";
-  }
-  throw Error("BadOption", "a data type without a name");
-}
-
-std::string to_string(Compute compute) {
-  switch (compute) {
-    case Compute::own: return "own";
-    case Compute::bf16: return "bf16";
-  }
-  throw Error("BadOption", "a precision without a name");
-}
-
-std::string to_string(LossKind loss) {
-  switch (loss) {
-    case LossKind::mse: return "mse";
-    case LossKind::mae: return "mae";
-    case LossKind::huber: return "huber";
-    case LossKind::spectral: return "spectral";
-    case LossKind::crps: return "crps";
-  }
-  throw Error("BadOption", "a loss without a name");
 }
 
 template <class Channels>
@@ -92,10 +60,26 @@ std::vector<std::string> lines_of(std::string const& text) {
   return lines;
 }
 
+/// The word that a line begins with.
+std::string word_of(std::string const& line) { return line.substr(0, line.find(' ')); }
+
 /// A line that begins like `line`: what is not default may be in one text only.
 bool mentions(std::vector<std::string> const& lines, std::string const& line) {
-  auto const word = line.substr(0, line.find(' ') + 1);
-  return std::any_of(lines.begin(), lines.end(), [&](auto const& other) { return other.starts_with(word); });
+  return std::any_of(lines.begin(), lines.end(), [&](auto const& other) { return word_of(other) == word_of(line); });
+}
+
+/// Lines of options in the order in which `first` has them, and others after them: checkpoints of earlier versions may
+/// list them in another order.
+std::vector<std::string> in_order_of(std::vector<std::string> const& first, std::vector<std::string> lines) {
+  auto const place = [&](std::string const& line) {
+    return std::find_if(first.begin(), first.end(),
+                        [&](auto const& other) { return word_of(other) == word_of(line); }) -
+           first.begin();
+  };
+  auto const end =
+      std::find_if(lines.begin(), lines.end(), [](std::string const& line) { return !line.starts_with("--"); });
+  std::stable_sort(lines.begin(), end, [&](auto const& a, auto const& b) { return place(a) < place(b); });
+  return lines;
 }
 
 /// A line of settings with its number as short as it can be read back: `--lr 0.1`.
@@ -113,27 +97,15 @@ std::string readable(std::string const& line) {
 }  // namespace
 
 std::string settings_text(NetworkSettings const& settings) {
-  std::ostringstream text;
-  bool const depends_on_length =
-      settings.schedule != "constant" || settings.warmup_steps < 0 || settings.parallel == Parallel::daso;
-  text << "--model " << to_string(settings.model) << fingerprint(settings.program) << "\n--channels "
-       << settings.channels << "\n--blocks " << settings.blocks << "\n--kernel " << settings.kernel << "\n--batch "
-       << settings.batch << "\n--lr " << exactly(settings.learning_rate) << "\n--schedule " << settings.schedule
-       << "\n--warmup-steps " << settings.warmup_steps << "\n--wire " << to_string(settings.wire) << "\n--seed "
-       << settings.seed << "\n--dtype " << to_string(settings.precision) << "\n--validate-every "
-       << settings.validate_every << "\n--early-stopping " << settings.patience << "\n";
-  if (settings.compute != Compute::own) text << "--precision " << to_string(settings.compute) << "\n";
-  if (settings.parallel == Parallel::daso)
-    text << "--parallel daso\n--daso-warmup " << settings.daso.warmup_epochs << "\n--daso-cooldown "
-         << settings.daso.cooldown_epochs << "\n--daso-max-skip " << settings.daso.max_skip << "\n";
-  if (settings.loss != LossKind::mse) text << "--loss " << to_string(settings.loss) << "\n";
-  if (settings.loss == LossKind::spectral) text << "--spectral-weight " << exactly(settings.spectral_weight) << "\n";
-  if (settings.optimizer != OptimizerKind::adam) text << "--optimizer " << to_string(settings.optimizer) << "\n";
-  if (settings.weight_decay > 0) text << "--weight-decay " << exactly(settings.weight_decay) << "\n";
-  if (settings.clip > 0) text << "--clip " << exactly(settings.clip) << "\n";
-  if (settings.ema > 0) text << "--ema " << exactly(settings.ema) << "\n";
-  if (depends_on_length) text << "--epochs " << settings.epochs << "\n";
-  return text.str();
+  std::string text;
+  visit_settings(settings, [&](SettingRow const& row, auto const& value, auto const& limits) {
+    if (!row.is_compared(settings)) return;
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(limits)>, ModelOrFile>)
+      text += std::string(row.option) + " " + to_string(value) + fingerprint(settings.program) + "\n";
+    else
+      text += std::string(row.option) + " " + value_text(value) + "\n";
+  });
+  return text;
 }
 
 std::string data_text(TrainingData const& data) {
@@ -146,7 +118,9 @@ std::string data_text(TrainingData const& data) {
 
 void require_same_training(std::string const& file, std::string const& saved, std::string const& current) {
   auto const before = lines_of(saved);
-  auto const now = lines_of(current);
+  auto now = in_order_of(before, lines_of(current));
+  // Earlier versions did not write this line.
+  if (!now.empty() && now.back().starts_with("times of samples ") && !mentions(before, now.back())) now.pop_back();
   auto const shared = std::min(before.size(), now.size());
   auto const differs = std::mismatch(before.begin(), before.begin() + std::ptrdiff_t(shared), now.begin()).first;
   auto const line = std::size_t(differs - before.begin());

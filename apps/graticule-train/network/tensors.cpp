@@ -3,7 +3,13 @@
 
 namespace graticule::train {
 
-torch::Dtype dtype_of(Precision precision) { return precision == Precision::f64 ? torch::kFloat64 : torch::kFloat32; }
+torch::Dtype dtype_of(Precision precision) {
+  switch (precision) {
+    case Precision::f32: return torch::kFloat32;
+    case Precision::f64: break;
+  }
+  return torch::kFloat64;
+}
 
 torch::Device device_of(NetworkSettings const& settings) { return torch::Device(settings.device); }
 

@@ -3,7 +3,8 @@
 
 #include <graticule/models/model_kind.hpp>
 #include <graticule/partition/comm.hpp>
-#include <graticule/training/data_parallel/gradient_wire.hpp>
+#include <graticule/partition/detail/enum_table.hpp>
+#include <graticule/training/detail/wires.hpp>
 
 #include "batches.hpp"
 #include "channels.hpp"
@@ -22,19 +23,77 @@
 
 namespace graticule::train {
 
+/// A value as options, reports and checkpoints name it.
+struct NamedChoice {
+  char const* name = nullptr;
+};
+
 enum class Precision : std::uint8_t { f32, f64 };
+[[nodiscard]] constexpr NamedChoice enum_row(Precision precision) noexcept {
+  switch (precision) {
+    case Precision::f32: return {"f32"};
+    case Precision::f64: return {"f64"};
+  }
+  return {};
+}
+
 /// Data type of the network's operations; parameters and optimizer keep their own precision.
 enum class Compute : std::uint8_t { own, bf16 };
+[[nodiscard]] constexpr NamedChoice enum_row(Compute compute) noexcept {
+  switch (compute) {
+    case Compute::own: return {"own"};
+    case Compute::bf16: return {"bf16"};
+  }
+  return {};
+}
+
 /// When the gradients' reductions are waited for: at the end of the backward, or as late as possible. Or teams on one
 /// node share gradients, and nodes average parameters now and then (`training::Daso`).
 enum class Parallel : std::uint8_t { blocking, nonblocking, daso };
+[[nodiscard]] constexpr NamedChoice enum_row(Parallel parallel) noexcept {
+  switch (parallel) {
+    case Parallel::blocking: return {"blocking"};
+    case Parallel::nonblocking: return {"nonblocking"};
+    case Parallel::daso: return {"daso"};
+  }
+  return {};
+}
+
 /// The ranks that parameters and the optimizer's state are cut over.
 enum class Shards : std::uint8_t { none, domain, data, all };
+[[nodiscard]] constexpr NamedChoice enum_row(Shards shards) noexcept {
+  switch (shards) {
+    case Shards::none: return {"none"};
+    case Shards::domain: return {"domain"};
+    case Shards::data: return {"data"};
+    case Shards::all: return {"all"};
+  }
+  return {};
+}
 
 /// Errors that a training minimises: squared, absolute, Huber's (quadratic up to 1 in normalised units), squared ones
 /// of cells and of the amplitudes of waves along rows, or the fair CRPS of an ensemble, of forecasts alone.
 enum class LossKind : std::uint8_t { mse, mae, huber, spectral, crps };
+[[nodiscard]] constexpr NamedChoice enum_row(LossKind loss) noexcept {
+  switch (loss) {
+    case LossKind::mse: return {"mse"};
+    case LossKind::mae: return {"mae"};
+    case LossKind::huber: return {"huber"};
+    case LossKind::spectral: return {"spectral"};
+    case LossKind::crps: return {"crps"};
+  }
+  return {};
+}
+
 enum class OptimizerKind : std::uint8_t { adam, adamw, sgd };
+[[nodiscard]] constexpr NamedChoice enum_row(OptimizerKind optimizer) noexcept {
+  switch (optimizer) {
+    case OptimizerKind::adam: return {"adam"};
+    case OptimizerKind::adamw: return {"adamw"};
+    case OptimizerKind::sgd: return {"sgd"};
+  }
+  return {};
+}
 
 /// See `training::DasoScheduleOptions`.
 struct DasoSettings {
@@ -44,7 +103,7 @@ struct DasoSettings {
   Index teams_per_node = 0;  ///< data teams that count as a node; 0: those that share memory
 };
 
-/// The network and how it is trained.
+/// The network and how it is trained. Each member has a row in `visit_settings` (settings_table.hpp).
 struct NetworkSettings {
   ModelKind model = ModelKind::convnet;
   std::filesystem::path program = {};  ///< file of `ModelKind::program`

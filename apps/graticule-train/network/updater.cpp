@@ -245,15 +245,25 @@ class Cut : public Updater {
     return {teams.world(), nn::Reduction::sum};
   }
 
+  static torch::Dtype gradient_type(NetworkSettings const& settings) {
+    switch (settings.wire) {
+      case training::Wire::bf16: return torch::kBFloat16;
+      case training::Wire::f16: return torch::kHalf;
+      case training::Wire::own: return dtype_of(settings.precision);
+      case training::Wire::f32:
+      case training::Wire::automatic: break;
+    }
+    throw Error("BadOption", "gradients are sent in their own type, bf16 or f16, and not in " +
+                                 graticule::detail::enum_name(settings.wire));
+  }
+
   static training::ShardedParametersOptions options(DataTeams const& teams, NetworkSettings const& settings) {
     training::ShardedParametersOptions options;
     auto const replicate = [&](Comm const& team) { options.replicas.push_back({team, nn::Reduction::sum}); };
     if (settings.shards == Shards::none || settings.shards == Shards::data) replicate(teams.domain());
     if (settings.shards == Shards::none || settings.shards == Shards::domain) replicate(teams.data());
     if (settings.compute == Compute::bf16) options.precision.parameters = torch::kBFloat16;
-    options.precision.gradients = settings.wire == training::Wire::bf16  ? torch::kBFloat16
-                                  : settings.wire == training::Wire::f16 ? torch::kHalf
-                                                                         : dtype_of(settings.precision);
+    options.precision.gradients = gradient_type(settings);
     return options;
   }
 
@@ -270,8 +280,11 @@ std::unique_ptr<Updater> make_updater(DataTeams const& teams, std::shared_ptr<Mo
                                       NetworkSettings const& settings, Index steps_per_epoch) {
   if (settings.shards != Shards::none || settings.compute != Compute::own)
     return std::make_unique<Cut>(teams, std::move(model), settings);
-  if (settings.parallel == Parallel::daso)
-    return std::make_unique<Averaged>(teams, std::move(model), settings, steps_per_epoch);
+  switch (settings.parallel) {
+    case Parallel::daso: return std::make_unique<Averaged>(teams, std::move(model), settings, steps_per_epoch);
+    case Parallel::blocking:
+    case Parallel::nonblocking: break;
+  }
   return std::make_unique<Replicated>(teams, std::move(model), settings);
 }
 

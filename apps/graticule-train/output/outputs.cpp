@@ -100,8 +100,8 @@ nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings c
                  {"lr", settings.learning_rate},
                  {"schedule", settings.schedule},
                  {"seed", settings.seed},
-                 {"dtype", settings.precision == Precision::f64 ? "f64" : "f32"},
-                 {"precision", settings.compute == Compute::bf16 ? "bf16" : "own"}});
+                 {"dtype", detail::enum_name(settings.precision)},
+                 {"precision", detail::enum_name(settings.compute)}});
   return report;
 }
 
@@ -136,12 +136,8 @@ nlohmann::ordered_json normalisation_report(RunResult const& result) {
 }
 
 nlohmann::ordered_json parallel_report(RunResult const& result, NetworkSettings const& settings) {
-  static std::map<Parallel, std::string> const parallels{
-      {Parallel::blocking, "blocking"}, {Parallel::nonblocking, "nonblocking"}, {Parallel::daso, "daso"}};
-  static std::map<Shards, std::string> const shards{
-      {Shards::none, "none"}, {Shards::domain, "domain"}, {Shards::data, "data"}, {Shards::all, "all"}};
-  nlohmann::ordered_json report{{"parallel", parallels.at(settings.parallel)},
-                                {"shard_parameters", shards.at(settings.shards)}};
+  nlohmann::ordered_json report{{"parallel", detail::enum_name(settings.parallel)},
+                                {"shard_parameters", detail::enum_name(settings.shards)}};
   for (auto const& [name, value] : result.network.update_figures)
     report[name] = app::minimum_mean_maximum(result.teams.world(), double(value));
   return report;

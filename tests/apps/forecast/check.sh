@@ -281,6 +281,21 @@ case_restarts() {
     cmp whole/scores.csv teams/scores.csv || fail "members on other teams have other scores"
     run 1 --start 2000-01-01T12 --steps 5 --output parts
     [ $code -eq 2 ] && grep -qF 'is of another forecast' err || fail "a checkpoint of another forecast"
+    # Every option that the bytes depend on.
+    # shellcheck disable=SC2086
+    run 1 $options --output other --time-limit 0
+    [ $code -eq 85 ] || fail "exit $code of a run without time"
+    local change
+    for change in '--start 2000-01-01T18' '--steps 5' '--every 2' '--members 2' '--perturbation 0.1' '--seed 6' '--output-format zarr' \
+        '--missing error' '--repeated-longitude drop'; do
+        # shellcheck disable=SC2086
+        run 1 $(echo "$options" | sed "s/${change% *} [^ ]*//") $change --output other
+        [ $code -eq 2 ] && grep -qF 'is of another forecast' err || fail "exit $code when resumed with $change"
+    done
+    # shellcheck disable=SC2086
+    run 1 $options --output other --maps 2 --missing warn
+    succeeds
+    cmp whole/forecast.nc other/forecast.nc || fail "a restarted forecast has other bytes"
 }
 
 # Trainings that write into the folder of an earlier one: tables repeat no line, and no network of the earlier one stays.
@@ -306,6 +321,15 @@ case_retrained() {
     train
     [ -d trained/last ] && [ ! -e trained/best ] || fail "best of an earlier training stays"
     [ -s trained/scores.csv ] && [ ! -e trained/validation.csv ] || fail "validation.csv of an earlier training stays"
+    # As many samples, of another day.
+    dated() {
+        launch 1 "$BIN/graticule-train" --input swe/series.nc --prognostic h --lead 6h --channels 2 --blocks 1 --epochs 1 --threads 1 \
+            --progress none --log-level warn --validate-dates 2000-01-01 --train-dates "$1" --checkpoint-every 1 --output dated
+    }
+    dated 2000-01-02
+    succeeds
+    dated 2000-01-03
+    [ $code -eq 2 ] && grep -qF "was made with 'times of samples" err || fail "exit $code for a training of another day: $(cat err)"
 }
 
 # What --dump-config prints is a configuration of the same training; options of the other use are refused, not ignored.
@@ -625,10 +649,24 @@ case_exported() {
         --start 2000-01-02T12 --steps 2 --threads 1 --progress none --output direct
     succeeds
     [ -s direct/forecast.nc ] && grep -q ',globe,1,' direct/scores.csv || fail "no forecast of the exported network"
+    cp err direct/err
+
+    # A forecast that is resumed takes the outputs as before.
+    direct() {
+        launch 2 "$BIN/graticule-forecast" --model net2/network.pt2 --prognostic h,u,v,vorticity --lead 6h --input swe/series.nc \
+            --start 2000-01-02T12 --steps 2 --threads 1 --progress none --output again "$@"
+    }
+    direct --time-limit 0
+    [ $code -eq 85 ] || fail "exit $code of a run without time"
+    direct --predict tendency
+    [ $code -eq 2 ] && grep -qF 'is of another forecast' err || fail "exit $code when resumed with --predict tendency"
+    direct --predict state
+    succeeds
+    cmp direct/forecast.nc again/forecast.nc || fail "a restarted forecast has other bytes"
 
     # What graticule-train wrote takes normalised values.
-    grep -qF -- '--checkpoint net2 forecasts with this training' err || fail "no word on normalised values"
-    grep -q 'h after 6 h: rmse [0-9.e+]*, persistence [0-9.e+]* m$' err && ! grep -q nan err || fail "scores that are not defined are printed"
+    grep -qF -- '--checkpoint net2 forecasts with this training' direct/err || fail "no word on normalised values"
+    grep -q 'h after 6 h: rmse [0-9.e+]*, persistence [0-9.e+]* m$' direct/err && ! grep -q nan direct/err || fail "scores that are not defined are printed"
     python3 - net2/report.json <<'END' >out 2>&1 || fail "the report of an exported network"
 import json, sys
 report = json.load(open(sys.argv[1]))

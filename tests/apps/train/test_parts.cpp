@@ -3,6 +3,7 @@
 #include "coordinates.hpp"
 #include "expect_error.hpp"
 #include "map_picture.hpp"
+#include "network/settings_table.hpp"
 #include "network/settings_text.hpp"
 #include "output/outputs.hpp"
 #include "output/verify.hpp"
@@ -302,9 +303,10 @@ TEST(SettingsText, differs_for_every_optimizer_loss_and_wire) {
   TrainingData const data;
   std::set<std::string> texts;
   std::size_t num_settings = 0;
-  for (auto const optimizer : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd})
-    for (auto const loss : {LossKind::mse, LossKind::mae, LossKind::huber, LossKind::spectral, LossKind::crps})
-      for (auto const wire : {training::Wire::own, training::Wire::bf16, training::Wire::f16}) {
+  for (auto const optimizer : graticule::detail::enum_values<OptimizerKind>)
+    for (auto const loss : graticule::detail::enum_values<LossKind>)
+      for (auto const wire : graticule::detail::enum_values<training::Wire>) {
+        if (!is_choice(wire)) continue;
         texts.insert(settings_text({.wire = wire, .loss = loss, .optimizer = optimizer}, data));
         ++num_settings;
       }
@@ -312,6 +314,67 @@ TEST(SettingsText, differs_for_every_optimizer_loss_and_wire) {
   EXPECT_EQ(texts.size(), num_settings);
   EXPECT_NE(settings_text({.optimizer = OptimizerKind::sgd}, data).find("--optimizer sgd\n"), std::string::npos);
   EXPECT_THROW((void)settings_text({.optimizer = OptimizerKind(9)}, data), Error);
+}
+
+TEST(SettingsText, compares_options_whatever_their_order) {
+  TrainingData const data;
+  auto const current = settings_text({.seed = 7}, data);
+  auto const line = current.find("--seed 7\n");
+  ASSERT_NE(line, std::string::npos);
+  auto moved = current;
+  moved.erase(line, 9);
+  moved.insert(0, "--seed 7\n");
+
+  EXPECT_NO_THROW(require_same_training("c.h5", moved, current));
+  EXPECT_THROW(require_same_training("c.h5", moved, settings_text({.seed = 8}, data)), Error);
+}
+
+// As earlier versions wrote it.
+TEST(SettingsText, resumes_a_training_of_an_earlier_version) {
+  NetworkSettings const settings{.parallel = Parallel::daso, .loss = LossKind::spectral, .clip = 2};
+  std::string const saved =
+      "--model convnet\n--channels 32\n--blocks 4\n--kernel 3\n--batch 3\n--lr 0.002\n--schedule cosine\n"
+      "--warmup-steps -1\n--wire own\n--seed 1\n--dtype f32\n--validate-every 0\n--early-stopping 0\n"
+      "--parallel daso\n--daso-warmup -1\n--daso-cooldown -1\n--daso-max-skip 8\n--loss spectral\n"
+      "--spectral-weight 0.10000000000000001\n--clip 2\n--epochs 50\n";
+
+  EXPECT_NO_THROW(require_same_training("c.h5", saved, settings_text(settings)));
+  EXPECT_THROW(require_same_training("c.h5", saved + "--ema 0.5\n", settings_text(settings)), Error);
+}
+
+TEST(SettingsText, compares_the_times_of_samples_where_a_checkpoint_has_them) {
+  std::string const before = "--seed 1\nforecast x\n";
+
+  EXPECT_NO_THROW(require_same_training("c.h5", before, before + "times of samples 5\n"));
+  EXPECT_NO_THROW(require_same_training("c.h5", before + "times of samples 5\n", before + "times of samples 5\n"));
+  EXPECT_THROW(require_same_training("c.h5", before + "times of samples 5\n", before + "times of samples 6\n"), Error);
+}
+
+/// A value unlike the present one that the limits allow.
+void change(double& value) { value = value / 2 + 0.25; }
+void change(Index& value) { value += 2; }
+void change(std::uint64_t& value) { ++value; }
+void change(std::string& value) { value = value == "linear" ? "steps" : "linear"; }
+template <class Enum>
+void change(Enum& value) {
+  value = Enum(value == Enum(0) ? 1 : 0);
+}
+
+TEST(SettingsText, differs_for_every_setting_but_those_that_change_rounding_alone) {
+  std::set<std::string> ignored;
+  int num_settings = 0;
+  NetworkSettings settings{.schedule = "linear", .parallel = Parallel::daso, .loss = LossKind::spectral};
+  auto const before = settings_text(settings);
+  visit_settings(settings, [&](SettingRow const& row, auto& value, auto const&) {
+    auto const unchanged = value;
+    change(value);
+    if (settings_text(settings) == before) ignored.insert(row.option);
+    value = unchanged;
+    ++num_settings;
+  });
+
+  EXPECT_EQ(num_settings, 28);
+  EXPECT_EQ(ignored, (std::set<std::string>{"--accumulate", "--daso-node-teams", "--shard-parameters"}));
 }
 
 TEST(SettingsText, leaves_the_length_open_where_the_steps_do_not_depend_on_it) {
