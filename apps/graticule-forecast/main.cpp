@@ -2,6 +2,8 @@
 // Autoregressive forecasts with a network that graticule-train has trained.
 #include <graticule/app/driver.hpp>
 #include <graticule/app/output_folder.hpp>
+#include <graticule/app/resuming.hpp>
+#include <graticule/app/shared_options.hpp>
 #include <graticule/models/threads.hpp>
 
 #include "network_device.hpp"
@@ -10,6 +12,7 @@
 namespace {
 
 using graticule::Index;
+using graticule::app::add_shared;
 
 namespace samples = graticule::samples;
 
@@ -23,21 +26,24 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
   app.add_option("--checkpoint", o.checkpoints,
                  "Output folder of graticule-train --lead (its best network, else the last), or a checkpoint of it. "
                  "Several forecast together, as an ensemble: A,B,C")
-      ->delimiter(',');
-  app.add_option(
-      "--model", o.model,
-      "In place of a checkpoint: a network exported by PyTorch (FILE.pt2), whose inputs and outputs are variables in "
-      "their units");
+      ->delimiter(',')
+      ->type_name("FOLDER|FILE");
+  app.add_option("--model", o.model,
+                 "In place of a checkpoint: a network exported by PyTorch, whose inputs and outputs are variables in "
+                 "their units")
+      ->type_name("FILE.pt2");
   app.add_option("--prognostic", o.prognostic, "With --model: variables that are its first channels, in and out")
       ->delimiter(',');
   app.add_option("--diagnostic", o.diagnostic, "With --model: variables that are its further outputs")->delimiter(',');
-  app.add_option("--lead", o.lead, "With --model: its step, in steps of the time axis or hours (6h)");
+  app.add_option("--lead", o.lead, "With --model: its step, in steps of the time axis or hours (6h)")
+      ->type_name("STEPS|DURATION");
   app.add_option("--predict", o.predict, "With --model: whether its output is the next state or the tendency")
       ->check(CLI::IsMember({"state", "tendency"}))
       ->capture_default_str();
   app.add_option("--input", o.input,
                  "netCDF-4 file with the initial states, and truth where it has later ones; or a pattern")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   app.add_option_function<std::string>(
          "--missing",
          [&o](std::string const& rule) {
@@ -60,7 +66,8 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
   app.add_option("--start", o.start,
                  "Initial dates such as 2006-01-06T18, or periods A..B: all times of the input in them")
       ->required()
-      ->delimiter(',');
+      ->delimiter(',')
+      ->type_name("DATE");
   app.add_option("--steps", o.steps, "Steps of each forecast, one lead each")
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str();
@@ -84,41 +91,45 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
                  "Leads of the first forecast that are drawn as maps: the first, the last and some between")
       ->check(CLI::Range(Index(1), Index(1000)))
       ->capture_default_str();
-  app.add_option("--partition", o.partition.partition,
-                 "Process grid of a team, ranks along LATITUDExLONGITUDE, such as 4x1; or auto")
-      ->capture_default_str();
-  app.add_option("--output", o.output, "Folder for forecast.nc, scores, pictures and report.json")
-      ->capture_default_str();
+  add_shared(app, "--partition", o.partition.partition, ". Of each team");
+  add_shared(app, "--output", o.output, "forecast.nc, scores, pictures and report.json");
   graticule::app::declare_output_format(app, o.output_format, "forecasts");
-  app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints; 0: only when the run is stopped")
-      ->check(CLI::Range(Index(0), many))
-      ->capture_default_str();
-  app.add_option("--resume", o.resume,
-                 "auto: resume from the newest checkpoint of OUTPUT, if any; never: start from the beginning")
-      ->check(CLI::IsMember({"auto", "never"}))
-      ->capture_default_str();
+  add_shared(app, "--checkpoint-every", o.checkpoint_every)->check(CLI::Range(Index(0), many));
+  add_shared(app, "--resume", o.resume)->check(CLI::IsMember({"auto", "never"}).description(""));
   o.device.declare(app);
-  app.add_option(
-         "--time-limit", o.time_limit,
-         "Time after which the run stops with a checkpoint and exit code 85: seconds, MM:SS or HH:MM:SS; auto: before "
-         "the end of a SLURM job; or none")
-      ->capture_default_str();
+  add_shared(app, "--time-limit", o.time_limit);
 }
+
+/// Of a forecast that is resumed. `settings` of the checkpoint has the files, the dates and the numbers in words.
+graticule::app::ResumeRules const resume_rules{
+    .compared = {"--checkpoint", "--input", "--start", "--steps", "--every", "--members", "--perturbation", "--seed",
+                 "--output-format", "--model", "--prognostic", "--diagnostic", "--lead", "--predict", "--missing",
+                 "--repeated-longitude"},
+    .free = {"--teams", "--maps", "--partition", "--output", "--checkpoint-every", "--resume", "--device",
+             "--time-limit"}};
+std::vector<std::string> const compared_as_given{"--prognostic", "--diagnostic", "--lead",
+                                                 "--predict",    "--missing",    "--repeated-longitude"};
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace graticule;
   forecast::Options options;
-  app::run_driver(argc, argv,
-                  {.name = "graticule-forecast",
-                   .description = "Forecasts with a network that graticule-train --lead has trained, and scores them.",
-                   .declare = [&](CLI::App& app) { declare(app, options); },
-                   .run = [&](app::Context& context) { return forecast::run_forecast(context, options); },
-                   .torch_version = models::torch_version(),
-                   .set_threads = models::use_torch_threads,
-                   .before_start =
-                       [&](Comm const& comm) {
-                         options.network_device = forecasting::choose_network_device(options.device, comm);
-                       }});
+  app::run_driver(
+      argc, argv,
+      {.name = "graticule-forecast",
+       .description = "Forecasts with a network that graticule-train --lead has trained, and scores them.",
+       .declare =
+           [&](CLI::App& app) {
+             declare(app, options);
+             app::require_rule_for_every_option(app, resume_rules);
+           },
+       .settle_defaults = [&](CLI::App& app) { options.given = app::text_of_given(app, compared_as_given); },
+       .run = [&](app::Context& context) { return forecast::run_forecast(context, options); },
+       .torch_version = models::torch_version(),
+       .set_threads = models::use_torch_threads,
+       .before_start =
+           [&](Comm const& comm) {
+             options.network_device = forecasting::choose_network_device(options.device, comm);
+           }});
 }

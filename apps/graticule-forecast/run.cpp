@@ -684,9 +684,11 @@ class Run {
   [[nodiscard]] std::string settings() const {
     std::string text = files_text() + " " + options_.input;
     for (Seconds const time : starts_) text += " " + compact(time, steps_.calendar());
-    return text + fmt::format(" --steps {} --every {} --members {} --perturbation {} --seed {}{}", options_.steps,
-                              options_.every, num_members_, perturbation(), options_.seed,
-                              options_.output_format == "zarr" ? " --output-format zarr" : "");
+    return text +
+           fmt::format(" --steps {} --every {} --members {} --perturbation {} --seed {}{}", options_.steps,
+                       options_.every, num_members_, perturbation(), options_.seed,
+                       options_.output_format == "zarr" ? " --output-format zarr" : "") +
+           options_.given;
   }
 
   void save() {

@@ -45,6 +45,7 @@ struct Options {
   Index checkpoint_every = 0;
   samples::PartitionChoice partition;
   app::DeviceOption device;
+  std::string given;                   ///< options that a resumed forecast must be given again, as written
   std::string network_device = "cpu";  ///< of this rank, as LibTorch names it
 };
 

@@ -3,6 +3,8 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/app/numbers.hpp>
 #include <graticule/app/output_folder.hpp>
+#include <graticule/app/resuming.hpp>
+#include <graticule/app/shared_options.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/partition/cuts.hpp>
@@ -72,28 +74,22 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--scheme", o.scheme,
                  "enstrophy (Sadourny 1975) or arakawa-lamb (1981, also conserves energy; case 1 has a fixed wind)")
       ->check(CLI::IsMember({"enstrophy", "arakawa-lamb"}));
-  app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m or 1d");
+  app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m or 1d")->type_name("TIME");
   app.add_option("--dtype", o.dtype, "Data type of series.nc")->check(CLI::IsMember({"f32", "f64"}));
-  app.add_option("--output", o.output, "Folder for series.nc, map.png, report.json, checkpoints and the file stopped");
-  app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints; 0: only when the run is stopped")
-      ->check(CLI::Range(Index(0), Index(1) << 40));
-  app.add_option("--resume", o.resume,
-                 "auto: resume from the newest checkpoint of OUTPUT, if any; never: start from the beginning")
-      ->check(CLI::IsMember({"auto", "never"}));
-  app.add_option("--partition", o.partition,
-                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
+  app::add_shared(app, "--output", o.output, "series.nc, map.png, report.json, checkpoints and the file stopped");
+  app::add_shared(app, "--checkpoint-every", o.checkpoint_every)->check(CLI::Range(Index(0), Index(1) << 40));
+  app::add_shared(app, "--resume", o.resume)->check(CLI::IsMember({"auto", "never"}).description(""));
+  app::add_shared(app, "--partition", o.partition);
   app.add_option("--emulator", o.emulator,
                  "Network in place of the solver's steps: output folder of graticule-train --lead on series.nc, or a "
-                 "checkpoint of it");
+                 "checkpoint of it")
+      ->type_name("FOLDER|FILE");
   app.add_option(
          "--emulator-filter", o.emulator_filter,
          "Order, even, of a filter after each step of the emulator: a wave of n cells keeps 1 - sin(pi/n)^ORDER "
          "of its amplitude, waves of two cells nothing; 0: no filter")
       ->check(CLI::Range(Index(0), Index(64)));
-  app.add_option(
-      "--time-limit", o.time_limit,
-      "Time after which the run stops with a checkpoint and exit code 85: seconds, MM:SS or HH:MM:SS; auto: before "
-      "the end of a SLURM job; or none");
+  app::add_shared(app, "--time-limit", o.time_limit);
 }
 
 /// Seconds of "6h", "30m", "90s" or "1d".
@@ -188,6 +184,12 @@ Layout layout_of(Options const& o, swe::Grid const& grid, int num_ranks) {
 std::string filter_text(Options const& o) {
   return o.emulator_filter > 0 ? fmt::format(" --emulator-filter {}", o.emulator_filter) : std::string();
 }
+
+/// Those that `description` has are compared, and --dtype with the type of series.nc.
+app::ResumeRules const resume_rules{
+    .compared = {"--case", "--angle", "--seed", "--nlat", "--nlon", "--scheme", "--step", "--every", "--emulator",
+                 "--emulator-filter", "--dtype"},
+    .free = {"--days", "--output", "--checkpoint-every", "--resume", "--partition", "--time-limit"}};
 
 /// What makes the same states again: everything but the ranks and the end, unless a record of its own lies there.
 std::string description(Options const& o, Schedule const& schedule, std::optional<swe::EmulatorFacts> const& emulator) {
@@ -423,7 +425,11 @@ int main(int argc, char** argv) {
        .description =
            "Simulates the shallow-water equations on the sphere: the test cases of Williamson et al. 1992 and "
            "Galewsky et al. 2004, or a random balanced state.",
-       .declare = [&](CLI::App& app) { declare(app, options); },
+       .declare =
+           [&](CLI::App& app) {
+             declare(app, options);
+             graticule::app::require_rule_for_every_option(app, resume_rules);
+           },
        .run = [&](graticule::app::Context& context) { return run(context, options); },
        .torch_version = graticule::swe::torch_version(),
        .set_threads = graticule::swe::use_torch_threads});

@@ -83,6 +83,16 @@ case_restarts() {
     [ $code -eq 3 ] && grep -qF 'is of another run' err || fail "exit $code for the checkpoint of another case"
     run 1 --case 6 --days 1 --output parts --resume never
     succeeds
+    # Every option that the bytes depend on.
+    run 1 --case 2 --days 1 --every 3h --output other --time-limit 0
+    [ $code -eq 85 ] || fail "exit $code of a run without time"
+    local change
+    for change in '--case 6' '--angle 10' '--seed 2' '--nlat 18' '--nlon 34' '--scheme arakawa-lamb' '--step 600' '--every 6h'; do
+        # shellcheck disable=SC2086
+        launch 1 "$BIN/graticule-swe" $(echo "--nlat 16 --nlon 32 --case 2 --every 3h" | sed "s/${change% *} [^ ]*//") $change --days 1 \
+            --threads 1 --progress none --log-level warn --output other
+        [ $code -eq 3 ] && grep -qF 'is of another run' err || fail "exit $code when resumed with $change"
+    done
     # Stopped at every look, also in the steps between the last whole --every and the end.
     options="--case 5 --days 0.4 --every 7h --dtype f64"
     # shellcheck disable=SC2086
