@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ratios in one run: what a data movement or a layer costs against what it must at least cost.
+#include <graticule/app/shared_options.hpp>
 #include <graticule/partition/error.hpp>
 
 #include "case.hpp"
@@ -60,14 +61,15 @@ void declare_case(CLI::App& app, Options& options) {
                  "Plan file written by GRATICULE_DUMP (replay), or network exported by torch.export (program)");
   app.add_option("--share", options.share,
                  "The same network exported for the rows of one rank, to compare with; default: FILE, which then "
-                 "takes any number of rows");
-  auto* const rows =
-      app.add_option("--nlat", options.num_rows, "Latitudes; default: 721, for repartition 512, for data-parallel 32")
-          ->check(CLI::Range(Index(2), Index(1) << 20))
-          ->default_str("");
+                 "takes any number of rows")
+      ->type_name("FILE");
+  auto* const rows = app.add_option("--nlat", options.num_rows,
+                                    "Number of latitudes; default: 721, for repartition 512, for data-parallel 32")
+                         ->check(CLI::Range(Index(2), Index(1) << 20))
+                         ->default_str("");
   auto* const columns =
       app.add_option("--nlon", options.num_columns,
-                     "Longitudes, an even number; default: 1440, for repartition 512, for data-parallel 32")
+                     "Number of longitudes, even; default: 1440, for repartition 512, for data-parallel 32")
           ->check(CLI::Range(Index(2), Index(1) << 20))
           ->default_str("");
   app.add_option("--grid", options.grid, "Grid, LATITUDESxLONGITUDES, such as 721x1440; replaces --nlat and --nlon")
@@ -75,8 +77,7 @@ void declare_case(CLI::App& app, Options& options) {
       ->excludes(columns);
   app.add_option("--dtype", options.dtype, "Data type; default: f64 for repartition and allreduce, otherwise f32")
       ->check(CLI::IsMember({"f32", "f64"}));
-  app.add_option("--partition", options.partition,
-                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
+  app::add_shared(app, "--partition", options.partition);
 }
 
 void declare_measurement(CLI::App& app, Options& options) {
@@ -84,7 +85,7 @@ void declare_measurement(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"auto", "p2p", "node"}));
   app.add_option("--widths", options.widths,
                  "Halo width on each side, ROWSxCOLUMNS or one number for both; default: --width");
-  app.add_option("--output", options.output, "Folder for temporary files")->check(CLI::ExistingDirectory);
+  app::add_shared(app, "--output", options.output, "temporary files")->check(CLI::ExistingDirectory);
   app.add_option("--levels", options.num_levels, "Extent of the third axis")
       ->check(CLI::Range(Index(1), Index(1) << 16));
   app.add_option("--channels", options.num_channels,
@@ -92,7 +93,9 @@ void declare_measurement(CLI::App& app, Options& options) {
                  "16 for spherical, otherwise 64")
       ->check(CLI::Range(Index(0), Index(1) << 16));
   app.add_option("--batch", options.batch, "Images per rank")->check(CLI::Range(Index(1), Index(1) << 16));
-  app.add_option("--machine", options.machine, "File to write the rates to, for graticule-info NET.pt2 --machine FILE");
+  app.add_option("--machine", options.machine,
+                 "File to write the rates to, for graticule-info network NET.pt2 --machine FILE")
+      ->type_name("FILE");
   app.add_option("--width", options.width, "Halo rows on each side")->check(CLI::Range(Index(1), Index(64)));
   app.add_option("--repetitions", options.timing.num_repetitions,
                  "Timed repetitions per candidate, at least 3; with program and unet, 0: only memory and traffic")

@@ -80,7 +80,8 @@ void declare(CLI::App& app, info::Options& options) {
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--partition", options.partition,
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 8x4 or 8x0 (0: any number); auto: the fastest "
-                 "exchange (for a file: latitude only). For NET.pt2: the blocks that fields come in");
+                 "exchange (for a file: latitude only). For NET.pt2: the blocks that fields come in")
+      ->type_name("auto|RxC");
   app.add_option("--cuts", options.cuts,
                  "balanced (equal rows), area (equal area), a list such as 61,60,60,60 or 121,120x240,240, or "
                  "file:PATH with one line of numbers per axis");
@@ -95,10 +96,12 @@ void declare(CLI::App& app, info::Options& options) {
   app.add_option("--min-extents", options.min_extents, "Minimum cells per rank, LATITUDExLONGITUDE");
   app.add_option("--candidates", options.num_candidates, "Minimum number of process grids to examine in detail")
       ->check(CLI::Range(1, 10000));
-  app.add_option("--svg", options.svg, "Draw the chosen partition, or the layout of NET.pt2 on --ranks, to this file");
+  app.add_option("--svg", options.svg, "Draw the chosen partition, or the layout of NET.pt2 on --ranks, to this file")
+      ->type_name("FILE");
   app.add_option("--check", options.check,
                  "Run NET.pt2 forward and backward on the inputs of FOLDER/golden.json in --dtype and compare with the "
-                 "figures there; on all ranks, cut by --partition and --cuts");
+                 "figures there; on all ranks, cut by --partition and --cuts")
+      ->type_name("FOLDER");
   app.add_option("--tolerance", options.tolerance,
                  "Largest relative difference that --check accepts; default 1e-4, 0.05 where the network computes in "
                  "f16, 0.3 in bf16, and 1e-10 for f64 with figures in f64")
@@ -113,7 +116,8 @@ void declare(CLI::App& app, info::Options& options) {
 void declare_forecast(CLI::App& app, info::Options& options) {
   app.add_option("--machine", options.machine,
                  "Forecast a training step of NET.pt2 on --ranks by the rates in this file, which graticule-bench "
-                 "machine writes");
+                 "machine writes")
+      ->type_name("FILE");
   app.add_option("--step-seconds", options.step_seconds,
                  "Measured time of a step on one rank of the machine, to scale computing times; 0: the file's rates")
       ->check(CLI::NonNegativeNumber);

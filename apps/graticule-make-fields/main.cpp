@@ -3,6 +3,7 @@
 #include <graticule/app/cf.hpp>
 #include <graticule/app/driver.hpp>
 #include <graticule/app/numbers.hpp>
+#include <graticule/app/shared_options.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/cuts.hpp>
@@ -50,13 +51,12 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--samples", options.num_samples, "Number of independent fields")
       ->check(CLI::Range(Index(1), Index(1) << 30));
   app.add_option("--seed", options.seed, "Seed of the random flows");
-  app.add_option("--lat-order", options.latitude_order, "Order of latitudes: north-to-south or south-to-north")
+  app.add_option("--lat-order", options.latitude_order, "Order of latitudes")
       ->check(CLI::IsMember({"north-to-south", "south-to-north"}));
   app.add_option("--poles", options.poles, "Pole rows: included (at 90 degrees) or excluded (half a row spacing away)")
       ->check(CLI::IsMember({"included", "excluded"}));
   app.add_option("--dtype", options.dtype, "Data type of the fields")->check(CLI::IsMember({"f32", "f64"}));
-  app.add_option("--partition", options.partition,
-                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
+  graticule::app::add_shared(app, "--partition", options.partition);
   app.add_flag("--stream-function", options.stream_function, "Also write the stream function psi");
 }
 

@@ -2,6 +2,7 @@
 // Rewrites an archive of fields in another axis order, chunking, packing and type, within a memory budget.
 #include <graticule/app/bytes.hpp>
 #include <graticule/app/driver.hpp>
+#include <graticule/app/shared_options.hpp>
 #include <graticule/app/stopping.hpp>
 
 #include "archive.hpp"
@@ -49,7 +50,7 @@ void declare(CLI::App& app, archive::Options& options) {
   app.add_option("--codec", options.codec,
                  "Of a Zarr store: none, gzip, zstd, blosc-zstd, blosc-lz4, ..., with a level (zstd:3) or its own. "
                  "Default: blosc-zstd:3 where there is blosc");
-  app.add_option("--memory", options.memory, "Memory per rank for buffers and messages, such as 2GiB, 500MB or 64k");
+  app::add_shared(app, "--memory", options.memory, "buffers and messages, such as 2GiB, 500MB or 64k");
   app.add_option("--writers-per-node", options.writers_per_node, "Number of ranks per node that write; 0: all")
       ->check(CLI::Range(0, 1 << 20));
   app.add_flag("--in-place", options.in_place, "Allow OUT to be IN, which is replaced once OUT is complete");

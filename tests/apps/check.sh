@@ -869,6 +869,17 @@ case_bench() {
         succeeds
         grep -qE "^  (mpiexec -n [0-9]+ )?$(basename "$driver") " out || fail "$driver --help lacks an example"
         ! grep -qE '(INT|FLOAT|UINT)( |=|:|$)' out || fail "$driver --help is in another style"
+        # Options that the page of the driver lists.
+        grep -oE '^\| `--[a-z-]+' "$(dirname "${BASH_SOURCE[0]}")/../../apps/$(basename "$driver")/README.md" | sed 's/^| `//' >listed || true
+        while read -r option; do
+            grep -qE "^  $option( |,|\[|$)" out || fail "$driver --help lacks $option of its README"
+        done <listed
+        # One line for each option, to compare options that several drivers have.
+        sed -n '/^  --/,$p' out | tr '\n' ' ' | sed 's/   *\(--[a-z]\)/\n\1/g' | tr -s ' ' >>options
+    done
+    for option in --partition --checkpoint-every --time-limit --config --report --device; do
+        [ "$(grep -E "^$option " options | sed 's/[.;:[(].*//' | sort -u | wc -l)" -eq 1 ] ||
+            fail "drivers have other words for $option: $(grep -E "^$option " options)"
     done
 }
 
