@@ -14,7 +14,7 @@ struct BlockGrid::Description {
   Indices extents;
   std::vector<Block> blocks;     ///< by number
   std::vector<int> first_block;  ///< by rank, and the number of all
-  bool has_holes = false;
+  std::optional<Layout> cells;   ///< each block as if a rank of its number owned it
   std::optional<Layout> layout;
 };
 
@@ -31,15 +31,13 @@ void check_block(Block const& block, std::size_t number, Box const& grid) {
     throw Error("BadLayout", name + " is " + to_string(block.box) + ", which exceeds " + to_string(grid));
 }
 
-/// @return cells of all blocks. @throws `BadLayout` when two have cells in common
-Index disjoint_cells(std::span<Block const> blocks) {
+/// @throws `BadLayout` when two blocks have cells in common; they are named by their place in the list
+void require_disjoint(std::span<Block const> blocks) {
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   std::sort(order.begin(), order.end(), [&](auto a, auto b) { return blocks[a].box.lo(0) < blocks[b].box.lo(0); });
-  Index cells = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     auto const& block = blocks[order[i]];
-    cells += block.box.num_cells();
     for (std::size_t j = i + 1; j < order.size(); ++j) {
       auto const& other = blocks[order[j]];
       if (other.box.lo(0) >= block.box.hi(0)) break;
@@ -49,7 +47,13 @@ Index disjoint_cells(std::span<Block const> blocks) {
                                      to_string(common));
     }
   }
-  return cells;
+}
+
+Layout layout_of_cells(Indices const& extents, std::span<Block const> blocks) {
+  std::vector<Box> boxes;
+  boxes.reserve(blocks.size());
+  for (auto const& block : blocks) boxes.push_back(block.box);
+  return Layout::with_holes(extents, boxes);
 }
 
 /// The boxes of (number of the block, place in the block) that the ranks own.
@@ -81,7 +85,7 @@ BlockGrid::BlockGrid(Indices const& extents, std::span<Block const> blocks) {
   Box const grid = Box::from_extents(extents);
   for (std::size_t b = 0; b < blocks.size(); ++b) check_block(blocks[b], b, grid);
   result.extents = extents;
-  result.has_holes = disjoint_cells(blocks) != grid.num_cells();
+  require_disjoint(blocks);
   result.blocks.assign(blocks.begin(), blocks.end());
   std::stable_sort(result.blocks.begin(), result.blocks.end(),
                    [](Block const& a, Block const& b) { return a.rank < b.rank; });
@@ -89,6 +93,7 @@ BlockGrid::BlockGrid(Indices const& extents, std::span<Block const> blocks) {
   result.first_block.assign(std::size_t(num_ranks) + 1, 0);
   for (auto const& block : result.blocks) ++result.first_block[std::size_t(block.rank) + 1];
   std::partial_sum(result.first_block.begin(), result.first_block.end(), result.first_block.begin());
+  result.cells = layout_of_cells(extents, result.blocks);
   result.layout = layout_of_places(result.blocks, result.first_block, extents.size());
   description_ = std::make_shared<Description const>(std::move(result));
 }
@@ -106,13 +111,12 @@ int BlockGrid::first_block(int rank) const noexcept {
 
 int BlockGrid::num_blocks(int rank) const noexcept { return first_block(rank + 1) - first_block(rank); }
 
-bool BlockGrid::has_holes() const noexcept { return description_->has_holes; }
+bool BlockGrid::has_holes() const noexcept { return description_->cells->has_holes(); }
 
 Layout const& BlockGrid::layout() const noexcept { return *description_->layout; }
 
 void BlockGrid::for_each_owner(Box const& box, std::function<void(int, Box const&)> const& visit) const {
-  for (std::size_t b = 0; b < description_->blocks.size(); ++b)
-    if (Box const part = intersection(box, description_->blocks[b].box); !part.empty()) visit(int(b), part);
+  description_->cells->for_each_owner(box, visit);
 }
 
 std::uint64_t BlockGrid::fingerprint() const {

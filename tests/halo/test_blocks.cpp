@@ -191,6 +191,30 @@ TEST(Blocks, one_box_per_rank_may_leave_holes) {
   compare(HaloPlan(comm, layout, kinds()), boxes, {boxes[std::size_t(comm.rank())]});
 }
 
+TEST(Blocks, are_found_by_number_among_thousands) {
+  constexpr Index per_axis = 64;
+  constexpr Index extent = 3;
+  std::vector<Block> blocks;
+  for (Index i = 0; i < per_axis; ++i)
+    for (Index j = 0; j < per_axis; ++j)
+      if ((i * per_axis + j) % 7 != 0)
+        blocks.push_back({Box({i * extent, j * extent}, {(i + 1) * extent, (j + 1) * extent}), int((i * 5 + j) % 11)});
+  BlockGrid const grid({per_axis * extent, per_axis * extent}, blocks);
+  using Parts = std::vector<std::pair<int, Box>>;
+
+  for (auto const& sought : {Box({1, 1}, {2, 2}), Box({100, 90}, {110, 91}), Box({0, 0}, {1, 192}),
+                             Box({-3, 185}, {5, 400}), Box({0, 0}, {192, 192}), Box({7, 7}, {7, 9})}) {
+    Parts found;
+    grid.for_each_owner(sought, [&](int block, Box const& part) { found.emplace_back(block, part); });
+
+    Parts expected;
+    for (std::size_t b = 0; b < grid.blocks().size(); ++b)
+      if (Box const part = intersection(sought, grid.blocks()[b].box); !part.empty())
+        expected.emplace_back(int(b), part);
+    EXPECT_EQ(found, expected) << to_string(sought);
+  }
+}
+
 TEST(Blocks, with_common_cells_are_refused) {
   std::vector<Block> const blocks{{Box({0, 0}, {2, 3}), 0}, {Box({1, 2}, {4, 4}), 0}};
   std::vector<Block> const beyond{{Box({0, 0}, {2, 5}), 0}};

@@ -42,7 +42,7 @@ class BlockGrid {
 
   /// Which rank owns which cells (number of the block, place in the block).
   [[nodiscard]] Layout const& layout() const noexcept;
-  /// Calls `visit(block, part)` for each block that has cells of `box`, with the number of the block. Cost: O(blocks)
+  /// Calls `visit(block, part)` for each block that has cells of `box`, by number. Cost: O(log blocks) for a small box
   void for_each_owner(Box const& box, std::function<void(int, Box const&)> const& visit) const;
 
   /// Equal on all ranks exactly when the grids are equal.
