@@ -54,15 +54,15 @@ StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& tran
   bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
   auto task = make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire,
                            row_major_strides(extents), cells.first, cells.strides);
-  task.clear_from = !forward && clears_while_reading_;
+  task.clear_from = !forward && plan_.clears_while_reading;
   return task;
 }
 
 StridedTask PullState::unpack_task(Workspace const& w, int f, Transfer const& transfer, std::byte const* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
   auto const& view = forward ? target_view(w, f, transfer.target) : source_view(w, f);
-  auto const cells = forward ? target_cells(view, target_box(transfer.kind, transfer.target).lo(), transfer.to)
-                             : source_cells(view, source_box(transfer.kind).lo(), transfer);
+  auto const cells = forward ? target_cells(view, plan_.target_box(transfer.kind, transfer.target).lo(), transfer.to)
+                             : source_cells(view, plan_.source_box(transfer.kind).lo(), transfer);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = negated(transfer, w.parities[std::size_t(f)]);
   auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
@@ -82,7 +82,7 @@ StridedTask PullState::move_task(Workspace const& w, int f, Transfer const& tran
                         target_side.strides, source_side.first, source_side.strides);
   auto task = make_strided(sign ? StridedOp::subtract : StridedOp::add, own.dtype, extents, source_side.first,
                            source_side.strides, target_side.first, target_side.strides);
-  task.clear_from = clears_while_reading_;
+  task.clear_from = plan_.clears_while_reading;
   return task;
 }
 
@@ -153,16 +153,16 @@ void count_as_source(Transfer const& part, int num_batch, Indices& extents, std:
 }  // namespace
 
 StridedTask PullState::addition_task(Workspace const& w, int f, AdditionPart const& part) const {
-  auto const& addition = additions_[std::size_t(part.addition)];
+  auto const& addition = plan_.additions.list[std::size_t(part.addition)];
   bool const is_local = addition.peer_index < 0;
   auto const* const message = is_local ? nullptr : &w.incoming.messages[std::size_t(addition.peer_index)];
-  auto const& whole = (is_local ? table_.local : message->peer->transfers)[std::size_t(addition.transfer)];
+  auto const& whole = (is_local ? plan_.table.local : message->peer->transfers)[std::size_t(addition.transfer)];
   auto const cut = part_of(whole, part.cells);
   auto const& own = source_view(w, f);
-  auto to = source_cells(own, source_box(whole.kind).lo(), cut);
+  auto to = source_cells(own, plan_.source_box(whole.kind).lo(), cut);
   Elements from;
   if (is_local) {
-    from = target_cells(target_view(w, f, whole.target), target_box(whole.kind, whole.target).lo(), cut.to);
+    from = target_cells(target_view(w, f, whole.target), plan_.target_box(whole.kind, whole.target).lo(), cut.to);
   } else {
     auto* first = message->packed + MessageSet::offset(w.shape, *message, f, addition.transfer);
     auto const strides = row_major_strides(extents_of(own, whole.to));
@@ -175,28 +175,15 @@ StridedTask PullState::addition_task(Workspace const& w, int f, AdditionPart con
   count_as_source(cut, extents.size() - cut.to.ndim(), extents, {&to, &from});
   auto task = make_strided(negated(whole, w.parities[std::size_t(f)]) ? StridedOp::subtract : StridedOp::add, own.dtype,
                            extents, to.first, to.strides, from.first, from.strides);
-  task.clear_from = is_local && clears_while_reading_;
+  task.clear_from = is_local && plan_.clears_while_reading;
   task.follows = part.follows;
   task.independent = true;
   return task;
 }
 
-std::vector<AdditionPart> const& PullState::parts_of_additions() const {
-  if (!addition_parts_) {
-    std::vector<Transfer const*> transfers;
-    for (auto const& addition : additions_)
-      transfers.push_back(
-          &(addition.peer_index < 0
-                ? table_.local
-                : table_.sends[std::size_t(addition.peer_index)].transfers)[std::size_t(addition.transfer)]);
-    addition_parts_ = addition_parts(transfers);
-  }
-  return *addition_parts_;
-}
-
 StridedTask PullState::fill_task(Workspace const& w, int f, Filling const& filling) const {
   auto const& view = target_view(w, f, filling.target);
-  auto const cells = target_cells(view, target_box(filling.kind, filling.target).lo(), filling.to);
+  auto const cells = target_cells(view, plan_.target_box(filling.kind, filling.target).lo(), filling.to);
   return make_strided(StridedOp::fill, view.dtype, extents_of(view, filling.to), cells.first, cells.strides, nullptr,
                       {}, filling.value);
 }
@@ -254,9 +241,9 @@ KeptTasks& PullState::local_tasks(Workspace& w) const {
   kept.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f) {
     int const kind = w.shape.kinds[std::size_t(f)];
-    for (auto const& transfer : table_.local)
+    for (auto const& transfer : plan_.table.local)
       if (transfer.kind == kind) kept.tasks.push_back(local_task(w, f, transfer));
-    for (auto const& filling : table_.fillings)
+    for (auto const& filling : plan_.table.fillings)
       if (filling.kind == kind) kept.tasks.push_back(fill_task(w, f, filling));
   }
   kept.changed();
@@ -270,24 +257,24 @@ KeptTasks& PullState::addition_tasks(Workspace& w) const {
     w.message_of_addition.clear();
     // On a device, where each launch costs as much as thousands of cells.
     bool const in_parts =
-        w.shape.space == MemorySpace::device && !additions_are_independent_ && !parts_of_additions().empty();
+        w.shape.space == MemorySpace::device && !plan_.additions.independent && !plan_.parts_of_additions().empty();
     for (int f = 0; f < int(w.sources.size()); ++f) {
       if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
       if (in_parts) {
-        for (auto const& part : parts_of_additions()) {
-          auto const& addition = additions_[std::size_t(part.addition)];
+        for (auto const& part : plan_.parts_of_additions()) {
+          auto const& addition = plan_.additions.list[std::size_t(part.addition)];
           if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
           kept.tasks.push_back(addition_task(w, f, part));
           w.message_of_addition.push_back(addition.peer_index);
         }
         continue;
       }
-      for (auto const& addition : additions_) {
+      for (auto const& addition : plan_.additions.list) {
         if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
         int const m = addition.peer_index;
-        kept.tasks.push_back(m < 0 ? local_task(w, f, table_.local[std::size_t(addition.transfer)])
+        kept.tasks.push_back(m < 0 ? local_task(w, f, plan_.table.local[std::size_t(addition.transfer)])
                                    : arrival_task(w, f, w.incoming.messages[std::size_t(m)], addition.transfer));
-        kept.tasks.back().independent = additions_are_independent_;
+        kept.tasks.back().independent = plan_.additions.independent;
         w.message_of_addition.push_back(m);
       }
     }
@@ -313,11 +300,11 @@ KeptTasks& PullState::zero_tasks(Workspace& w) const {
     auto const zero = [&](int kind, int target, Box const& to) {
       if (kind == w.shape.kinds[std::size_t(f)]) kept.tasks.push_back(fill_task(w, f, {kind, target, 0, to}));
     };
-    for (auto const& filling : table_.fillings) zero(filling.kind, filling.target, filling.to);
-    if (clears_while_reading_) continue;
-    for (auto const& peer : table_.receives)
+    for (auto const& filling : plan_.table.fillings) zero(filling.kind, filling.target, filling.to);
+    if (plan_.clears_while_reading) continue;
+    for (auto const& peer : plan_.table.receives)
       for (auto const& transfer : peer.transfers) zero(transfer.kind, transfer.target, transfer.to);
-    for (auto const& transfer : table_.local) zero(transfer.kind, transfer.target, transfer.to);
+    for (auto const& transfer : plan_.table.local) zero(transfer.kind, transfer.target, transfer.to);
   }
   kept.changed();
   return kept;
@@ -331,7 +318,7 @@ void PullState::find_images(Workspace& w) const {
       std::none_of(w.outgoing.messages.begin(), w.outgoing.messages.end(), linked))
     return;
   for (int f = 0; f < int(w.sources.size()); ++f) {
-    auto const& kind = kinds_[std::size_t(w.shape.kinds[std::size_t(f)])];
+    auto const& kind = plan_.kinds[std::size_t(w.shape.kinds[std::size_t(f)])];
     if (w.shape.direction == Direction::forward) {
       w.images.push_back(source_image(w, f));
       continue;
@@ -352,8 +339,8 @@ void PullState::poison(Workspace& w, DeviceQueue const& queue) const {
     auto const fill = [&](Transfer const& t) {
       if (t.kind == w.shape.kinds[std::size_t(f)]) w.tasks.push_back(fill_task(w, f, {t.kind, t.target, value, t.to}));
     };
-    for (auto const& peer : table_.receives) std::for_each(peer.transfers.begin(), peer.transfers.end(), fill);
-    std::for_each(table_.local.begin(), table_.local.end(), fill);
+    for (auto const& peer : plan_.table.receives) std::for_each(peer.transfers.begin(), peer.transfers.end(), fill);
+    std::for_each(plan_.table.local.begin(), plan_.table.local.end(), fill);
   }
   run_strided(w.tasks, w.shape.space, queue);
 }

@@ -184,24 +184,24 @@ std::string write_once(std::string const& folder, std::string const& name, std::
 }  // namespace
 
 std::string PullState::text() const {
-  if (comm_.num_ranks() > most_ranks) throw Error("Unsupported", too_many(comm_));
+  if (plan_.comm.num_ranks() > most_ranks) throw Error("Unsupported", too_many(plan_.comm));
   std::string ranks;
   std::string paths;
-  run_agreed(comm_, [&] {
-    ranks = " {\"owned\": " + text_of(owned_) + ",\n  \"kinds\": " +
+  run_agreed(plan_.comm, [&] {
+    ranks = " {\"owned\": " + text_of(plan_.owned) + ",\n  \"kinds\": " +
             list(
-                kinds_, [](PullKind const& kind) { return text_of(kind); }, ",\n  ") +
-            ",\n  " + text_of(table_) + "}";
+                plan_.kinds, [](PullKind const& kind) { return text_of(kind); }, ",\n  ") +
+            ",\n  " + text_of(plan_.table) + "}";
     paths = " " + list(this->paths(), [](PeerPath const& path) { return text_of(path); });
   });
-  ranks = gathered(comm_, ranks);
-  paths = gathered(comm_, paths);
-  if (comm_.rank() != 0) return {};
-  auto const text =
-      "{\n\"format\": \"graticule-plan\",\n\"version\": 1,\n\"fingerprint\": " + quoted(in_hexadecimal(fingerprint_)) +
-      ",\n\"after_adjoint\": " + (after_adjoint_ == AfterAdjoint::zero ? "\"zero\"" : "\"keep\"") +
-      ",\n\"extents\": " + text_of(global_.extents()) + ",\n\"ranks\": [\n" + ranks + "\n]," + after_ranks + "[\n" +
-      paths + "\n],\n";
+  ranks = gathered(plan_.comm, ranks);
+  paths = gathered(plan_.comm, paths);
+  if (plan_.comm.rank() != 0) return {};
+  auto const text = "{\n\"format\": \"graticule-plan\",\n\"version\": 1,\n\"fingerprint\": " +
+                    quoted(in_hexadecimal(plan_.fingerprint)) +
+                    ",\n\"after_adjoint\": " + (plan_.after_adjoint == AfterAdjoint::zero ? "\"zero\"" : "\"keep\"") +
+                    ",\n\"extents\": " + text_of(plan_.global.extents()) + ",\n\"ranks\": [\n" + ranks + "\n]," +
+                    after_ranks + "[\n" + paths + "\n],\n";
   Workspace const* last = nullptr;
   for (auto const& workspace : workspaces_)
     if (!workspace->shape.refused && (!last || workspace->call > last->call)) last = workspace.get();
@@ -209,17 +209,17 @@ std::string PullState::text() const {
 }
 
 std::string PullState::dump_where_asked() const {
-  if (comm_.num_ranks() > most_ranks) {
+  if (plan_.comm.num_ranks() > most_ranks) {
     static bool said = false;
-    if (comm_.rank() == 0 && !std::exchange(said, true))
-      std::fprintf(stderr, "graticule: GRATICULE_DUMP does not write %s\n", too_many(comm_).c_str());
+    if (plan_.comm.rank() == 0 && !std::exchange(said, true))
+      std::fprintf(stderr, "graticule: GRATICULE_DUMP does not write %s\n", too_many(plan_.comm).c_str());
     return {};
   }
   auto const text = this->text();
   std::string path;
-  run_agreed(comm_, [&] {
-    if (comm_.rank() == 0)
-      path = write_once(std::getenv("GRATICULE_DUMP"), "plan-" + in_hexadecimal(fingerprint_), text);
+  run_agreed(plan_.comm, [&] {
+    if (plan_.comm.rank() == 0)
+      path = write_once(std::getenv("GRATICULE_DUMP"), "plan-" + in_hexadecimal(plan_.fingerprint), text);
   });
   return path;
 }

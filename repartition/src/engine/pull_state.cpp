@@ -28,249 +28,18 @@
 
 namespace graticule::detail {
 
-namespace {
-
-/// What a rank owns of the fields of a kind.
-Box owned_cells(PullKind const& kind, Box const& owned) {
-  return kind.cells ? intersection(owned, *kind.cells) : owned;
-}
-
-void check_description(Comm const& comm, PullDescription const& d) {
-  if (d.source.num_ranks() > comm.num_ranks())
-    throw Error("BadProcessGrid", "the layout must have the communicator's " + std::to_string(comm.num_ranks()) +
-                                      " ranks, got " + std::to_string(d.source.num_ranks()));
-  for (auto const& kind : d.kinds) {
-    Box const owned = owned_cells(kind, d.source.owned(comm.rank()));
-    if (!kind.source_box.contains(owned))
-      throw Error("FieldMismatch",
-                  "the source covers " + to_string(kind.source_box) + ", this rank owns " + to_string(owned));
-    for (auto const& target : kind.targets)
-      for (auto const& needed : target.needed)
-        if (!target.box.contains(needed))
-          throw Error("FieldMismatch",
-                      "the target covers " + to_string(target.box) + ", needed are " + to_string(needed));
-  }
-}
-
-std::set<int> peers_of(PullTable const& table) {
-  std::set<int> peers;
-  for (auto const* side : {&table.receives, &table.sends})
-    for (auto const& transfers : *side) peers.insert(transfers.peer);
-  return peers;
-}
-
-/// What the environment of rank 0 asks for: the path by name or by a file of measurements, and a dump. Collective.
-PullState::Asked agreed_environment(Comm const& comm, std::uint64_t plan) {
-  PullState::Asked asked;
-  run_agreed(comm, [&] {
-    if (comm.rank() != 0) return;
-    char const* const folder = std::getenv("GRATICULE_DUMP");
-    asked.dump = folder && *folder;
-    asked.transport = transport_from_environment();
-    static_cast<void>(gpu_mpi_choice());
-    static_cast<void>(gpu_ipc_is_allowed());
-    char const* const file = std::getenv("GRATICULE_TUNING");
-    if (asked.transport != Transport::automatic || !file || !*file) return;
-    if (auto const record = TuningTable::load(file).find(plan)) {
-      asked.transport = record->chosen;
-      asked.chosen_by = PullState::ChosenBy::tuning_file;
-    }
-  });
-  comm.broadcast(&asked, Index(sizeof asked), 0);
-  return asked;
-}
-
-/// Hash of what must be the same on all ranks. Collective. @throws `ArgumentDisagreement`
-std::uint64_t agreed_fingerprint(Comm const& comm, PullDescription const& d) {
-  Hash hash;
-  std::string targets;
-  hash.add(d.source.fingerprint()).add(d.kinds.size()).add(d.fingerprint).add(int(d.after_adjoint));
-  for (auto const& kind : d.kinds) {
-    hash.add(kind.targets.size());
-    targets += (targets.empty() ? "" : ", ") + std::to_string(kind.targets.size());
-  }
-  require_same(comm, "ArgumentDisagreement", hash.value(),
-               plan_prefix() + to_string(d.source) + " with " + targets + " targets, arguments " +
-                   std::to_string(d.fingerprint));
-  return hash.add(comm.num_ranks()).value();
-}
-
-/// A box and its label.
-using Labelled = std::pair<int, Box>;
-
-/// The axis along which the boxes begin at the most different places.
-int most_cut_axis(std::vector<Labelled> const& boxes) {
-  int best = 0;
-  std::size_t most = 0;
-  for (int a = 0; a < boxes.front().second.ndim(); ++a) {
-    std::set<Index> begins;
-    for (auto const& [label, box] : boxes) begins.insert(box.lo(a));
-    if (begins.size() > most) {
-      most = begins.size();
-      best = a;
-    }
-  }
-  return best;
-}
-
-/// True when no two boxes of the same label share a cell. Long lists that are hard to tell count as if some did, to
-/// bound the cost.
-bool all_disjoint(std::vector<Labelled> boxes) {
-  constexpr int most_comparisons = 1 << 18;
-  if (boxes.empty()) return true;
-  int const axis = most_cut_axis(boxes);
-  std::sort(boxes.begin(), boxes.end(), [&](Labelled const& a, Labelled const& b) {
-    return std::pair(a.first, a.second.lo(axis)) < std::pair(b.first, b.second.lo(axis));
-  });
-  int comparisons = 0;
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    auto const& [label, box] = boxes[i];
-    for (std::size_t j = i + 1; j < boxes.size(); ++j) {
-      if (boxes[j].first != label || boxes[j].second.lo(axis) >= box.hi(axis)) break;
-      if (++comparisons > most_comparisons || !intersection(box, boxes[j].second).empty()) return false;
-    }
-  }
-  return true;
-}
-
-PullTable checked_table(Comm const& comm, PullDescription const& d) {
-  run_agreed(comm, [&] {
-    check_copy_environment();
-    check_description(comm, d);
-  });
-  return make_pull_table(comm, d);
-}
-
-/// What a call does with the memory of a view.
-enum class Access : std::uint8_t { none, read, write };
-
-/// True when each axis steps over all that the axes after it span: the common case, in which no two cells share memory.
-bool is_nested(FieldView const& view) {
-  Index span = 0;
-  for (int m = view.ndim() - 1; m >= 0; --m) {
-    if (view.extents[m] <= 1) continue;
-    Index const stride = std::abs(view.strides[m]);
-    if (stride <= span) return false;
-    span += (view.extents[m] - 1) * stride;
-  }
-  return true;
-}
-
-/// The axes of a view whose elements share memory, in words; two of them, where two are to blame.
-std::string shared_axes(FieldView const& view) {
-  auto const strides = " with strides " + to_string(view.strides);
-  for (int m = 0; m < view.ndim(); ++m) {
-    if (view.extents[m] > 1 && view.strides[m] == 0) return detail::axis_text(m, view.ndim()) + " has stride 0";
-    for (int other = 0; other < m; ++other) {
-      auto two = view;
-      two.extents = Indices::filled(view.ndim(), 1);
-      for (int const axis : {other, m}) two.extents[axis] = view.extents[axis];
-      if (shares_own_memory(two))
-        return detail::axis_text(other, view.ndim()) + " and " + detail::axis_text(m, view.ndim()) + strides;
-    }
-  }
-  return "axes" + strides;
-}
-
-void check_view(FieldView const& view, Box const& box, Access access, char const* role) {
-  auto const fail = [&](std::string const& what) {
-    throw Error("FieldMismatch",
-                std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
-  };
-  if (view.strides.size() != view.ndim())
-    fail("a stride is needed for each of " + std::to_string(view.ndim()) + " axes, got " +
-         std::to_string(view.strides.size()));
-  if (view.grid_axes.size() != box.ndim())
-    fail("the plan has " + std::to_string(box.ndim()) + " grid axes, got " + std::to_string(view.grid_axes.size()));
-  for (int a = 0; a < box.ndim(); ++a) {
-    Index const axis = view.grid_axes[a];
-    if (axis < 0 || axis >= view.ndim() || std::count(view.grid_axes.begin(), view.grid_axes.end(), axis) != 1)
-      fail("its grid axes must be different ones of its " + std::to_string(view.ndim()) + " axes, got " +
-           to_string(view.grid_axes));
-  }
-  if (box.empty()) return;
-  for (int a = 0; a < box.ndim(); ++a)
-    if (view.extents[int(view.grid_axes[a])] != box.extent(a))
-      fail(detail::axis_text(view.grid_axes[a], view.ndim()) + " has " +
-           std::to_string(view.extents[int(view.grid_axes[a])]) + " cells, the plan's box " + to_string(box) + " has " +
-           std::to_string(box.extent(a)));
-  if (access == Access::none || view.num_batch() == 0) return;
-  if (view.data == nullptr) fail("its memory is null");
-  if (access != Access::write || is_nested(view) || !shares_own_memory(view)) return;
-  fail(shared_axes(view) + ": its cells share memory and cannot be written");
-}
-
-}  // namespace
-
 PullState::PullState(Comm const& comm, PullDescription const& d)
-    : comm_(comm),
+    : plan_(comm, d),
       generation_(comm.generation()),
-      tag_(comm.next_tag()),
-      name_(plan_name()),
       comparison_(comm),
-      kinds_(d.kinds),
-      after_adjoint_(d.after_adjoint),
-      fingerprint_(agreed_fingerprint(comm, d)),
-      table_(checked_table(comm, d)),
-      global_(d.source.global()),
-      owned_(d.source.owned(comm.rank())),
-      asked_(agreed_environment(comm, fingerprint_)),
-      transport_(asked_.transport),
-      chosen_by_(asked_.chosen_by),
-      links_(std::make_unique<messages::NodeLinks>(comm, peers_of(table_), transport_)),
-      mpi_reads_device_(mpi_moves_device_memory(comm)),
-      peers_read_device_(peers_read_device_memory(comm, [this](int rank) { return links_->find(rank) != nullptr; })) {
-  struct Keyed {
-    Addition addition;
-    Transfer const* transfer;
-    int peer;
-  };
-  std::vector<Keyed> keyed;
-  for (std::size_t p = 0; p < table_.sends.size(); ++p)
-    for (std::size_t t = 0; t < table_.sends[p].transfers.size(); ++t)
-      keyed.push_back(
-          {{table_.sends[p].transfers[t].kind, int(p), int(t)}, &table_.sends[p].transfers[t], table_.sends[p].peer});
-  for (std::size_t t = 0; t < table_.local.size(); ++t)
-    keyed.push_back({{table_.local[t].kind, -1, int(t)}, &table_.local[t], comm_.rank()});
-  // Ghosts in order of their own place, then of the rank that holds them: the same for every arrival order.
-  std::sort(keyed.begin(), keyed.end(), [](Keyed const& a, Keyed const& b) {
-    return std::tie(a.transfer->kind, a.transfer->target, a.transfer->to.lo(), a.peer, a.addition.transfer) <
-           std::tie(b.transfer->kind, b.transfer->target, b.transfer->to.lo(), b.peer, b.addition.transfer);
-  });
-  for (auto const& entry : keyed) additions_.push_back(entry.addition);
-  std::vector<std::pair<int, Box>> added;
-  for (auto const& entry : keyed) added.emplace_back(entry.transfer->kind, entry.transfer->from);
-  additions_are_independent_ = all_disjoint(added);
-  Index num_added = 0;
-  for (auto const& [kind, box] : added) num_added += box.num_cells();
-  Index num_owned = 0;
-  for (auto const& kind : kinds_) {
-    owned_of_.push_back(owned_cells(kind, owned_));
-    num_owned += owned_of_.back().num_cells();
-  }
-  additions_cover_owned_ = additions_are_independent_ && num_added == num_owned &&
-                           std::all_of(keyed.begin(), keyed.end(), [](Keyed const& entry) {
-                             return entry.transfer->to.num_cells() == entry.transfer->from.num_cells();
-                           });
-  local_cells_.resize(kinds_.size());
-  for (auto const& transfer : table_.local) local_cells_[std::size_t(transfer.kind)] += transfer.to.num_cells();
-  for (auto const& kind : kinds_) in_place_.emplace_back(kind.targets.size());
-  if (d.messages == Messages::segments) stream_plan_.emplace(make_stream_plan(d));
-  std::vector<std::pair<int, Box>> read;
-  for (std::size_t k = 0; k < kinds_.size(); ++k)
-    for (std::size_t t = 0; t < kinds_[k].targets.size(); ++t)
-      for (auto const& needed : kinds_[k].targets[t].needed) read.emplace_back(int(k * 1024 + t), needed);
-  if (after_adjoint_ == AfterAdjoint::zero) {
-    // The same on all ranks, because in place the rank that reads clears what the other would clear.
-    std::array<Index, 1> overlaps{all_disjoint(read) ? 0 : 1};
-    comm_.max(overlaps);
-    clears_while_reading_ = overlaps[0] == 0;
-  }
+      checks_(plan_),
+      transport_(plan_.environment.transport),
+      chosen_by_(plan_.environment.chosen_by) {
   // Before the cells are verified, so that a plan that fails can be looked at.
-  auto dumped = asked_.dump ? dump_where_asked() : std::string();
+  auto dumped = plan_.environment.dump ? dump_where_asked() : std::string();
   if (checks_cells()) {
     verify_cells();
-    if (links_->settle(seconds_to_end())) workspaces_.clear();
+    if (plan_.links->settle(seconds_to_end())) workspaces_.clear();
   }
   dump_file_ = std::move(dumped);
 }
@@ -279,39 +48,36 @@ PullState::~PullState() {
   forget_work(this);
   bool const ended = end_calls_in_time();
   // Nobody reads what was posted before the communicator was renewed.
-  if (links_->settle(comm_.generation() == generation_ ? seconds_to_end() : 0) && ended) {
+  if (plan_.links->settle(plan_.comm.generation() == generation_ ? seconds_to_end() : 0) && ended) {
     workspaces_.clear();
-    links_->free_rings();
+    plan_.links->free_rings();
     return;
   }
   // A peer has not read its messages yet, or may still send some: their memory stays until this process ends.
   for (auto& workspace : workspaces_) keep_for_good(std::move(workspace));
 }
 
-std::string PullState::label() const {
-  return "plan " + std::to_string(tag_) + (name_.empty() ? "" : " ('" + name_ + "')");
-}
-
-bool PullState::is_alive() const { return comm_.generation() == generation_ && !comm_.failed_peer(); }
+bool PullState::is_alive() const { return plan_.comm.generation() == generation_ && !plan_.comm.failed_peer(); }
 
 void PullState::check_generation() const {
-  if (mpi_is_over()) throw Error("WrongState", "a call of " + label() + " after MPI_Finalize");
+  if (mpi_is_over()) throw Error("WrongState", "a call of " + plan_.label() + " after MPI_Finalize");
   require_mpi_thread();
-  if (comm_.generation() == generation_) return;
-  throw Error("StalePlan", label() + " was made before its communicator was renewed (" +
-                               std::to_string(comm_.generation() - generation_) + " times since): construct it again");
+  if (plan_.comm.generation() == generation_) return;
+  throw Error("StalePlan", plan_.label() + " was made before its communicator was renewed (" +
+                               std::to_string(plan_.comm.generation() - generation_) +
+                               " times since): construct it again");
 }
 
 bool PullState::end_calls_in_time() noexcept {
   if (gave_up_) return false;
-  if ((ending_.empty() && !stream_plan_) || mpi_is_over()) return true;
+  if ((ending_.empty() && !plan_.segments) || mpi_is_over()) return true;
   try {
     double const begin = MPI_Wtime();
     auto const sends = [](auto const& workspace) {
       return workspace->stream && !workspace->stream->has_free_buffers();
     };
     // Calls do not go on: their messages would be mixed with those of this generation.
-    if (comm_.generation() != generation_)
+    if (plan_.comm.generation() != generation_)
       return ending_.empty() && streams_.empty() && std::none_of(workspaces_.begin(), workspaces_.end(), sends);
     while (advance_streams() || !end_calls() || !streams_.empty() ||
            std::any_of(workspaces_.begin(), workspaces_.end(), sends)) {
@@ -329,19 +95,19 @@ bool PullState::end_calls_in_time() noexcept {
 
 std::vector<PeerPath> PullState::paths() const {
   std::map<int, PeerPath> paths;
-  for (auto const* side : {&table_.sends, &table_.receives}) {
+  for (auto const* side : {&plan_.table.sends, &plan_.table.receives}) {
     for (auto const& peer : *side) {
       auto& path = paths[peer.peer];
       path.peer = peer.peer;
       auto const cells = std::accumulate(peer.num_cells.begin(), peer.num_cells.end(), Index(0));
-      (side == &table_.sends ? path.send_cells : path.receive_cells) += cells;
+      (side == &plan_.table.sends ? path.send_cells : path.receive_cells) += cells;
     }
   }
   std::vector<PeerPath> result;
   for (auto& [peer, path] : paths) {
-    bool const shared = transport_ != Transport::point_to_point && links_->find(peer);
+    bool const shared = transport_ != Transport::point_to_point && plan_.links->find(peer);
     path.path = shared ? Transport::node_shared : Transport::point_to_point;
-    path.reason = shared || !links_->find(peer) ? links_->reason(peer) : "point-to-point was asked for";
+    path.reason = shared || !plan_.links->find(peer) ? plan_.links->reason(peer) : "point-to-point was asked for";
     bool const chosen = shared || path.reason == "point-to-point was asked for";
     if (chosen && chosen_by_ == ChosenBy::tuning_file) path.reason = "the faster one by the file of GRATICULE_TUNING";
     if (chosen && chosen_by_ == ChosenBy::measurement) path.reason = "the faster one as measured by tune";
@@ -358,13 +124,13 @@ void PullState::count(Workspace const& w) const {
     sent.bytes += Index(message.bytes);
   }
   for (std::size_t f = 0; f < w.shape.kinds.size(); ++f)
-    stats_.local_bytes += local_cells_[std::size_t(w.shape.kinds[f])] * w.shape.cell_bytes[f];
+    stats_.local_bytes += plan_.local_cells[std::size_t(w.shape.kinds[f])] * w.shape.cell_bytes[f];
 }
 
 PullStats PullState::stats() const {
   auto result = stats_;
-  result.mpi_reads_device = mpi_reads_device_;
-  result.peers_read_device = peers_read_device_;
+  result.mpi_reads_device = plan_.mpi_reads_device;
+  result.peers_read_device = plan_.peers_read_device;
   if (auto const* const kernel = chosen_copy_kernel()) result.long_copies = kernel->name;
   result.num_workspaces = num_workspaces();
   for (auto const& workspace : workspaces_) result.buffer_bytes += workspace->buffer_bytes();
@@ -385,55 +151,16 @@ void PullState::set_transport(Transport transport, ChosenBy chosen_by) {
 
 PullCounts PullState::counts() const noexcept {
   PullCounts result;
-  result.num_send_peers = int(table_.sends.size());
-  result.num_receive_peers = int(table_.receives.size());
+  result.num_send_peers = int(plan_.table.sends.size());
+  result.num_receive_peers = int(plan_.table.receives.size());
   auto const cells = [](PeerTransfers const& peer) {
     return std::accumulate(peer.num_cells.begin(), peer.num_cells.end(), Index(0));
   };
-  for (auto const& peer : table_.sends) result.send_cells += cells(peer);
-  for (auto const& peer : table_.receives) result.receive_cells += cells(peer);
-  for (auto const& transfer : table_.local) result.local_cells += transfer.to.num_cells();
-  for (auto const& filling : table_.fillings) result.filled_cells += filling.to.num_cells();
+  for (auto const& peer : plan_.table.sends) result.send_cells += cells(peer);
+  for (auto const& peer : plan_.table.receives) result.receive_cells += cells(peer);
+  for (auto const& transfer : plan_.table.local) result.local_cells += transfer.to.num_cells();
+  for (auto const& filling : plan_.table.fillings) result.filled_cells += filling.to.num_cells();
   return result;
-}
-
-void PullState::check_field(PullField const& field, Direction direction) const {
-  bool const forward = direction == Direction::forward;
-  auto const target_access = forward || after_adjoint_ == AfterAdjoint::zero ? Access::write : Access::read;
-  auto const source_access =
-      forward ? Access::read : (field.source.data || stream_plan_ ? Access::write : Access::none);
-  if (field.kind < 0 || field.kind >= int(kinds_.size()))
-    throw Error("OutOfRange", "a field of kind " + std::to_string(detail::place_number(field.kind)) +
-                                  ", the plan has " + std::to_string(kinds_.size()) + " kinds");
-  auto const& targets = kinds_[std::size_t(field.kind)].targets;
-  std::complex<double> before;
-  if (stream_plan_)
-    (void)conversion_of(field, direction, before);
-  else if (field.update != Update{} || field.source_packing || field.target_packing || direction == Direction::inverse)
-    throw Error("FieldMismatch", "factors, packings and inverses need a plan with messages in segments");
-  check_view(field.source, source_box(field.kind), source_access, "source");
-  if (field.targets.size() != targets.size())
-    throw Error("FieldMismatch", std::to_string(field.targets.size()) + " target views, the plan has " +
-                                     std::to_string(targets.size()) + " targets");
-  for (std::size_t t = 0; t < targets.size(); ++t) {
-    auto const& view = field.targets[t];
-    check_view(view, targets[t].box, target_access, "target");
-    if ((!stream_plan_ && view.dtype != field.source.dtype) || view.dtype != field.targets[0].dtype ||
-        !(view.batch_extents() == field.source.batch_extents()))
-      throw Error("FieldMismatch", "source of " + to_string(field.source.dtype) + " " +
-                                       to_string(field.source.extents) + ", target of " + to_string(view.dtype) + " " +
-                                       to_string(view.extents) + ": types and batch axes must be equal");
-    if (view.space != field.source.space)
-      throw Error("FieldMismatch", "the source and the target of a field lie in different memory spaces");
-  }
-}
-
-void PullState::check_fields(std::span<PullField const> fields, Direction direction) const {
-  for (auto const& field : fields) {
-    check_field(field, direction);
-    if (field.source.space != fields.front().source.space)
-      throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
-  }
 }
 
 namespace {
@@ -528,8 +255,8 @@ char const* name_of(Direction direction) {
 
 void PullState::check_call(Workspace const& w, std::span<PullField const> fields) const {
   Hash hash;
-  hash.add(tag_).add(w.call).add(w.fields_hash);
-  comparison_.compare("call " + std::to_string(w.call) + " (" + name_of(w.shape.direction) + ") of " + label() +
+  hash.add(plan_.tag).add(w.call).add(w.fields_hash);
+  comparison_.compare("call " + std::to_string(w.call) + " (" + name_of(w.shape.direction) + ") of " + plan_.label() +
                           " with " + text_of(fields),
                       hash.value());
 }
@@ -567,7 +294,7 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
       std::this_thread::yield();
   if (workspace == nullptr) {
     CallShape shape{
-        .direction = direction, .device = device, .node_shared = node_shared, .streamed = stream_plan_.has_value()};
+        .direction = direction, .device = device, .node_shared = node_shared, .streamed = plan_.segments.has_value()};
     if (!fields.empty()) shape.space = fields.front().source.space;
     for (auto const& field : fields) {
       shape.kinds.push_back(field.kind);
@@ -575,10 +302,10 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     }
     int num_views = 0;
     for (auto const& field : fields)
-      num_views += direction == Direction::forward ? 1 : int(kinds_[std::size_t(field.kind)].targets.size());
+      num_views += direction == Direction::forward ? 1 : int(plan_.kinds[std::size_t(field.kind)].targets.size());
     workspace = &make_workspace(std::move(shape), num_views);
     // How many tasks run together varies from call to call.
-    workspace->tasks.reserve(fields.size() * table_.num_transfers());
+    workspace->tasks.reserve(fields.size() * plan_.table.num_transfers());
   }
   workspace->busy = true;
   workspace->set_fields(fields);
@@ -588,24 +315,23 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
 }
 
 Workspace& PullState::make_workspace(CallShape shape, int num_views) const {
-  WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, peers_read_device_, num_views, name_};
-  auto& workspace = *workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape)));
+  auto& workspace = *workspaces_.emplace_back(std::make_unique<Workspace>(plan_, std::move(shape), num_views));
   constexpr Index small_call = 1 << 15;
   Index bytes = 0;
   for (auto const* set : {&workspace.outgoing, &workspace.incoming})
     for (auto const& message : set->messages) bytes += message.bytes;
-  for (auto const& transfer : table_.local)
+  for (auto const& transfer : plan_.table.local)
     for (std::size_t f = 0; f < workspace.shape.kinds.size(); ++f)
       if (workspace.shape.kinds[f] == transfer.kind) bytes += transfer.to.num_cells() * workspace.shape.cell_bytes[f];
   workspace.is_small = bytes < small_call && workspace.shape.space == MemorySpace::host;
-  if (stream_plan_)
-    workspace.stream = std::make_unique<Stream>(*stream_plan_, workspace.shape.direction, workspace.shape.space,
+  if (plan_.segments)
+    workspace.stream = std::make_unique<Stream>(plan_, workspace.shape.direction, workspace.shape.space,
                                                 workspace.shape.device, workspace.shape.node_shared);
   return workspace;
 }
 
 Workspace* PullState::same_call(std::span<PullField const> fields, Direction direction, int device) const {
-  if (stream_plan_ || !dump_file_.empty()) return nullptr;
+  if (plan_.segments || !dump_file_.empty()) return nullptr;
   bool const node_shared = transport_ != Transport::point_to_point;
   for (auto const& candidate : workspaces_) {
     auto& w = *candidate;
@@ -630,23 +356,23 @@ Workspace& PullState::accept(std::span<PullField const> fields, Direction direct
   }
   // Ranks that compare their calls agree there.
   bool const ends_alike = !checks_calls() && std::any_of(fields.begin(), fields.end(), [&](PullField const& field) {
-    return rounds(field, direction);
+    return rounds(plan_, field, direction);
   });
   Workspace* workspace = nullptr;
   try {
-    check_fields(fields, direction);
+    checks_.check(fields, direction);
     workspace = &lease(fields, direction, device);
-    if (!workspace->known_apart) workspace->known_apart = check_apart(fields, direction);
+    if (!workspace->known_apart) workspace->known_apart = checks_.check_apart(fields, direction);
     if (!dump_file_.empty()) dump_call(*workspace);
   } catch (std::exception const& error) {
     if (workspace) workspace->busy = false;
-    if (ends_alike) agree(comm_, std::current_exception());
+    if (ends_alike) agree(plan_.comm, std::current_exception());
     refuse(direction, error.what());
     throw;
   }
   if (ends_alike) {
     try {
-      agree(comm_, nullptr);
+      agree(plan_.comm, nullptr);
     } catch (...) {
       workspace->busy = false;
       throw;
@@ -658,9 +384,9 @@ Workspace& PullState::accept(std::span<PullField const> fields, Direction direct
 void PullState::refuse(Direction direction, std::string const& reason) const {
   if (checks_calls()) {
     Hash hash;
-    hash.add(tag_).add(num_calls_).add(~0);
+    hash.add(plan_.tag).add(num_calls_).add(~0);
     try {
-      comparison_.compare("call " + std::to_string(num_calls_) + " of " + label() + " refused: " + reason,
+      comparison_.compare("call " + std::to_string(num_calls_) + " of " + plan_.label() + " refused: " + reason,
                           hash.value());
     } catch (Error const&) {
       // This rank throws the reason.
@@ -669,7 +395,7 @@ void PullState::refuse(Direction direction, std::string const& reason) const {
   }
   CallShape shape{.direction = direction,
                   .node_shared = transport_ != Transport::point_to_point,
-                  .streamed = stream_plan_.has_value(),
+                  .streamed = plan_.segments.has_value(),
                   .refused = true};
   auto const at = std::find_if(workspaces_.begin(), workspaces_.end(), [&](auto const& known) {
     return !known->busy && known->shape == shape && (!known->stream || known->stream->has_free_buffers());
@@ -685,7 +411,7 @@ void PullState::refuse(Direction direction, std::string const& reason) const {
     ending_.push_back(&workspace);
     workspace.start_refusal();
   }
-  work_while_waiting(this, [this] { return comm_.generation() != generation_ || end_refused_calls(); });
+  work_while_waiting(this, [this] { return plan_.comm.generation() != generation_ || end_refused_calls(); });
 }
 
 bool PullState::end_refused_calls() const {
@@ -863,7 +589,7 @@ bool PullState::moves_with_messages(Workspace const& w) const noexcept {
   if (w.shape.space == MemorySpace::host || w.incoming.messages.empty()) return false;
   Index bytes = 0;
   for (std::size_t f = 0; f < w.sources.size(); ++f)
-    bytes += local_cells_[std::size_t(w.shape.kinds[f])] * w.shape.cell_bytes[f];
+    bytes += plan_.local_cells[std::size_t(w.shape.kinds[f])] * w.shape.cell_bytes[f];
   return bytes <= most_bytes;
 }
 
@@ -875,7 +601,7 @@ void PullState::move_local(Workspace& w) const {
 void PullState::finish(Workspace& w) const {
   Region const region("graticule::wait");
   OnDevice const scope(w.current_device());
-  if (comm_.generation() != generation_) ending_.push_back(&w);
+  if (plan_.comm.generation() != generation_) ending_.push_back(&w);
   check_generation();
   if (w.stream) return finish_stream(w);
   Stopwatch watch(w);
@@ -916,24 +642,13 @@ void PullState::drain(Workspace& w) const {
 
 bool PullState::lacks_memory(Workspace const& w) const noexcept {
   for (std::size_t f = 0; f < w.sources.size(); ++f)
-    if (!source_box(w.shape.kinds[f]).empty() && w.sources[f].data == nullptr && w.sources[f].num_batch() > 0)
+    if (!plan_.source_box(w.shape.kinds[f]).empty() && w.sources[f].data == nullptr && w.sources[f].num_batch() > 0)
       return true;
   return false;
 }
 
 void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) const {
-  if (w.shape.direction != Direction::adjoint || sources.size() != w.sources.size())
-    throw Error("FieldMismatch", "the call has " + std::to_string(w.sources.size()) + " fields, got " +
-                                     std::to_string(sources.size()) + " sources");
-  for (std::size_t f = 0; f < sources.size(); ++f) {
-    check_view(sources[f], source_box(w.shape.kinds[f]), Access::write, "source");
-    if (sources[f].dtype != w.sources[f].dtype || !(sources[f].batch_extents() == w.sources[f].batch_extents()) ||
-        sources[f].space != w.sources[f].space)
-      throw Error("FieldMismatch", "a source of " + to_string(sources[f].dtype) + " " + to_string(sources[f].extents) +
-                                       ", the adjoint was started with " + to_string(w.sources[f].dtype) + " " +
-                                       to_string(w.sources[f].extents));
-  }
-  require_apart(w, sources);
+  checks_.check_sources(w, sources);
   std::copy(sources.begin(), sources.end(), w.sources.begin());
   w.additions.valid = false;
 }
@@ -977,7 +692,7 @@ void PullState::add_adjoint(Workspace& w) const {
   while (w.num_messages_open > 0) (void)w.wait_some();
   stats_.wait_seconds += watch.lap();
   auto const zero = [&] {
-    if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) run(w, zero_tasks(w));
+    if (w.failure.empty() && plan_.after_adjoint == AfterAdjoint::zero) run(w, zero_tasks(w));
   };
   if (w.shape.space == MemorySpace::device) {
     if (w.failure.empty()) run_with_messages(w, w.incoming, w.additions, [&] { (void)addition_tasks(w); });

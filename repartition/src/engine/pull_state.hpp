@@ -3,9 +3,9 @@
 
 #include <graticule/messages/detail/call_comparison.hpp>
 
+#include "field_checks.hpp"
+#include "plan_context.hpp"
 #include "stream.hpp"
-#include "table/addition_parts.hpp"
-#include "table/pull_table.hpp"
 #include "workspace.hpp"
 
 #include <memory>
@@ -19,18 +19,6 @@ namespace graticule::detail {
 /// The immutable table of a plan and its leased workspaces; shared by the plan and its calls in flight.
 class PullState : public std::enable_shared_from_this<PullState> {
  public:
-  /// Who chose the paths, for `paths()`.
-  enum class ChosenBy : std::uint8_t { caller, tuning_file, measurement };
-
-  /// What the environment asks of new plans.
-  struct Asked {
-    Transport transport = Transport::automatic;
-    ChosenBy chosen_by = ChosenBy::caller;
-    bool dump = false;
-  };
-
-  struct Use;
-
   PullState(Comm const& comm, PullDescription const& description);
   PullState(PullState const&) = delete;
   PullState& operator=(PullState const&) = delete;
@@ -49,10 +37,10 @@ class PullState : public std::enable_shared_from_this<PullState> {
 
   [[nodiscard]] PullCounts counts() const noexcept;
   [[nodiscard]] int num_workspaces() const noexcept { return int(workspaces_.size()); }
-  [[nodiscard]] Comm const& comm() const noexcept { return comm_; }
+  [[nodiscard]] Comm const& comm() const noexcept { return plan_.comm; }
   [[nodiscard]] std::vector<PeerPath> paths() const;
   [[nodiscard]] PullStats stats() const;
-  [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+  [[nodiscard]] std::uint64_t fingerprint() const noexcept { return plan_.fingerprint; }
   [[nodiscard]] Transport transport() const noexcept { return transport_; }
   [[nodiscard]] ChosenBy chosen_by() const noexcept { return chosen_by_; }
   void set_transport(Transport transport, ChosenBy chosen_by = ChosenBy::caller);
@@ -62,39 +50,12 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] std::string text() const;
 
  private:
-  /// One addition of the adjoint: transfer `transfer` of message `message` of the incoming set, or a local one (-1).
-  struct Addition {
-    int kind;
-    int peer_index;
-    int transfer;
-  };
-
-  /// What a target does with the owned cells where its memory is that of the source.
-  struct InPlace {
-    bool stays = false;             ///< some are copied to themselves
-    bool copies_to_owned = false;   ///< some are copied over; none in most halos
-    bool copies_to_images = false;  ///< some of these are images of other cells
-  };
-
   /// Writes the file that `GRATICULE_DUMP` asks for; its path on rank 0. Collective.
   [[nodiscard]] std::string dump_where_asked() const;
   /// Adds the first call to that file.
   void dump_call(Workspace const& workspace) const;
   void count(Workspace const& workspace) const;
   void check_call(Workspace const& workspace, std::span<PullField const> fields) const;
-  void check_field(PullField const& field, Direction direction) const;
-  void check_fields(std::span<PullField const> fields, Direction direction) const;
-  /// @throws `AliasedFields` when memory that the call writes belongs to two of its fields, or of one field to source
-  /// and target
-  /// @return false when that depends on the factors of this call, which the next one with these fields may change
-  bool check_apart(std::span<PullField const> fields, Direction direction) const;
-  /// The call touches memory of both. @param as_it_is becomes false when that depends on its factors
-  [[nodiscard]] bool have_common_cells(Use const& a, Use const& b, Direction direction, bool& as_it_is) const;
-  /// The same for an adjoint whose sources are given at its end.
-  void require_apart(Workspace const& workspace, std::span<FieldView const> sources) const;
-  [[nodiscard]] InPlace const& in_place(int kind, int target) const;
-  /// Each cell has the same place in source and target, and no cell is read after it was written.
-  [[nodiscard]] bool works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const;
   /// The workspace of an earlier call with just these fields, whose checks hold again; null where there is none.
   [[nodiscard]] Workspace* same_call(std::span<PullField const> fields, Direction direction, int device) const;
   /// Checks and leases; notifies the peers when this rank refuses the call.
@@ -113,10 +74,6 @@ class PullState : public std::enable_shared_from_this<PullState> {
   }
   [[nodiscard]] FieldView const& target_view(Workspace const& w, int field, int target) const noexcept {
     return w.targets[w.first_target[std::size_t(field)] + std::size_t(target)];
-  }
-  [[nodiscard]] Box const& source_box(int kind) const noexcept { return kinds_[std::size_t(kind)].source_box; }
-  [[nodiscard]] Box const& target_box(int kind, int target) const noexcept {
-    return kinds_[std::size_t(kind)].targets[std::size_t(target)].box;
   }
   /// Cells to wire: images in the source (forward) or target cells (adjoint).
   [[nodiscard]] StridedTask pack_task(Workspace const& w, int field, Transfer const& transfer, std::byte* wire) const;
@@ -141,15 +98,14 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] StridedTask arrival_task(Workspace const& workspace, int field, Message const& message,
                                          int transfer) const;
   [[nodiscard]] Image source_image(Workspace const& w, int field) const {
-    return {source_view(w, field), source_box(w.shape.kinds[std::size_t(field)]).lo()};
+    return {source_view(w, field), plan_.source_box(w.shape.kinds[std::size_t(field)]).lo()};
   }
   [[nodiscard]] Image target_image(Workspace const& w, int field, int target) const {
-    return {target_view(w, field, target), target_box(w.shape.kinds[std::size_t(field)], target).lo()};
+    return {target_view(w, field, target), plan_.target_box(w.shape.kinds[std::size_t(field)], target).lo()};
   }
   [[nodiscard]] StridedTask fill_task(Workspace const& workspace, int field, Filling const& filling) const;
   /// What an adjoint adds in cells that other parts add to as well, or in none of them.
   [[nodiscard]] StridedTask addition_task(Workspace const& workspace, int field, AdditionPart const& part) const;
-  [[nodiscard]] std::vector<AdditionPart> const& parts_of_additions() const;
   /// Finds out whether peers can read the fields of a call in place.
   void find_images(Workspace& workspace) const;
   [[nodiscard]] std::span<StridedTask const> pack_tasks(Workspace const& workspace, Message& message) const;
@@ -161,19 +117,12 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] KeptTasks& addition_tasks(Workspace& workspace) const;
   /// What an adjoint zeroes in the targets, apart from what is zeroed while it is read.
   [[nodiscard]] KeptTasks& zero_tasks(Workspace& workspace) const;
-  [[nodiscard]] StreamPlan make_stream_plan(PullDescription const& description) const;
   void start_stream(Workspace& workspace, std::span<PullField const> fields, DeviceQueue const& queue,
                     Posting posting) const;
   /// Adds a call to those under way, and posts its messages when those of all others are posted.
   void queue_stream(Workspace& workspace) const;
-  /// @param before becomes the factor of what owned cells hold before anything is added
-  [[nodiscard]] Conversion conversion_of(PullField const& field, Direction direction,
-                                         std::complex<double>& before) const;
-  /// Numbers become integers, which may not hold them: then all ranks agree on how the call ends.
-  [[nodiscard]] bool rounds(PullField const& field, Direction direction) const noexcept;
   /// Collective. @throws `Conversion` on all ranks when integers on one of them do not hold a number
   void agree_on_rounding(Workspace const& workspace) const;
-  void set_stream_field(StreamField& result, PullField const& field, Direction direction) const;
   /// Moves the oldest streamed call on; false when there was nothing to do.
   bool advance_streams() const;
   void finish_stream(Workspace& workspace) const;
@@ -195,39 +144,17 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void unpack_forward(Workspace& workspace) const;
   void add_adjoint(Workspace& workspace) const;
 
-  /// `plan 7`, with its name.
-  [[nodiscard]] std::string label() const;
   /// Throws `StalePlan` when the communicator was renewed since.
   void check_generation() const;
   /// True when messages on the communicator may still come.
   [[nodiscard]] bool is_alive() const;
 
-  Comm comm_;
+  PlanContext plan_;
   int generation_;  ///< of the communicator when the plan was made
-  int tag_;
-  std::string name_;  ///< for texts; empty: none
   mutable messages::CallComparison comparison_;
-  std::vector<PullKind> kinds_;
-  AfterAdjoint after_adjoint_;
-  std::uint64_t fingerprint_;
-  PullTable table_;
-  std::vector<Index> local_cells_;                                     ///< per kind, copied within this rank
-  mutable std::vector<std::vector<std::optional<InPlace>>> in_place_;  ///< per kind and target, where it was asked for
-  std::vector<Addition> additions_;
-  bool additions_are_independent_ = false;
-  mutable std::optional<std::vector<AdditionPart>> addition_parts_;  ///< of dependent ones, where they were asked for
-  bool clears_while_reading_ = false;
-  Box global_;
-  Box owned_;
-  std::vector<Box> owned_of_;  ///< by kind
-  Asked asked_;
+  FieldChecks checks_;
   Transport transport_;
   ChosenBy chosen_by_;
-  std::unique_ptr<messages::NodeLinks> links_;
-  bool mpi_reads_device_;
-  bool peers_read_device_;
-  mutable std::optional<StreamPlan> stream_plan_;  ///< of a plan whose messages travel in segments
-  bool additions_cover_owned_ = false;             ///< every owned cell has one image
   /// Streamed calls under way, in order: messages of the oldest are read, those of the others are only sent.
   mutable std::vector<Workspace*> streams_;
   mutable std::vector<std::unique_ptr<Workspace>> workspaces_;

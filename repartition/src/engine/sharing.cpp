@@ -2,8 +2,8 @@
 // Which fields of a call have memory in common, where one of them is written.
 #include <graticule/repartition/detail/overlap.hpp>
 
+#include "field_checks.hpp"
 #include "kernels/cells.hpp"
-#include "pull_state.hpp"
 #include "table/box_rest.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace graticule::detail {
 
 /// One view of a call, and what the call does with it.
-struct PullState::Use {
+struct FieldChecks::Use {
   AddressRange range;
   FieldView const* view;
   Box const* cover;
@@ -27,7 +27,7 @@ struct PullState::Use {
 
 namespace {
 
-using Use = PullState::Use;
+using Use = FieldChecks::Use;
 
 /// Cells that a call reads or writes, as they lie in memory.
 struct Touched {
@@ -105,21 +105,21 @@ constexpr int most_comparisons = 1 << 18;
 
 }  // namespace
 
-PullState::InPlace const& PullState::in_place(int kind, int target) const {
+FieldChecks::InPlace const& FieldChecks::in_place(int kind, int target) const {
   auto& known = in_place_[std::size_t(kind)][std::size_t(target)];
   if (known) return *known;
   InPlace result;
   auto const takes_part = [&](Transfer const& t) { return t.kind == kind && t.target == target; };
   std::vector<Box const*> copies;
   auto const add_copies = [&](Box const& to) {
-    if (!intersection(to, owned_of_[std::size_t(kind)]).empty()) copies.push_back(&to);
+    if (!intersection(to, plan_.owned_of[std::size_t(kind)]).empty()) copies.push_back(&to);
   };
-  for (auto const& peer : table_.receives)
+  for (auto const& peer : plan_.table.receives)
     for (auto const& transfer : peer.transfers)
       if (takes_part(transfer)) add_copies(transfer.to);
-  for (auto const& filling : table_.fillings)
+  for (auto const& filling : plan_.table.fillings)
     if (filling.kind == kind && filling.target == target) add_copies(filling.to);
-  for (auto const& transfer : table_.local) {
+  for (auto const& transfer : plan_.table.local) {
     if (!takes_part(transfer)) continue;
     if (is_identity(transfer))
       result.stays = true;
@@ -133,15 +133,15 @@ PullState::InPlace const& PullState::in_place(int kind, int target) const {
              return ++comparisons > most_comparisons || !intersection(t.from, *copy).empty();
            });
   };
-  for (auto const& peer : table_.sends)
+  for (auto const& peer : plan_.table.sends)
     result.copies_to_images |= std::any_of(peer.transfers.begin(), peer.transfers.end(), is_copied_to);
-  for (auto const& transfer : table_.local)
+  for (auto const& transfer : plan_.table.local)
     result.copies_to_images |= !(takes_part(transfer) && is_identity(transfer)) && is_copied_to(transfer);
   return known.emplace(result);
 }
 
-bool PullState::works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const {
-  auto const& kind = kinds_[std::size_t(field.kind)];
+bool FieldChecks::works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const {
+  auto const& kind = plan_.kinds[std::size_t(field.kind)];
   auto const& cover = kind.targets[std::size_t(target)].box;
   if (!are_aligned(field.source, kind.source_box, field.targets[std::size_t(target)], cover)) return false;
   auto const& cells = in_place(field.kind, target);
@@ -150,7 +150,7 @@ bool PullState::works_in_place(PullField const& field, int target, Direction dir
   bool const plain = field.update == Update{} && !field.source_packing && !field.target_packing;
   if (cells.stays && (!plain || direction == Direction::adjoint)) return false;
   // A factor of owned cells is applied to all of them, images or not.
-  if (stream_plan_ && direction == Direction::adjoint && cells.copies_to_owned) return false;
+  if (plan_.segments && direction == Direction::adjoint && cells.copies_to_owned) return false;
   as_it_is = as_it_is && !cells.stays;
   return true;
 }
@@ -193,12 +193,12 @@ std::vector<Touched> touched(PullTable const& table, Use const& use) {
 
 }  // namespace
 
-bool PullState::have_common_cells(Use const& a, Use const& b, Direction direction, bool& as_it_is) const {
+bool FieldChecks::have_common_cells(Use const& a, Use const& b, Direction direction, bool& as_it_is) const {
   if (!have_common_boxes(a, b)) return false;
   // An adjoint writes all owned cells: a factor is applied to them, images or not.
   if (direction == Direction::adjoint && (a.target < 0 || b.target < 0)) return true;
-  auto const of_a = touched(table_, a);
-  auto const of_b = touched(table_, b);
+  auto const of_a = touched(plan_.table, a);
+  auto const of_b = touched(plan_.table, b);
   if (of_a.size() * of_b.size() > std::size_t(most_comparisons)) return true;
   // Cells that are copied to themselves are left as they are by a plain copy.
   auto const& call = *a.call;
@@ -219,9 +219,9 @@ bool PullState::have_common_cells(Use const& a, Use const& b, Direction directio
   return false;
 }
 
-bool PullState::check_apart(std::span<PullField const> fields, Direction direction) const {
+bool FieldChecks::check_apart(std::span<PullField const> fields, Direction direction) const {
   bool const forward = direction == Direction::forward;
-  bool const writes_targets = forward || after_adjoint_ == AfterAdjoint::zero;
+  bool const writes_targets = forward || plan_.after_adjoint == AfterAdjoint::zero;
   // Few views find room here, so that calls with other fields each time allocate nothing.
   std::array<Use, 16> few;
   std::vector<Use> many;
@@ -237,8 +237,8 @@ bool PullState::check_apart(std::span<PullField const> fields, Direction directi
   };
   for (std::size_t f = 0; f < fields.size(); ++f) {
     auto const& field = fields[f];
-    auto const& kind = kinds_[std::size_t(field.kind)];
-    if (auto const& owned = owned_of_[std::size_t(field.kind)]; !owned.empty())
+    auto const& kind = plan_.kinds[std::size_t(field.kind)];
+    if (auto const& owned = plan_.owned_of[std::size_t(field.kind)]; !owned.empty())
       add({{}, &field.source, &kind.source_box, std::span(&owned, 1), nullptr, int(f), -1, !forward});
     for (std::size_t t = 0; t < kind.targets.size(); ++t)
       add({{},
@@ -269,19 +269,6 @@ bool PullState::check_apart(std::span<PullField const> fields, Direction directi
                         " have elements in common; memory that a call writes belongs to one view only");
     }
   return as_it_is;
-}
-
-void PullState::require_apart(Workspace const& w, std::span<FieldView const> sources) const {
-  std::array<PullField, 16> few;
-  std::vector<PullField> many(sources.size() > few.size() ? sources.size() : 0);
-  auto const fields = sources.size() > few.size() ? std::span(many) : std::span(few).first(sources.size());
-  for (std::size_t f = 0; f < fields.size(); ++f) {
-    auto const& kind = kinds_[std::size_t(w.shape.kinds[f])];
-    fields[f].source = sources[f];
-    fields[f].targets = std::span(w.targets).subspan(w.first_target[f], kind.targets.size());
-    fields[f].kind = w.shape.kinds[f];
-  }
-  (void)check_apart(fields, Direction::adjoint);
 }
 
 }  // namespace graticule::detail

@@ -72,8 +72,8 @@ void StreamSlots::release() {
 
 Index StreamSlots::total_bytes() const noexcept { return Index(slots.size() * slot_bytes); }
 
-Stream::Stream(StreamPlan const& plan, Direction direction, MemorySpace space, int device, bool node_shared)
-    : plan_(plan), direction_(direction), space_(space), device_(device) {
+Stream::Stream(PlanContext const& plan, Direction direction, MemorySpace space, int device, bool node_shared)
+    : plan_(plan), rules_(*plan.segments), direction_(direction), space_(space), device_(device) {
   auto const& sends = forward() ? plan.table.sends : plan.table.receives;
   auto const& receives = forward() ? plan.table.receives : plan.table.sends;
   outgoing_ = std::vector<Outgoing>(sends.size());
@@ -84,11 +84,11 @@ Stream::Stream(StreamPlan const& plan, Direction direction, MemorySpace space, i
   for (std::size_t i = 0; i < sends.size(); ++i) {
     auto const& peer = sends[(after + i) % sends.size()];
     outgoing_[i].peer = &peer;
-    outgoing_[i].link = node_shared ? plan.links.find(peer.peer) : nullptr;
+    outgoing_[i].link = node_shared ? plan.links->find(peer.peer) : nullptr;
   }
   for (std::size_t i = 0; i < receives.size(); ++i) {
     incoming_[i].peer = &receives[i];
-    incoming_[i].link = node_shared ? plan.links.find(receives[i].peer) : nullptr;
+    incoming_[i].link = node_shared ? plan.links->find(receives[i].peer) : nullptr;
   }
 }
 
@@ -159,30 +159,30 @@ void Stream::open() {
 void Stream::make_room() {
   auto const views_bytes = images_.size() * sizeof(PostedView);
   for (auto& out : outgoing_) {
-    out.cursor.reset(out.peer->transfers, block_fields_, plan_.segment_bytes);
-    auto const count = count_segments(out.cursor, plan_.segment_bytes);
-    out.in_place = out.link && !addresses_.empty() && count.bytes > 0 && views_bytes <= plan_.segment_bytes;
+    out.cursor.reset(out.peer->transfers, block_fields_, rules_.segment_bytes);
+    auto const count = count_segments(out.cursor, rules_.segment_bytes);
+    out.in_place = out.link && !addresses_.empty() && count.bytes > 0 && views_bytes <= rules_.segment_bytes;
     out.number = 0;
     out.cut = false;
     out.segments_left = out.in_place ? 1 : std::max<std::size_t>(1, count.segments);
     out.next_slot = 0;
-    auto const longest = out.in_place ? views_bytes : std::min(count.bytes, plan_.segment_bytes);
-    auto const wanted = posting_ == Posting::all ? out.segments_left : std::size_t(plan_.window);
+    auto const longest = out.in_place ? views_bytes : std::min(count.bytes, rules_.segment_bytes);
+    auto const wanted = posting_ == Posting::all ? out.segments_left : std::size_t(rules_.window);
     out.slots.resize(std::min(wanted, out.segments_left), longest + sizeof(SegmentTrailer), out.link != nullptr,
                      place());
   }
   for (auto& in : incoming_) {
-    in.cursor.reset(in.peer->transfers, block_fields_, plan_.segment_bytes);
-    auto const count = count_segments(in.cursor, plan_.segment_bytes);
+    in.cursor.reset(in.peer->transfers, block_fields_, rules_.segment_bytes);
+    auto const count = count_segments(in.cursor, rules_.segment_bytes);
     in.bytes = count.bytes;
     in.segments_left = std::max<std::size_t>(1, count.segments);
     in.segments_unmatched = in.segments_left;
     in.known = in.failed = in.reading = in.in_place = false;
     in.number = 0;
     in.next_slot = 0;
-    auto const longest = std::min(count.bytes, plan_.segment_bytes) + sizeof(SegmentTrailer);
+    auto const longest = std::min(count.bytes, rules_.segment_bytes) + sizeof(SegmentTrailer);
     // Of a peer on the node, only what goes to a device is copied before it is unpacked.
-    auto const num_slots = in.link ? std::size_t(space_ == MemorySpace::device) : std::size_t(plan_.window);
+    auto const num_slots = in.link ? std::size_t(space_ == MemorySpace::device) : std::size_t(rules_.window);
     if (num_slots > 0) in.slots.resize(std::min(num_slots, in.segments_left), longest, false, place());
   }
 }
@@ -378,13 +378,13 @@ bool Stream::push(Outgoing& out, PullStats& stats) {
     out.number = out.link->next_send();
     publish(out, out.number, slot, 0, images_.size());
     ++stats.node_in_place.num_messages;
-    stats.node_in_place.bytes += Index(count_segments(out.cursor, plan_.segment_bytes).bytes);
+    stats.node_in_place.bytes += Index(count_segments(out.cursor, rules_.segment_bytes).bytes);
   } else if (out.link && posting_ == Posting::all) {
     out.number = out.link->next_send();
     pack_all(out, stats);
   } else {
     --out.segments_left;
-    auto const bytes = out.cursor.take_segment(plan_.segment_bytes, blocks_);
+    auto const bytes = out.cursor.take_segment(rules_.segment_bytes, blocks_);
     pack(out, slot, bytes);
     post_packed(out, slot, bytes);
     auto& sent = out.link ? stats.node_packed : stats.point_to_point;
@@ -403,7 +403,7 @@ void Stream::record_produced() {
 
 void Stream::pack_all(Outgoing& out, PullStats& stats) {
   for (std::size_t s = 0; s < out.segments_left; ++s) {
-    auto const bytes = out.cursor.take_segment(plan_.segment_bytes, blocks_);
+    auto const bytes = out.cursor.take_segment(rules_.segment_bytes, blocks_);
     pack(out, out.slots.slots[s], bytes);
     stats.node_packed.bytes += Index(bytes);
   }
@@ -424,9 +424,9 @@ bool Stream::take_back_late(PullStats& stats) {
   for (auto& out : outgoing_) {
     if (!out.in_place || out.cut || out.link->is_consumed(out.number) || !out.link->take_back(out.number)) continue;
     out.in_place = false;
-    auto const count = count_segments(out.cursor, plan_.segment_bytes);
+    auto const count = count_segments(out.cursor, rules_.segment_bytes);
     out.segments_left = count.segments;
-    out.slots.resize(count.segments, std::min(count.bytes, plan_.segment_bytes) + sizeof(SegmentTrailer), true,
+    out.slots.resize(count.segments, std::min(count.bytes, rules_.segment_bytes) + sizeof(SegmentTrailer), true,
                      place());
     pack_all(out, stats);
     moved = true;
@@ -524,7 +524,7 @@ void Stream::note_refusal(Incoming& in) {
 }
 
 bool Stream::may_take(Incoming const& in) const noexcept {
-  if (!plan_.ordered_sums || forward()) return true;
+  if (plan_.additions.independent || forward()) return true;
   if (in.peer->peer > plan_.comm.rank() && !local_.done()) return false;
   for (auto const& other : incoming_)
     if (other.peer->peer < in.peer->peer && other.segments_left > 0) return false;
@@ -600,7 +600,7 @@ bool Stream::pull_from_node(Incoming& in) {
 }
 
 void Stream::take_posted(Incoming& in) {
-  auto const expected = in.cursor.take_segment(plan_.segment_bytes, blocks_);
+  auto const expected = in.cursor.take_segment(rules_.segment_bytes, blocks_);
   --in.segments_left;
   auto const left = in.holds_all ? in.segments_left : in.segments_after;
   bool const fits = in.holds_all ? in.bytes_posted >= expected : in.bytes_posted == expected;
@@ -617,7 +617,7 @@ void Stream::take_posted(Incoming& in) {
 
 void Stream::take_in_place(Incoming& in) {
   auto const whole = std::numeric_limits<std::size_t>::max() / 2;
-  (void)in.cursor.take_segment(on_device() ? whole : plan_.segment_bytes, blocks_);
+  (void)in.cursor.take_segment(on_device() ? whole : rules_.segment_bytes, blocks_);
   tasks_.clear();
   for (auto const& block : blocks_) {
     auto const& field = fields_[std::size_t(block.field)];
@@ -726,7 +726,7 @@ bool Stream::pull_from_mpi(Incoming& in) {
   if (trailer.refused != 0) {
     note_refusal(in);
   } else if (matches(in, trailer.fields, trailer.call)) {
-    auto const expected = in.cursor.take_segment(plan_.segment_bytes, blocks_);
+    auto const expected = in.cursor.take_segment(rules_.segment_bytes, blocks_);
     --in.segments_left;
     if (bytes != expected || in.segments_left != in.segments_after) {
       fail_size(in, bytes, expected);
@@ -741,7 +741,7 @@ bool Stream::pull_from_mpi(Incoming& in) {
 
 bool Stream::move_local(PullStats& stats) {
   if (local_.done()) return false;
-  if (plan_.ordered_sums && !forward())
+  if (!plan_.additions.independent && !forward())
     for (auto const& in : incoming_)
       if (in.peer->peer < plan_.comm.rank() && in.segments_left > 0) return false;
   auto const& block = local_.block();
@@ -757,8 +757,8 @@ bool Stream::move_local(PullStats& stats) {
 }
 
 std::vector<Box> const* Stream::parts_of(Incoming const* in, int transfer) const {
-  if (direction_ != Direction::inverse || !plan_.last_images) return nullptr;
-  auto const& images = *plan_.last_images;
+  if (direction_ != Direction::inverse || !rules_.last_images) return nullptr;
+  auto const& images = *rules_.last_images;
   auto const& all = in ? images.sends[std::size_t(in - incoming_.data())] : images.local;
   return &all[std::size_t(transfer)];
 }
@@ -825,7 +825,7 @@ StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Blo
   // Sums and signs of integers that wrap around go unnoticed.
   if (result.unfit && result.op != StridedOp::copy && size_of(result.dtype) < 8) result.op = StridedOp::transform;
   result.streams = large_ && &transform != &field.conversion.pack;
-  result.independent = forward() || !plan_.ordered_sums;
+  result.independent = forward() || plan_.additions.independent;
   return result;
 }
 

@@ -6,8 +6,8 @@
 #include "kernels/blocks.hpp"
 #include "kernels/cells.hpp"
 #include "kernels/conversion.hpp"
+#include "plan_context.hpp"
 #include "segment_path.hpp"
-#include "table/last_images.hpp"
 #include "workspace.hpp"
 
 #include <array>
@@ -64,21 +64,13 @@ struct StreamSlots {
   [[nodiscard]] Index total_bytes() const noexcept;
 };
 
-/// What all streamed calls of a plan share.
-struct StreamPlan {
-  Comm const& comm;
-  PullTable const& table;
-  messages::NodeLinks const& links;
-  int tag;
-  std::string const& name;    ///< of the plan, for texts; empty: none
-  std::size_t segment_bytes;  ///< longest segment; the same on all ranks
-  int window;                 ///< slots of each message when not all of it is packed at once
-  Index budget;               ///< bytes of slots of this rank; 0: as much as it takes
-  Box owned;
-  bool peers_read_device;  ///< peers on the node read device fields in place
-  bool ordered_sums;       ///< several terms of an adjoint meet in one cell: they are added in order of ranks
-  std::optional<LastImages> last_images = {};  ///< where an inverse finds several images of a cell
-};
+/// How values of a field are converted. @param before becomes the factor of what owned cells hold before anything is
+/// added
+[[nodiscard]] Conversion conversion_of(PlanContext const& plan, PullField const& field, Direction direction,
+                                       std::complex<double>& before);
+/// Numbers become integers, which may not hold them: then all ranks agree on how the call ends.
+[[nodiscard]] bool rounds(PlanContext const& plan, PullField const& field, Direction direction) noexcept;
+void set_stream_field(PlanContext const& plan, StreamField& result, PullField const& field, Direction direction);
 
 /// How much of a call is packed before `start` returns.
 enum class Posting : std::uint8_t { window, all };
@@ -86,7 +78,7 @@ enum class Posting : std::uint8_t { window, all };
 /// One call of a plan whose messages travel in segments. Reused for later calls of the same kind.
 class Stream {
  public:
-  Stream(StreamPlan const& plan, Direction direction, MemorySpace space, int device, bool node_shared);
+  Stream(PlanContext const& plan, Direction direction, MemorySpace space, int device, bool node_shared);
   Stream(Stream const&) = delete;
   Stream& operator=(Stream const&) = delete;
   ~Stream() = default;
@@ -223,7 +215,8 @@ class Stream {
   [[nodiscard]] StreamSlots::Place place() const noexcept { return {space_, device_}; }
   [[nodiscard]] bool forward() const noexcept { return direction_ == Direction::forward; }
 
-  StreamPlan const& plan_;  ///< of the plan that owns this call
+  PlanContext const& plan_;
+  SegmentRules const& rules_;
   Direction direction_;
   MemorySpace space_;
   int device_;

@@ -125,7 +125,7 @@ TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_cal
   }
   TuningRecord record{plan.fingerprint(), Transport::node_shared, median(seconds[0]), median(seconds[1])};
   if (record.point_to_point_seconds < record.node_shared_seconds) record.chosen = Transport::point_to_point;
-  plan.state_->set_transport(record.chosen, detail::PullState::ChosenBy::measurement);
+  plan.state_->set_transport(record.chosen, detail::ChosenBy::measurement);
   return record;
 }
 

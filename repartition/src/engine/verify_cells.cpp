@@ -68,11 +68,11 @@ void compare(Numbers& found, Numbers& expected, int kind) {
 }  // namespace
 
 void PullState::verify_cells() const {
-  for (std::size_t k = 0; k < kinds_.size(); ++k) {
-    auto const& kind = kinds_[k];
+  for (std::size_t k = 0; k < plan_.kinds.size(); ++k) {
+    auto const& kind = plan_.kinds[k];
     Numbers source(kind.source_box);
-    Box const owned = intersection(kind.source_box, owned_of_[k]);
-    for_each_cell(owned, [&](Indices const& cell) { source.at(cell) = number_of(global_, cell); });
+    Box const owned = intersection(kind.source_box, plan_.owned_of[k]);
+    for_each_cell(owned, [&](Indices const& cell) { source.at(cell) = number_of(plan_.global, cell); });
     std::vector<Numbers> targets;
     std::vector<FieldView> views;
     for (auto const& target : kind.targets) targets.emplace_back(target.box);
@@ -80,9 +80,9 @@ void PullState::verify_cells() const {
     PullField const field{source.view(), views, Parity::even, int(k)};
     auto* const workspace = start(std::span(&field, 1), Direction::forward, {});
     finish(*workspace);
-    run_agreed(comm_, [&] {
+    run_agreed(plan_.comm, [&] {
       for (std::size_t t = 0; t < targets.size(); ++t) {
-        auto expected = expected_numbers(kind, kind.targets[t], global_);
+        auto expected = expected_numbers(kind, kind.targets[t], plan_.global);
         compare(targets[t], expected, int(k));
       }
     });

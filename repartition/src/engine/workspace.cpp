@@ -137,7 +137,7 @@ void start(MPI_Request& request) {
   check_mpi(request == MPI_REQUEST_NULL ? MPI_ERR_REQUEST : MPI_Start(&request), "MPI_Start");
 }
 
-void make_requests(WorkspaceNeeds const& needs, MessageSet& set, Way way) {
+void make_requests(PlanContext const& plan, MessageSet& set, Way way) {
   for (auto& message : set.messages) {
     if (message.link) continue;
     message.first_request = int(set.requests.size());
@@ -147,40 +147,40 @@ void make_requests(WorkspaceNeeds const& needs, MessageSet& set, Way way) {
       auto const bytes = std::min(max_request_bytes, total - done);
       set.message_of_request.push_back(int(&message - set.messages.data()));
       set.bytes_of_request.push_back(int(bytes));
-      set.requests.push_back(make_request(needs.comm.handle(), needs.tag, way, message, {message.wire + done, bytes}));
+      set.requests.push_back(make_request(plan.comm.handle(), plan.tag, way, message, {message.wire + done, bytes}));
       ++message.num_requests;
       done += bytes;
     } while (done < total);
   }
 }
 
-void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const& shape, Way way) {
+void make_messages(MessageSet& set, PlanContext const& plan, CallShape const& shape, int num_views, Way way) {
   bool const sends = (shape.direction == Direction::forward) == (way == Way::out);
-  for (auto const& peer : sends ? needs.table.sends : needs.table.receives) {
+  for (auto const& peer : sends ? plan.table.sends : plan.table.receives) {
     // A message even without bytes, so that a peer that expects some is told instead of left waiting.
     auto& message = set.messages.emplace_back();
     message.peer = &peer;
-    message.link = shape.node_shared ? needs.links.find(peer.peer) : nullptr;
+    message.link = shape.node_shared ? plan.links->find(peer.peer) : nullptr;
     for (std::size_t f = 0; f < shape.kinds.size(); ++f) message.bytes += field_bytes(shape, peer, f);
   }
-  if (shape.space == MemorySpace::device) place_on_device(set, shape.device, way, needs.peers_read_device);
-  place_for_mpi(set, shape, needs.mpi_reads_device);
-  if (way == Way::out) place_for_node(set, needs.num_views);
-  make_requests(needs, set, way);
+  if (shape.space == MemorySpace::device) place_on_device(set, shape.device, way, plan.peers_read_device);
+  place_for_mpi(set, shape, plan.mpi_reads_device);
+  if (way == Way::out) place_for_node(set, num_views);
+  make_requests(plan, set, way);
 }
 
 }  // namespace
 
-Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
+Workspace::Workspace(PlanContext const& plan, CallShape call_shape, int num_views)
     : shape(std::move(call_shape)),
-      plan_name(needs.name),
-      comm(needs.comm),
-      handle_(needs.comm.handle()),
-      tag_(needs.tag),
+      plan_name(plan.name),
+      comm(plan.comm),
+      handle_(plan.comm.handle()),
+      tag_(plan.tag),
       describe_([this] { return describe(); }) {
   if (!shape.streamed) {
-    make_messages(outgoing, needs, shape, Way::out);
-    make_messages(incoming, needs, shape, Way::in);
+    make_messages(outgoing, plan, shape, num_views, Way::out);
+    make_messages(incoming, plan, shape, num_views, Way::in);
   }
   open_.assign(incoming.requests.size(), 0);
   ended_.reserve(incoming.messages.size());

@@ -8,6 +8,7 @@
 #include <graticule/repartition/pull.hpp>
 
 #include "kernels/device_tasks.hpp"
+#include "plan_context.hpp"
 #include "posted_views.hpp"
 #include "table/pull_table.hpp"
 
@@ -23,9 +24,6 @@
 #include <vector>
 
 namespace graticule::detail {
-
-/// Forward fills targets from sources; adjoint adds targets to sources, and inverse puts them back.
-enum class Direction : std::uint8_t { forward, adjoint, inverse };
 
 class Stream;
 
@@ -117,21 +115,10 @@ struct MessageSet {
   [[nodiscard]] static std::size_t offset(CallShape const& shape, Message const& message, int field, int transfer);
 };
 
-/// What a workspace is made for.
-struct WorkspaceNeeds {
-  Comm const& comm;
-  int tag;
-  PullTable const& table;
-  messages::NodeLinks const& links;
-  bool mpi_reads_device;    ///< packed cells of device fields go to MPI as they are
-  bool peers_read_device;   ///< packed cells of device fields stay there for peers on the node
-  int num_views;            ///< views of the fields on the sending side, all fields together
-  std::string const& name;  ///< of the plan, for texts; empty: none
-};
-
 /// Buffers, requests and arguments of one call in flight. Reused when free, so that nothing is allocated later on.
 struct Workspace {
-  Workspace(WorkspaceNeeds const& needs, CallShape call_shape);
+  /// @param num_views of the fields on the sending side, all fields together
+  Workspace(PlanContext const& plan, CallShape call_shape, int num_views);
   Workspace(Workspace const&) = delete;
   Workspace& operator=(Workspace const&) = delete;
   ~Workspace();
