@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a call copies, adds and fills: transfers and fields turned into strided tasks, which are kept for the next call.
+#include "call_tasks.hpp"
+
 #include <graticule/repartition/detail/dtypes.hpp>
 
 #include "kernels/cells.hpp"
-#include "pull_state.hpp"
 
 #include <algorithm>
 #include <array>
@@ -37,42 +38,57 @@ void move_with_message(KeptTasks& kept, std::byte* packed, bool packs) {
   }
 }
 
-}  // namespace
-
-StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire) const {
-  bool const forward = w.shape.direction == Direction::forward;
-  return pack_task(w, f, transfer, wire, forward ? source_image(w, f) : target_image(w, f, transfer.target));
+StridedTask fill_task(Call const& call, int f, Filling const& filling) {
+  auto const& view = call.fields.target(f, filling.target);
+  auto const cells = target_cells(view, call.plan.target_box(filling.kind, filling.target).lo(), filling.to);
+  return make_strided(StridedOp::fill, view.dtype, extents_of(view, filling.to), cells.first, cells.strides, nullptr,
+                      {}, filling.value);
 }
 
-StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire,
-                                 Image const& image) const {
-  bool const forward = w.shape.direction == Direction::forward;
+}  // namespace
+
+CallTasks::CallTasks(Call const& call, MessageSet& outgoing, MessageSet& incoming)
+    : plan_(call.plan), call_(call), outgoing_(outgoing), incoming_(incoming) {}
+
+void CallTasks::forget() noexcept {
+  for (auto* kept : {&pack_all_, &unpack_all_, &local_, &additions_, &zeros_}) kept->valid = false;
+  for (auto* set : {&outgoing_, &incoming_})
+    for (auto& message : set->messages) message.kept.valid = false;
+}
+
+Image CallTasks::source_image(int f) const { return {call_.fields.source(f), plan_.source_box(call_.kind(f)).lo()}; }
+
+Image CallTasks::target_image(int f, int target) const {
+  return {call_.fields.target(f, target), plan_.target_box(call_.kind(f), target).lo()};
+}
+
+StridedTask CallTasks::pack_task(int f, Transfer const& transfer, std::byte* wire, Image const& image) const {
+  bool const forward = call_.shape.forward();
   auto const& view = image.view;  // of a peer without extents
   auto const cells =
       forward ? source_cells(view, image.cover_lo, transfer) : target_cells(view, image.cover_lo, transfer.to);
-  auto const extents = extents_of(source_view(w, f), transfer.to);
-  bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
+  auto const extents = extents_of(call_.fields.source(f), transfer.to);
+  bool const sign = forward && negated(transfer, call_.fields.parity(f));
   auto task = make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire,
                            row_major_strides(extents), cells.first, cells.strides);
   task.clear_from = !forward && plan_.clears_while_reading;
   return task;
 }
 
-StridedTask PullState::unpack_task(Workspace const& w, int f, Transfer const& transfer, std::byte const* wire) const {
-  bool const forward = w.shape.direction == Direction::forward;
-  auto const& view = forward ? target_view(w, f, transfer.target) : source_view(w, f);
+StridedTask CallTasks::unpack_task(int f, Transfer const& transfer, std::byte const* wire) const {
+  bool const forward = call_.shape.forward();
+  auto const& view = forward ? call_.fields.target(f, transfer.target) : call_.fields.source(f);
   auto const cells = forward ? target_cells(view, plan_.target_box(transfer.kind, transfer.target).lo(), transfer.to)
                              : source_cells(view, plan_.source_box(transfer.kind).lo(), transfer);
   auto const extents = extents_of(view, transfer.to);
-  bool const sign = negated(transfer, w.parities[std::size_t(f)]);
+  bool const sign = negated(transfer, call_.fields.parity(f));
   auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
   return make_strided(op, view.dtype, extents, cells.first, cells.strides, wire, row_major_strides(extents));
 }
 
-StridedTask PullState::move_task(Workspace const& w, int f, Transfer const& transfer, Image const& source,
-                                 Image const& target) const {
-  bool const sign = negated(transfer, w.parities[std::size_t(f)]);
-  bool const forward = w.shape.direction == Direction::forward;
+StridedTask CallTasks::move_task(int f, Transfer const& transfer, Image const& source, Image const& target) const {
+  bool const sign = negated(transfer, call_.fields.parity(f));
+  bool const forward = call_.shape.forward();
   auto const& own = forward ? target.view : source.view;
   auto const source_side = source_cells(source.view, source.cover_lo, transfer);
   auto const target_side = target_cells(target.view, target.cover_lo, transfer.to);
@@ -86,48 +102,32 @@ StridedTask PullState::move_task(Workspace const& w, int f, Transfer const& tran
   return task;
 }
 
-StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& transfer) const {
-  return move_task(w, f, transfer, source_image(w, f), target_image(w, f, transfer.target));
+StridedTask CallTasks::local_task(int f, Transfer const& transfer) const {
+  return move_task(f, transfer, source_image(f), target_image(f, transfer.target));
 }
 
-Image const& PullState::posted_image(Workspace const& w, int f, Message const& message,
-                                     Transfer const& transfer) const {
-  if (w.shape.direction == Direction::forward) return message.images[std::size_t(f)];
-  return message.images[w.first_target[std::size_t(f)] + std::size_t(transfer.target)];
+Image const& CallTasks::posted_image(int f, Message const& message, Transfer const& transfer) const {
+  if (call_.shape.forward()) return message.images[std::size_t(f)];
+  return message.images[call_.fields.first_target[std::size_t(f)] + std::size_t(transfer.target)];
 }
 
-void PullState::bring_posted_fields(Workspace& w, Message& message) const {
-  if (!message.staged.data()) message.staged = Buffer(message.bytes, Buffer::Kind::pinned);
-  w.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f)
-    for_transfers_of(w.shape, *message.peer, f, [&](int t) {
+void CallTasks::append_packing_of_posted(Message const& message, std::byte* staged,
+                                         std::vector<StridedTask>& tasks) const {
+  for (int f = 0; f < call_.fields.count(); ++f)
+    for_transfers_of(call_.shape, *message.peer, f, [&](int t) {
       auto const& transfer = message.peer->transfers[std::size_t(t)];
-      w.tasks.push_back(pack_task(w, f, transfer, message.staged.data() + MessageSet::offset(w.shape, message, f, t),
-                                  posted_image(w, f, message, transfer)));
+      tasks.push_back(pack_task(f, transfer, staged + MessageSet::offset(call_.shape, message, f, t),
+                                posted_image(f, message, transfer)));
     });
-  run_strided_host(w.tasks);
-  w.release(message);
-  message.is_released = true;
-  copy_to_device(w.queue, message.packed, message.staged.data(), message.bytes);
-  w.is_read = true;
 }
 
-void PullState::receive_on_device(Workspace& w) const {
-  while (w.num_messages_open > 0)
-    for (int const m : w.wait_some()) {
-      auto& message = w.incoming.messages[std::size_t(m)];
-      if (w.failure.empty() && message.in_place && message.bytes > 0) bring_posted_fields(w, message);
-    }
-}
-
-StridedTask PullState::arrival_task(Workspace const& w, int f, Message const& message, int t) const {
+StridedTask CallTasks::arrival_task(int f, Message const& message, int t) const {
   auto const& transfer = message.peer->transfers[std::size_t(t)];
-  if (!message.in_place || w.shape.space == MemorySpace::device)
-    return unpack_task(w, f, transfer, message.packed + MessageSet::offset(w.shape, message, f, t));
-  auto const& image = posted_image(w, f, message, transfer);
-  if (w.shape.direction == Direction::forward)
-    return move_task(w, f, transfer, image, target_image(w, f, transfer.target));
-  return move_task(w, f, transfer, source_image(w, f), image);
+  if (!message.in_place || call_.shape.on_device())
+    return unpack_task(f, transfer, message.packed + MessageSet::offset(call_.shape, message, f, t));
+  auto const& image = posted_image(f, message, transfer);
+  if (call_.shape.forward()) return move_task(f, transfer, image, target_image(f, transfer.target));
+  return move_task(f, transfer, source_image(f), image);
 }
 
 namespace {
@@ -152,19 +152,19 @@ void count_as_source(Transfer const& part, int num_batch, Indices& extents, std:
 
 }  // namespace
 
-StridedTask PullState::addition_task(Workspace const& w, int f, AdditionPart const& part) const {
+StridedTask CallTasks::addition_task(int f, AdditionPart const& part) const {
   auto const& addition = plan_.additions.list[std::size_t(part.addition)];
   bool const is_local = addition.peer_index < 0;
-  auto const* const message = is_local ? nullptr : &w.incoming.messages[std::size_t(addition.peer_index)];
+  auto const* const message = is_local ? nullptr : &incoming_.messages[std::size_t(addition.peer_index)];
   auto const& whole = (is_local ? plan_.table.local : message->peer->transfers)[std::size_t(addition.transfer)];
   auto const cut = part_of(whole, part.cells);
-  auto const& own = source_view(w, f);
+  auto const& own = call_.fields.source(f);
   auto to = source_cells(own, plan_.source_box(whole.kind).lo(), cut);
   Elements from;
   if (is_local) {
-    from = target_cells(target_view(w, f, whole.target), plan_.target_box(whole.kind, whole.target).lo(), cut.to);
+    from = target_cells(call_.fields.target(f, whole.target), plan_.target_box(whole.kind, whole.target).lo(), cut.to);
   } else {
-    auto* first = message->packed + MessageSet::offset(w.shape, *message, f, addition.transfer);
+    auto* first = message->packed + MessageSet::offset(call_.shape, *message, f, addition.transfer);
     auto const strides = row_major_strides(extents_of(own, whole.to));
     int const num_batch = strides.size() - whole.to.ndim();
     for (int a = 0; a < whole.to.ndim(); ++a)
@@ -173,7 +173,7 @@ StridedTask PullState::addition_task(Workspace const& w, int f, AdditionPart con
   }
   auto extents = extents_of(own, cut.to);
   count_as_source(cut, extents.size() - cut.to.ndim(), extents, {&to, &from});
-  auto task = make_strided(negated(whole, w.parities[std::size_t(f)]) ? StridedOp::subtract : StridedOp::add, own.dtype,
+  auto task = make_strided(negated(whole, call_.fields.parity(f)) ? StridedOp::subtract : StridedOp::add, own.dtype,
                            extents, to.first, to.strides, from.first, from.strides);
   task.clear_from = is_local && plan_.clears_while_reading;
   task.follows = part.follows;
@@ -181,124 +181,128 @@ StridedTask PullState::addition_task(Workspace const& w, int f, AdditionPart con
   return task;
 }
 
-StridedTask PullState::fill_task(Workspace const& w, int f, Filling const& filling) const {
-  auto const& view = target_view(w, f, filling.target);
-  auto const cells = target_cells(view, plan_.target_box(filling.kind, filling.target).lo(), filling.to);
-  return make_strided(StridedOp::fill, view.dtype, extents_of(view, filling.to), cells.first, cells.strides, nullptr,
-                      {}, filling.value);
-}
-
-std::span<StridedTask const> PullState::pack_tasks(Workspace const& w, Message& message) const {
+std::span<StridedTask const> CallTasks::pack(Message& message) const {
   auto& kept = message.kept;
   if (kept.valid) {
     move_with_message(kept, message.packed, true);
     return kept.tasks;
   }
   kept.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f)
-    for_transfers_of(w.shape, *message.peer, f, [&](int t) {
-      kept.tasks.push_back(pack_task(w, f, message.peer->transfers[std::size_t(t)],
-                                     message.packed + MessageSet::offset(w.shape, message, f, t)));
+  for (int f = 0; f < call_.fields.count(); ++f)
+    for_transfers_of(call_.shape, *message.peer, f, [&](int t) {
+      auto const& transfer = message.peer->transfers[std::size_t(t)];
+      auto const image = call_.shape.forward() ? source_image(f) : target_image(f, transfer.target);
+      kept.tasks.push_back(
+          pack_task(f, transfer, message.packed + MessageSet::offset(call_.shape, message, f, t), image));
     });
   kept.packed = message.packed;
   kept.changed();
   return kept.tasks;
 }
 
-std::span<StridedTask const> PullState::unpack_tasks(Workspace const& w, Message& message) const {
+std::span<StridedTask const> CallTasks::unpack(Message& message) const {
   auto& kept = message.kept;
   if (kept.valid) {
-    if (!message.in_place || w.shape.space == MemorySpace::device) move_with_message(kept, message.packed, false);
+    if (!message.in_place || call_.shape.on_device()) move_with_message(kept, message.packed, false);
     return kept.tasks;
   }
   kept.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f)
-    for_transfers_of(w.shape, *message.peer, f, [&](int t) { kept.tasks.push_back(arrival_task(w, f, message, t)); });
+  for (int f = 0; f < call_.fields.count(); ++f)
+    for_transfers_of(call_.shape, *message.peer, f, [&](int t) { kept.tasks.push_back(arrival_task(f, message, t)); });
   kept.packed = message.packed;
   kept.changed();
   return kept.tasks;
 }
 
-KeptTasks& PullState::all_tasks(Workspace& w, MessageSet& set, KeptTasks& kept) const {
+void CallTasks::make_all(Way way) {
+  auto& kept = kept_of_all(way);
   bool const moved = kept.valid;
   kept.tasks.clear();
-  for (auto& message : set.messages) {
-    auto const tasks = &set == &w.outgoing ? pack_tasks(w, message) : unpack_tasks(w, message);
+  for (auto& message : (way == Way::out ? outgoing_ : incoming_).messages) {
+    auto const tasks = way == Way::out ? pack(message) : unpack(message);
     kept.tasks.insert(kept.tasks.end(), tasks.begin(), tasks.end());
   }
-  if (&set == &w.incoming && moves_with_messages(w)) {
-    auto const& local = local_tasks(w).tasks;
-    kept.tasks.insert(kept.tasks.end(), local.begin(), local.end());
+  if (way == Way::in && moves_with_messages()) {
+    auto const& staying = local().tasks;
+    kept.tasks.insert(kept.tasks.end(), staying.begin(), staying.end());
   }
   // Where only the messages have moved, copies for their other places stay.
   if (!moved) kept.changed();
-  return kept;
 }
 
-KeptTasks& PullState::local_tasks(Workspace& w) const {
-  auto& kept = w.local;
+bool CallTasks::moves_with_messages() const noexcept {
+  // A device moves as many bytes while the host launches one kernel more.
+  constexpr Index most_bytes = Index(4) << 20U;
+  if (!call_.shape.on_device() || incoming_.messages.empty()) return false;
+  Index bytes = 0;
+  for (int f = 0; f < call_.fields.count(); ++f)
+    bytes += plan_.local_cells[std::size_t(call_.kind(f))] * call_.shape.cell_bytes[std::size_t(f)];
+  return bytes <= most_bytes;
+}
+
+KeptTasks& CallTasks::local() {
+  auto& kept = local_;
   if (kept.valid) return kept;
   kept.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f) {
-    int const kind = w.shape.kinds[std::size_t(f)];
+  for (int f = 0; f < call_.fields.count(); ++f) {
+    int const kind = call_.kind(f);
     for (auto const& transfer : plan_.table.local)
-      if (transfer.kind == kind) kept.tasks.push_back(local_task(w, f, transfer));
+      if (transfer.kind == kind) kept.tasks.push_back(local_task(f, transfer));
     for (auto const& filling : plan_.table.fillings)
-      if (filling.kind == kind) kept.tasks.push_back(fill_task(w, f, filling));
+      if (filling.kind == kind) kept.tasks.push_back(fill_task(call_, f, filling));
   }
   kept.changed();
   return kept;
 }
 
-KeptTasks& PullState::addition_tasks(Workspace& w) const {
-  auto& kept = w.additions;
+void CallTasks::make_additions() {
+  auto& kept = additions_;
   if (!kept.valid) {
     kept.tasks.clear();
-    w.message_of_addition.clear();
+    message_of_addition_.clear();
     // On a device, where each launch costs as much as thousands of cells.
     bool const in_parts =
-        w.shape.space == MemorySpace::device && !plan_.additions.independent && !plan_.parts_of_additions().empty();
-    for (int f = 0; f < int(w.sources.size()); ++f) {
-      if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
+        call_.shape.on_device() && !plan_.additions.independent && !plan_.parts_of_additions().empty();
+    for (int f = 0; f < call_.fields.count(); ++f) {
+      if (call_.shape.cell_bytes[std::size_t(f)] == 0) continue;
       if (in_parts) {
         for (auto const& part : plan_.parts_of_additions()) {
           auto const& addition = plan_.additions.list[std::size_t(part.addition)];
-          if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
-          kept.tasks.push_back(addition_task(w, f, part));
-          w.message_of_addition.push_back(addition.peer_index);
+          if (addition.kind != call_.kind(f)) continue;
+          kept.tasks.push_back(addition_task(f, part));
+          message_of_addition_.push_back(addition.peer_index);
         }
         continue;
       }
       for (auto const& addition : plan_.additions.list) {
-        if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
+        if (addition.kind != call_.kind(f)) continue;
         int const m = addition.peer_index;
-        kept.tasks.push_back(m < 0 ? local_task(w, f, plan_.table.local[std::size_t(addition.transfer)])
-                                   : arrival_task(w, f, w.incoming.messages[std::size_t(m)], addition.transfer));
+        kept.tasks.push_back(m < 0 ? local_task(f, plan_.table.local[std::size_t(addition.transfer)])
+                                   : arrival_task(f, incoming_.messages[std::size_t(m)], addition.transfer));
         kept.tasks.back().independent = plan_.additions.independent;
-        w.message_of_addition.push_back(m);
+        message_of_addition_.push_back(m);
       }
     }
-    for (auto& message : w.incoming.messages) message.kept.packed = message.packed;
+    for (auto& message : incoming_.messages) message.kept.packed = message.packed;
     kept.changed();
-    return kept;
+    return;
   }
   for (std::size_t i = 0; i < kept.tasks.size(); ++i) {
-    if (w.message_of_addition[i] < 0) continue;
-    auto const& message = w.incoming.messages[std::size_t(w.message_of_addition[i])];
-    if ((message.in_place && w.shape.space == MemorySpace::host) || message.packed == message.kept.packed) continue;
+    if (message_of_addition_[i] < 0) continue;
+    auto const& message = incoming_.messages[std::size_t(message_of_addition_[i])];
+    if ((message.in_place && call_.shape.space == MemorySpace::host) || message.packed == message.kept.packed) continue;
     kept.tasks[i].from = static_cast<std::byte const*>(kept.tasks[i].from) + (message.packed - message.kept.packed);
   }
-  for (auto& message : w.incoming.messages) message.kept.packed = message.packed;
-  return kept;
+  for (auto& message : incoming_.messages) message.kept.packed = message.packed;
 }
 
-KeptTasks& PullState::zero_tasks(Workspace& w) const {
-  auto& kept = w.zeros;
+KeptTasks& CallTasks::zeros() {
+  auto& kept = zeros_;
   if (kept.valid) return kept;
   kept.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f) {
+  for (int f = 0; f < call_.fields.count(); ++f) {
     auto const zero = [&](int kind, int target, Box const& to) {
-      if (kind == w.shape.kinds[std::size_t(f)]) kept.tasks.push_back(fill_task(w, f, {kind, target, 0, to}));
+      if (kind == call_.kind(f)) kept.tasks.push_back(fill_task(call_, f, {kind, target, 0, to}));
     };
     for (auto const& filling : plan_.table.fillings) zero(filling.kind, filling.target, filling.to);
     if (plan_.clears_while_reading) continue;
@@ -310,39 +314,28 @@ KeptTasks& PullState::zero_tasks(Workspace& w) const {
   return kept;
 }
 
-void PullState::find_images(Workspace& w) const {
-  w.images.clear();
-  w.addresses.clear();
-  auto const linked = [](Message const& message) { return message.link != nullptr; };
-  if (w.shape.space != MemorySpace::host ||
-      std::none_of(w.outgoing.messages.begin(), w.outgoing.messages.end(), linked))
-    return;
-  for (int f = 0; f < int(w.sources.size()); ++f) {
-    auto const& kind = plan_.kinds[std::size_t(w.shape.kinds[std::size_t(f)])];
-    if (w.shape.direction == Direction::forward) {
-      w.images.push_back(source_image(w, f));
+void CallTasks::append_sent(std::vector<Image>& images) const {
+  for (int f = 0; f < call_.fields.count(); ++f) {
+    if (call_.shape.forward()) {
+      images.push_back(source_image(f));
       continue;
     }
-    for (int t = 0; t < int(kind.targets.size()); ++t) w.images.push_back(target_image(w, f, t));
-  }
-  for (auto const& image : w.images) {
-    auto const address = shared_address(image.view);
-    if (!address) return w.addresses.clear();
-    w.addresses.push_back(*address);
+    int const num_targets = int(plan_.kinds[std::size_t(call_.kind(f))].targets.size());
+    for (int t = 0; t < num_targets; ++t) images.push_back(target_image(f, t));
   }
 }
 
-void PullState::poison(Workspace& w, DeviceQueue const& queue) const {
-  w.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f) {
-    double const value = is_integer(w.sources[std::size_t(f)].dtype) ? 85 : std::nan("");
+void poison(Call const& call, DeviceQueue const& queue) {
+  std::vector<StridedTask> tasks;
+  for (int f = 0; f < call.fields.count(); ++f) {
+    double const value = is_integer(call.fields.source(f).dtype) ? 85 : std::nan("");
     auto const fill = [&](Transfer const& t) {
-      if (t.kind == w.shape.kinds[std::size_t(f)]) w.tasks.push_back(fill_task(w, f, {t.kind, t.target, value, t.to}));
+      if (t.kind == call.kind(f)) tasks.push_back(fill_task(call, f, {t.kind, t.target, value, t.to}));
     };
-    for (auto const& peer : plan_.table.receives) std::for_each(peer.transfers.begin(), peer.transfers.end(), fill);
-    std::for_each(plan_.table.local.begin(), plan_.table.local.end(), fill);
+    for (auto const& peer : call.plan.table.receives) std::for_each(peer.transfers.begin(), peer.transfers.end(), fill);
+    std::for_each(call.plan.table.local.begin(), call.plan.table.local.end(), fill);
   }
-  run_strided(w.tasks, w.shape.space, queue);
+  run_strided(tasks, call.shape.space, queue);
 }
 
 }  // namespace graticule::detail

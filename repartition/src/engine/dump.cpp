@@ -113,15 +113,15 @@ std::string text_of(PeerPath const& path) {
          ", \"reason\": " + quoted(path.reason) + "}";
 }
 
-std::string text_of(Workspace const& w) {
+std::string text_of(Call const& call) {
   std::string fields;
-  for (std::size_t f = 0; f < w.sources.size(); ++f)
-    fields += (f ? ", " : "") + ("{\"kind\": " + std::to_string(w.shape.kinds[f])) +
-              ", \"dtype\": " + quoted(to_string(w.sources[f].dtype)) +
-              ", \"batch\": " + text_of(w.sources[f].batch_extents()) +
-              ", \"parity\": " + (w.parities[f] == Parity::odd ? "\"odd\"}" : "\"even\"}");
-  return std::string("{\"direction\": ") + (w.shape.direction == Direction::forward ? "\"forward\"" : "\"adjoint\"") +
-         ", \"fields\": [" + fields + "]}";
+  for (std::size_t f = 0; f < call.fields.sources.size(); ++f)
+    fields += (f ? ", " : "") + ("{\"kind\": " + std::to_string(call.shape.kinds[f])) +
+              ", \"dtype\": " + quoted(to_string(call.fields.sources[f].dtype)) +
+              ", \"batch\": " + text_of(call.fields.sources[f].batch_extents()) +
+              ", \"parity\": " + (call.fields.parities[f] == Parity::odd ? "\"odd\"}" : "\"even\"}");
+  return std::string("{\"direction\": ") + (call.shape.forward() ? "\"forward\"" : "\"adjoint\"") + ", \"fields\": [" +
+         fields + "]}";
 }
 
 /// Rank 0 holds the text of so many ranks at most.
@@ -202,9 +202,9 @@ std::string PullState::text() const {
                     ",\n\"after_adjoint\": " + (plan_.after_adjoint == AfterAdjoint::zero ? "\"zero\"" : "\"keep\"") +
                     ",\n\"extents\": " + text_of(plan_.global.extents()) + ",\n\"ranks\": [\n" + ranks + "\n]," +
                     after_ranks + "[\n" + paths + "\n],\n";
-  Workspace const* last = nullptr;
-  for (auto const& workspace : workspaces_)
-    if (!workspace->shape.refused && (!last || workspace->call > last->call)) last = workspace.get();
+  Call const* last = nullptr;
+  for (auto const& call : calls_)
+    if (!call->shape.refused && (!last || call->number > last->number)) last = call.get();
   return text + (last ? "\"call\": " + text_of(*last) + "\n}\n" : without_call);
 }
 
@@ -224,13 +224,13 @@ std::string PullState::dump_where_asked() const {
   return path;
 }
 
-void PullState::dump_call(Workspace const& w) const {
+void PullState::dump_call(Call const& call) const {
   auto const path = std::exchange(dump_file_, {});
   try {
     auto text = read_file(path);
     if (!text.ends_with(without_call)) return;
     text.resize(text.size() - std::string_view(without_call).size());
-    write_whole_file(path, text + "\"call\": " + text_of(w) + "\n}\n");
+    write_whole_file(path, text + "\"call\": " + text_of(call) + "\n}\n");
   } catch (Error const& error) {
     // The call itself goes on: the other ranks are in it.
     std::fprintf(stderr, "graticule: %s\n", error.what());

@@ -9,7 +9,7 @@
 
 namespace graticule::detail {
 
-struct Workspace;
+class Call;
 
 /// What the fields of a call must be like: they fit the plan and each other, and no memory that is written belongs to
 /// two of them.
@@ -26,7 +26,7 @@ class FieldChecks {
   /// @return false when that depends on the factors of this call, which the next one with these fields may change
   bool check_apart(std::span<PullField const> fields, Direction direction) const;
   /// The same for an adjoint whose sources are given at its end. @throws `FieldMismatch`, `AliasedFields`
-  void check_sources(Workspace const& call, std::span<FieldView const> sources) const;
+  void check_sources(Call const& call, std::span<FieldView const> sources) const;
 
  private:
   /// What a target does with the owned cells where its memory is that of the source.

@@ -26,6 +26,15 @@ std::optional<PeerAddress> shared_address(FieldView const& view) {
   return PeerAddress{*address, {}, {}, {}, 0};
 }
 
+void PostedFields::find_addresses() {
+  addresses.clear();
+  for (auto const& image : images) {
+    auto const address = shared_address(image.view);
+    if (!address) return addresses.clear();
+    addresses.push_back(*address);
+  }
+}
+
 void write_views(std::byte* where, std::span<Image const> images, std::span<PeerAddress const> addresses) {
   auto* const views = reinterpret_cast<PostedView*>(where);
   for (std::size_t i = 0; i < images.size(); ++i) {

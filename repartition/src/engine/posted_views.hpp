@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace graticule::detail {
 
@@ -28,6 +29,9 @@ struct PostedCells {
   EventAddress packed;
   EventAddress read;  ///< of no process where the peer has read them before it gives them back
 };
+
+/// Length of the post of a rank that refuses a call.
+inline constexpr std::uint64_t refused_post = ~std::uint64_t(0);
 
 /// Instead of a number of posted views: one `PostedCells`.
 inline constexpr std::uint32_t packed_on_device = ~std::uint32_t(0);
@@ -53,6 +57,19 @@ struct Image {
 /// Where the memory of `view` lies for peers on this node, if it lies in one piece of node-shared memory, or in memory
 /// of a device that they can map. For a view without elements, an address of no segment.
 [[nodiscard]] std::optional<PeerAddress> shared_address(FieldView const& view);
+
+/// Fields of a call that peers on the node may read in place.
+struct PostedFields {
+  std::vector<Image> images;
+  std::vector<PeerAddress> addresses;  ///< of their memory; empty when some field lies in private memory
+
+  void clear() noexcept {
+    images.clear();
+    addresses.clear();
+  }
+  /// Where the memory of `images` lies now.
+  void find_addresses();
+};
 
 /// Writes one `PostedView` for each image. @pre `where` has room for them, aligned to 8 bytes
 void write_views(std::byte* where, std::span<Image const> images, std::span<PeerAddress const> addresses);

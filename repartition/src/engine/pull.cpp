@@ -52,27 +52,27 @@ void PullPlan::set_transport(Transport transport) { state_->set_transport(transp
 
 Comm const& PullPlan::comm() const noexcept { return state_->comm(); }
 
-Pending::Pending(std::shared_ptr<detail::PullState const> state, detail::Workspace* workspace) noexcept
-    : state_(std::move(state)), workspace_(workspace) {}
+Pending::Pending(std::shared_ptr<detail::PullState const> state, detail::Call* call) noexcept
+    : state_(std::move(state)), call_(call) {}
 
 Pending::Pending(Pending&& other) noexcept
-    : state_(std::move(other.state_)), workspace_(std::exchange(other.workspace_, nullptr)) {}
+    : state_(std::move(other.state_)), call_(std::exchange(other.call_, nullptr)) {}
 
 Pending& Pending::operator=(Pending&& other) noexcept {
   std::swap(state_, other.state_);
-  std::swap(workspace_, other.workspace_);
+  std::swap(call_, other.call_);
   return *this;
 }
 
 Pending::~Pending() {
   try {
-    if (workspace_ == nullptr || detail::mpi_is_over()) return;
+    if (call_ == nullptr || detail::mpi_is_over()) return;
     // An exception that unwinds this rank is not held up by ranks that may never send.
     auto rule = stall_rule();
     rule.error_seconds = detail::hurries() ? detail::seconds_to_end() : rule.error_seconds;
     detail::StallScope const hurried(rule);
-    if (state_->lacks_memory(*workspace_))
-      state_->drain(*std::exchange(workspace_, nullptr));
+    if (call_->lacks_memory())
+      state_->drain(*std::exchange(call_, nullptr));
     else
       wait();
   } catch (...) {
@@ -81,19 +81,19 @@ Pending::~Pending() {
 }
 
 void Pending::wait() {
-  if (workspace_ == nullptr) return;
+  if (call_ == nullptr) return;
   if (detail::mpi_is_over()) throw Error("WrongState", "a call is ended after MPI_Finalize");
-  if (state_->lacks_memory(*workspace_))
+  if (call_->lacks_memory())
     throw Error("FieldMismatch", "an adjoint that was started without source memory ends with wait_into()");
-  state_->finish(*std::exchange(workspace_, nullptr));
+  state_->finish(*std::exchange(call_, nullptr));
 }
 
 void Pending::wait_into(std::span<FieldView const> sources) {
-  if (workspace_ == nullptr) return;
-  state_->set_sources(*workspace_, sources);
+  if (call_ == nullptr) return;
+  state_->set_sources(*call_, sources);
   wait();
 }
 
-bool Pending::test() { return workspace_ == nullptr || state_->test(*workspace_); }
+bool Pending::test() { return call_ == nullptr || state_->test(*call_); }
 
 }  // namespace graticule

@@ -78,8 +78,8 @@ void PullState::verify_cells() const {
     for (auto const& target : kind.targets) targets.emplace_back(target.box);
     for (auto& target : targets) views.push_back(target.view());
     PullField const field{source.view(), views, Parity::even, int(k)};
-    auto* const workspace = start(std::span(&field, 1), Direction::forward, {});
-    finish(*workspace);
+    auto* const call = start(std::span(&field, 1), Direction::forward, {});
+    finish(*call);
     run_agreed(plan_.comm, [&] {
       for (std::size_t t = 0; t < targets.size(); ++t) {
         auto expected = expected_numbers(kind, kind.targets[t], plan_.global);

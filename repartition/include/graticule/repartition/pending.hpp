@@ -10,7 +10,7 @@ namespace graticule {
 
 namespace detail {
 class PullState;
-struct Workspace;
+class Call;
 }  // namespace detail
 
 /// One data movement in flight, from `start()`. Move-only; `wait()` completes it, and so does the destructor.
@@ -20,7 +20,7 @@ struct Workspace;
 class [[nodiscard]] Pending {
  public:
   Pending() = default;
-  Pending(std::shared_ptr<detail::PullState const> state, detail::Workspace* workspace) noexcept;
+  Pending(std::shared_ptr<detail::PullState const> state, detail::Call* call) noexcept;
   Pending(Pending&& other) noexcept;
   Pending& operator=(Pending&& other) noexcept;
   Pending(Pending const&) = delete;
@@ -28,7 +28,7 @@ class [[nodiscard]] Pending {
   ~Pending();
 
   /// True until the movement is complete.
-  [[nodiscard]] bool active() const noexcept { return workspace_ != nullptr; }
+  [[nodiscard]] bool active() const noexcept { return call_ != nullptr; }
   /// Blocks until all messages have arrived and their cells are in place. Does nothing when not active.
   /// @throws `PeerRefused` when a rank whose cells are needed has rejected the call, `FieldMismatch` when its fields
   ///         differ; cells to be filled are then unspecified, sources of an adjoint unchanged. `StalledExchange` where
@@ -43,7 +43,7 @@ class [[nodiscard]] Pending {
 
  private:
   std::shared_ptr<detail::PullState const> state_;
-  detail::Workspace* workspace_ = nullptr;
+  detail::Call* call_ = nullptr;
 };
 
 }  // namespace graticule

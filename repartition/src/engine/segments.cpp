@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "stream.hpp"
+#include "segments.hpp"
 
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
@@ -33,11 +33,11 @@ constexpr std::size_t local_block_bytes = std::size_t(256) << 10U;
 
 }  // namespace
 
-StreamSlots::~StreamSlots() {
+SegmentSlots::~SegmentSlots() {
   if (shared) messages::free_node_block(*shared);
 }
 
-void StreamSlots::resize(std::size_t count, std::size_t bytes, bool for_node, Place place) {
+void SegmentSlots::resize(std::size_t count, std::size_t bytes, bool for_node, Place place) {
   bool const on_device = place.space == MemorySpace::device;
   bytes = aligned(std::max<std::size_t>(bytes, 1), slot_alignment);
   if (slots.size() >= count && slot_bytes >= bytes) return;
@@ -61,7 +61,7 @@ void StreamSlots::resize(std::size_t count, std::size_t bytes, bool for_node, Pl
   }
 }
 
-void StreamSlots::release() {
+void SegmentSlots::release() {
   if (shared) messages::free_node_block(*shared);
   shared.reset();
   wire = {};
@@ -70,42 +70,81 @@ void StreamSlots::release() {
   slot_bytes = 0;
 }
 
-Index StreamSlots::total_bytes() const noexcept { return Index(slots.size() * slot_bytes); }
+Index SegmentSlots::total_bytes() const noexcept { return Index(slots.size() * slot_bytes); }
 
-Stream::Stream(PlanContext const& plan, Direction direction, MemorySpace space, int device, bool node_shared)
-    : plan_(plan), rules_(*plan.segments), direction_(direction), space_(space), device_(device) {
-  auto const& sends = forward() ? plan.table.sends : plan.table.receives;
-  auto const& receives = forward() ? plan.table.receives : plan.table.sends;
+Segments::Segments(Call& call, SegmentQueue& queue)
+    : plan_(call.plan), rules_(*call.plan.segments), call_(call), queue_(queue) {
+  auto const& sends = forward() ? plan_.table.sends : plan_.table.receives;
+  auto const& receives = forward() ? plan_.table.receives : plan_.table.sends;
   outgoing_ = std::vector<Outgoing>(sends.size());
   incoming_ = std::vector<Incoming>(receives.size());
   // Each rank begins with the peers after itself, so that not all of them send to the same one first.
   auto const after = std::size_t(std::count_if(
-      sends.begin(), sends.end(), [&](PeerTransfers const& transfers) { return transfers.peer < plan.comm.rank(); }));
+      sends.begin(), sends.end(), [&](PeerTransfers const& transfers) { return transfers.peer < plan_.comm.rank(); }));
   for (std::size_t i = 0; i < sends.size(); ++i) {
     auto const& peer = sends[(after + i) % sends.size()];
     outgoing_[i].peer = &peer;
-    outgoing_[i].link = node_shared ? plan.links->find(peer.peer) : nullptr;
+    outgoing_[i].link = call.shape.node_shared ? plan_.links->find(peer.peer) : nullptr;
   }
   for (std::size_t i = 0; i < receives.size(); ++i) {
     incoming_[i].peer = &receives[i];
-    incoming_[i].link = node_shared ? plan.links->find(receives[i].peer) : nullptr;
+    incoming_[i].link = call.shape.node_shared ? plan_.links->find(receives[i].peer) : nullptr;
   }
+  queue_.add(*this);
 }
 
-void Stream::begin(Posting posting, std::uint32_t fields_hash, std::uint64_t call, DeviceQueue const& queue) {
-  posting_ = posting;
-  fields_hash_ = fields_hash;
-  call_ = call;
-  queue_ = queue;
-  failure_.clear();
-  failed_rule_ = "FieldMismatch";
-  idle_since_ = -1;
-  refused_ = opened_ = scaled_ = is_produced_ = false;
-  auto const overwrites = [](StreamField const& field) {
+void Segments::post(std::span<PullField const> fields, DeviceQueue const& queue, Posting posting) {
+  Stopwatch watch(call_);
+  // Kernels of an earlier call in another queue may still read tasks and packed cells.
+  if (on_device()) {
+    if (call_.queue.instance() != queue.instance()) detail::fence(call_.queue);
+    call_.queue = queue;
+  }
+  fields_.resize(fields.size());
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    set_segment_field(plan_, fields_[f], fields[f], call_.shape.direction);
+  begin(rules_.budget > 0 ? Posting::window : posting);
+  ++call_.stats.num_calls;
+  queue_.begin(*this);
+  call_.stats.pack_seconds += watch.lap();
+}
+
+void Segments::refuse() {
+  fields_.clear();
+  call_.fields.hash = 0;
+  begin(Posting::window);
+  progress_.refused = progress_.scaled = progress_.gate_open = true;
+  queue_.begin(*this);
+  (void)queue_.advance();
+}
+
+bool Segments::test() {
+  (void)queue_.advance();
+  return done();
+}
+
+bool Segments::has_ended() {
+  // What a caller waits for is ended there.
+  while (queue_.oldest() && queue_.oldest()->progress_.refused && queue_.advance()) {
+  }
+  return done();
+}
+
+void Segments::conclude() {
+  wait_for_readers();
+  if (on_device() && !call_.queue.instance()) detail::fence(call_.queue);
+  if (rounds()) agree_on_rounding();
+  if (!call_.failure.text.empty()) throw Error(call_.failure.rule, call_.failure.text);
+}
+
+void Segments::begin(Posting posting) {
+  progress_ = {.posting = posting};
+  call_.failure.clear();
+  auto const overwrites = [](SegmentField const& field) {
     auto const& beta = field.conversion.direct.beta;
     return beta[0] == 0 && beta[1] == 0;
   };
-  gate_open_ = forward() && std::all_of(fields_.begin(), fields_.end(), overwrites);
+  progress_.gate_open = forward() && std::all_of(fields_.begin(), fields_.end(), overwrites);
   if (!rounds()) return;
   if (num_unfit_ < fields_.size()) {
     unfit_ = Buffer(fields_.size() * sizeof(Unfit), on_device() ? Buffer::Kind::pinned : Buffer::Kind::host);
@@ -114,28 +153,22 @@ void Stream::begin(Posting posting, std::uint32_t fields_hash, std::uint64_t cal
   for (std::size_t f = 0; f < fields_.size(); ++f) *(reinterpret_cast<Unfit*>(unfit_.data()) + f) = {};
 }
 
-bool Stream::rounds() const noexcept {
-  return std::any_of(fields_.begin(), fields_.end(), [](StreamField const& field) { return field.rounds; });
+bool Segments::rounds() const noexcept {
+  return std::any_of(fields_.begin(), fields_.end(), [](SegmentField const& field) { return field.rounds; });
 }
 
-Unfit* Stream::unfit_of(StreamField const& field) const noexcept {
+Unfit* Segments::unfit_of(SegmentField const& field) const noexcept {
   return field.rounds ? reinterpret_cast<Unfit*>(unfit_.data()) + (&field - fields_.data()) : nullptr;
 }
 
-Unfit Stream::unfit(int field) {
+Unfit Segments::unfit(int field) {
   if (on_device()) fence();
   auto const* const noted = unfit_of(fields_[std::size_t(field)]);
   return noted ? *noted : Unfit{};
 }
 
-void Stream::begin_refusal(std::uint64_t call) {
-  fields_.clear();
-  begin(Posting::window, 0, call, {});
-  refused_ = scaled_ = gate_open_ = true;
-}
-
-void Stream::open() {
-  opened_ = true;
+void Segments::open() {
+  progress_.opened = true;
   block_fields_.clear();
   local_fields_.clear();
   for (auto const& field : fields_) {
@@ -147,27 +180,27 @@ void Stream::open() {
   // A processor's cache holds a block; one launch moves all cells of a device.
   local_.reset(plan_.table.local, local_fields_,
                alone || on_device() ? std::numeric_limits<Index>::max() : local_block_bytes);
-  if (refused_) return make_room_for_refusal();
+  if (progress_.refused) return make_room_for_refusal();
   std::size_t written = count_segments(local_, local_block_bytes).bytes;
-  find_images();
+  find_posted();
   make_room();
   for (auto const& in : incoming_) written += in.bytes;
-  large_ = Index(written) >= least_streamed_bytes;
-  if (large_ && !on_device()) path_.begin_call();
+  progress_.large = Index(written) >= least_streamed_bytes;
+  if (progress_.large && !on_device()) path_.begin_call();
 }
 
-void Stream::make_room() {
-  auto const views_bytes = images_.size() * sizeof(PostedView);
+void Segments::make_room() {
+  auto const views_bytes = posted_.images.size() * sizeof(PostedView);
   for (auto& out : outgoing_) {
     out.cursor.reset(out.peer->transfers, block_fields_, rules_.segment_bytes);
     auto const count = count_segments(out.cursor, rules_.segment_bytes);
-    out.in_place = out.link && !addresses_.empty() && count.bytes > 0 && views_bytes <= rules_.segment_bytes;
+    out.in_place = out.link && !posted_.addresses.empty() && count.bytes > 0 && views_bytes <= rules_.segment_bytes;
     out.number = 0;
     out.cut = false;
     out.segments_left = out.in_place ? 1 : std::max<std::size_t>(1, count.segments);
     out.next_slot = 0;
     auto const longest = out.in_place ? views_bytes : std::min(count.bytes, rules_.segment_bytes);
-    auto const wanted = posting_ == Posting::all ? out.segments_left : std::size_t(rules_.window);
+    auto const wanted = progress_.posting == Posting::all ? out.segments_left : std::size_t(rules_.window);
     out.slots.resize(std::min(wanted, out.segments_left), longest + sizeof(SegmentTrailer), out.link != nullptr,
                      place());
   }
@@ -182,12 +215,12 @@ void Stream::make_room() {
     in.next_slot = 0;
     auto const longest = std::min(count.bytes, rules_.segment_bytes) + sizeof(SegmentTrailer);
     // Of a peer on the node, only what goes to a device is copied before it is unpacked.
-    auto const num_slots = in.link ? std::size_t(space_ == MemorySpace::device) : std::size_t(rules_.window);
+    auto const num_slots = in.link ? std::size_t(on_device()) : std::size_t(rules_.window);
     if (num_slots > 0) in.slots.resize(std::min(num_slots, in.segments_left), longest, false, place());
   }
 }
 
-void Stream::make_room_for_refusal() {
+void Segments::make_room_for_refusal() {
   for (auto& out : outgoing_) {
     out.segments_left = 1;
     out.next_slot = 0;
@@ -207,27 +240,22 @@ void Stream::make_room_for_refusal() {
   }
 }
 
-void Stream::find_images() {
-  images_.clear();
-  addresses_.clear();
+void Segments::find_posted() {
+  posted_.clear();
   auto const linked = [](Outgoing const& out) { return out.link != nullptr; };
   if (on_device() && !plan_.peers_read_device) return;
   if (std::none_of(outgoing_.begin(), outgoing_.end(), linked)) return;
   for (auto const& field : fields_) {
     if (forward())
-      images_.push_back(field.source);
+      posted_.images.push_back(field.source);
     else
-      images_.insert(images_.end(), field.targets.begin(), field.targets.end());
+      posted_.images.insert(posted_.images.end(), field.targets.begin(), field.targets.end());
   }
-  for (auto const& image : images_) {
-    auto const address = shared_address(image.view);
-    if (!address) return addresses_.clear();
-    addresses_.push_back(*address);
-  }
+  posted_.find_addresses();
 }
 
-void Stream::scale_before() {
-  scaled_ = true;
+void Segments::scale_before() {
+  progress_.scaled = true;
   tasks_.clear();
   for (auto const& field : fields_) {
     if (field.before == 1.0) continue;
@@ -257,7 +285,7 @@ void Stream::scale_before() {
   run();
 }
 
-void Stream::post(PullStats& stats) {
+void Segments::send(PullStats& stats) {
   bool moved = true;
   while (moved) {
     moved = false;
@@ -265,12 +293,12 @@ void Stream::post(PullStats& stats) {
   }
 }
 
-bool Stream::all_posted() const noexcept {
-  return opened_ &&
+bool Segments::all_posted() const noexcept {
+  return progress_.opened &&
          std::all_of(outgoing_.begin(), outgoing_.end(), [](Outgoing const& out) { return out.segments_left == 0; });
 }
 
-bool Stream::look(Incoming& in) {
+bool Segments::look(Incoming& in) {
   if (in.known || in.segments_left == 0) return false;
   if (in.link) {
     if (in.number == 0) in.number = in.link->next_receive();
@@ -295,25 +323,25 @@ bool Stream::look(Incoming& in) {
   return true;
 }
 
-bool Stream::open_gate(PullStats& stats) {
+bool Segments::open_gate(PullStats& stats) {
   bool moved = false;
   for (auto& out : outgoing_) moved = push(out, stats) || moved;
   for (auto& in : incoming_) moved = look(in) || moved;
   auto const is_known = [](Incoming const& in) { return in.known || in.segments_left == 0; };
-  gate_open_ = std::all_of(incoming_.begin(), incoming_.end(), is_known);
-  if (!gate_open_ || failure_.empty()) return moved || gate_open_;
-  scaled_ = true;
+  progress_.gate_open = std::all_of(incoming_.begin(), incoming_.end(), is_known);
+  if (!progress_.gate_open || call_.failure.text.empty()) return moved || progress_.gate_open;
+  progress_.scaled = true;
   local_.finish();
   for (auto& in : incoming_) in.failed = true;
   return true;
 }
 
-bool Stream::advance(PullStats& stats) {
-  OnDevice const scope(on_device() ? device_ : -1);
-  if (!opened_) open();
+bool Segments::step(PullStats& stats) {
+  OnDevice const scope(on_device() ? call_.shape.device : -1);
+  if (!progress_.opened) open();
   // What is added to stays as it was when some peer makes another call.
-  if (!gate_open_) return open_gate(stats);
-  if (!scaled_) scale_before();
+  if (!progress_.gate_open) return open_gate(stats);
+  if (!progress_.scaled) scale_before();
   bool moved = false;
   for (auto& out : outgoing_) moved = push(out, stats) || moved;
   // A device moves what stays while the host waits for peers.
@@ -323,39 +351,39 @@ bool Stream::advance(PullStats& stats) {
   return moved || move_local(stats) || take_back_late(stats);
 }
 
-bool Stream::done() const {
-  if (!scaled_ || !local_.done() || !all_posted() || !all_received()) return false;
+bool Segments::is_complete() const {
+  if (!progress_.scaled || !local_.done() || !all_posted() || !all_received()) return false;
   return std::all_of(outgoing_.begin(), outgoing_.end(), [&](Outgoing const& out) { return may_be_left(out); });
 }
 
-bool Stream::all_received() const noexcept {
+bool Segments::all_received() const noexcept {
   return std::all_of(incoming_.begin(), incoming_.end(), [](Incoming const& in) { return in.segments_left == 0; });
 }
 
-bool Stream::may_be_left(Outgoing const& out) const {
+bool Segments::may_be_left(Outgoing const& out) const {
   // A peer that refuses the call does not read the fields, and its buffers are taken when it goes on.
   if (out.cut) return true;
-  if (posting_ == Posting::window) return has_free_buffers(out);
+  if (progress_.posting == Posting::window) return has_free_buffers(out);
   return !out.in_place || out.link->is_consumed(out.number);
 }
 
-bool Stream::has_free_buffers(Outgoing const& out) const {
+bool Segments::has_free_buffers(Outgoing const& out) const {
   if (out.number != 0 && !out.link->is_consumed(out.number)) return false;
-  if (!has_ended(out.end_request)) return false;
+  if (!detail::has_ended(out.end_request)) return false;
   return std::all_of(out.slots.slots.begin(), out.slots.slots.end(),
-                     [&](StreamSlot const& slot) { return is_free(out, slot); });
+                     [&](SegmentSlot const& slot) { return is_free(out, slot); });
 }
 
-bool Stream::has_free_buffers() const {
+bool Segments::has_free_buffers() const {
   return std::all_of(outgoing_.begin(), outgoing_.end(), [&](Outgoing const& out) { return has_free_buffers(out); });
 }
 
-bool Stream::is_free(Outgoing const& out, StreamSlot const& slot) const {
+bool Segments::is_free(Outgoing const& out, SegmentSlot const& slot) const {
   if (out.link) return slot.number == 0 || out.link->is_consumed(slot.number);
-  return has_ended(slot.request);
+  return detail::has_ended(slot.request);
 }
 
-bool Stream::push(Outgoing& out, PullStats& stats) {
+bool Segments::push(Outgoing& out, PullStats& stats) {
   if (out.segments_left == 0) return false;
   if (out.link && !out.link->has_room(out.link->last_sent() + 1)) return false;
   if (out.cut) {
@@ -366,20 +394,20 @@ bool Stream::push(Outgoing& out, PullStats& stats) {
   auto& slot = out.slots.slots[out.next_slot];
   if (!is_free(out, slot)) return false;
   out.next_slot = (out.next_slot + 1) % out.slots.slots.size();
-  if (refused_) {
+  if (progress_.refused) {
     out.segments_left = 0;
     post_refusal(out, slot);
   } else if (out.in_place) {
     out.segments_left = 0;
-    if (on_device() && !is_produced_) record_produced();
-    is_produced_ = true;
-    write_views(slot.wire, images_, addresses_);
+    if (on_device() && !progress_.is_produced) record_produced();
+    progress_.is_produced = true;
+    write_views(slot.wire, posted_.images, posted_.addresses);
     out.views = slot.wire;
     out.number = out.link->next_send();
-    publish(out, out.number, slot, 0, images_.size());
+    publish(out, out.number, slot, 0, posted_.images.size());
     ++stats.node_in_place.num_messages;
     stats.node_in_place.bytes += Index(count_segments(out.cursor, rules_.segment_bytes).bytes);
-  } else if (out.link && posting_ == Posting::all) {
+  } else if (out.link && progress_.posting == Posting::all) {
     out.number = out.link->next_send();
     pack_all(out, stats);
   } else {
@@ -394,14 +422,14 @@ bool Stream::push(Outgoing& out, PullStats& stats) {
   return true;
 }
 
-void Stream::record_produced() {
-  if (!produced_) produced_ = SharedEvent::make(device_);
+void Segments::record_produced() {
+  if (!produced_) produced_ = SharedEvent::make(call_.shape.device);
   if (!produced_) return fence();
-  produced_->record(queue_);
-  for (auto& address : addresses_) address.written = produced_->address();
+  produced_->record(call_.queue);
+  for (auto& address : posted_.addresses) address.written = produced_->address();
 }
 
-void Stream::pack_all(Outgoing& out, PullStats& stats) {
+void Segments::pack_all(Outgoing& out, PullStats& stats) {
   for (std::size_t s = 0; s < out.segments_left; ++s) {
     auto const bytes = out.cursor.take_segment(rules_.segment_bytes, blocks_);
     pack(out, out.slots.slots[s], bytes);
@@ -412,14 +440,14 @@ void Stream::pack_all(Outgoing& out, PullStats& stats) {
   ++stats.node_packed.num_messages;
 }
 
-bool Stream::take_back_late(PullStats& stats) {
+bool Segments::take_back_late(PullStats& stats) {
   // A peer that is busy elsewhere must not hold up this rank, which MPI would not either: then the cells are packed.
   constexpr double longest_wait = 2e-4;
-  if (posting_ != Posting::all || !scaled_ || !local_.done() || !all_posted()) return false;
+  if (progress_.posting != Posting::all || !progress_.scaled || !local_.done() || !all_posted()) return false;
   for (auto const& in : incoming_)
     if (in.segments_left > 0) return false;
-  if (idle_since_ < 0) idle_since_ = MPI_Wtime();
-  if (MPI_Wtime() - idle_since_ < longest_wait) return false;
+  if (progress_.idle_since < 0) progress_.idle_since = MPI_Wtime();
+  if (MPI_Wtime() - progress_.idle_since < longest_wait) return false;
   bool moved = false;
   for (auto& out : outgoing_) {
     if (!out.in_place || out.cut || out.link->is_consumed(out.number) || !out.link->take_back(out.number)) continue;
@@ -434,20 +462,20 @@ bool Stream::take_back_late(PullStats& stats) {
   return moved;
 }
 
-void Stream::publish(Outgoing& out, std::uint64_t number, StreamSlot const& slot, std::size_t bytes,
-                     std::size_t num_views) {
+void Segments::publish(Outgoing& out, std::uint64_t number, SegmentSlot const& slot, std::size_t bytes,
+                       std::size_t num_views) {
   auto const& shared = *out.slots.shared;
   auto& post = out.link->outgoing(number);
   post.content = {shared.address.segment, shared.address.offset + std::uint64_t(slot.wire - shared.data)};
   post.bytes = bytes;
   post.num_views = std::uint32_t(num_views);
-  post.fields = fields_hash_;
-  post.call = std::uint32_t(call_);
+  post.fields = call_.fields.hash;
+  post.call = std::uint32_t(call_.number);
   post.segments_after = std::uint32_t(out.segments_left);
   out.link->publish(number);
 }
 
-void Stream::pack(Outgoing& out, StreamSlot const& slot, std::size_t bytes) {
+void Segments::pack(Outgoing& out, SegmentSlot const& slot, std::size_t bytes) {
   tasks_.clear();
   for (auto const& block : blocks_) {
     auto const& field = fields_[std::size_t(block.field)];
@@ -455,27 +483,27 @@ void Stream::pack(Outgoing& out, StreamSlot const& slot, std::size_t bytes) {
     Elements const to{slot.packed + block.offset, field.conversion.wire, {}};
     tasks_.push_back(task(field, transfer, block, to, cells(read(field, transfer.target), transfer, forward()),
                           field.conversion.pack));
-    tasks_.back().streams = large_ && out.link && path_.past_cache();
+    tasks_.back().streams = progress_.large && out.link && path_.past_cache();
   }
   run_segment(out.link != nullptr, bytes);
   if (slot.packed == slot.wire || bytes == 0) return;
-  copy_to_host(queue_, slot.wire, slot.packed, bytes);
+  copy_to_host(call_.queue, slot.wire, slot.packed, bytes);
   fence();
 }
 
-void Stream::post_packed(Outgoing& out, StreamSlot& slot, std::size_t bytes) {
+void Segments::post_packed(Outgoing& out, SegmentSlot& slot, std::size_t bytes) {
   if (out.link) {
     slot.number = out.link->next_send();
     return publish(out, slot.number, slot, bytes, 0);
   }
-  SegmentTrailer const trailer{fields_hash_, std::uint32_t(call_), std::uint32_t(out.segments_left), 0};
+  SegmentTrailer const trailer{call_.fields.hash, std::uint32_t(call_.number), std::uint32_t(out.segments_left), 0};
   std::memcpy(slot.wire + bytes, &trailer, sizeof trailer);
   check_mpi(MPI_Isend(slot.wire, int(bytes + sizeof trailer), MPI_BYTE, out.peer->peer, plan_.tag, plan_.comm.handle(),
                       &slot.request),
             "MPI_Isend");
 }
 
-void Stream::post_refusal(Outgoing& out, StreamSlot& slot) {
+void Segments::post_refusal(Outgoing& out, SegmentSlot& slot) {
   if (out.link) {
     slot.number = publish_end(out);
     return;
@@ -486,7 +514,7 @@ void Stream::post_refusal(Outgoing& out, StreamSlot& slot) {
             "MPI_Isend");
 }
 
-void Stream::post_end(Outgoing& out) {
+void Segments::post_end(Outgoing& out) {
   // No slot is needed for this: the peer may never have taken what lies in them.
   if (out.link) {
     out.number = publish_end(out);
@@ -499,7 +527,7 @@ void Stream::post_end(Outgoing& out) {
             "MPI_Isend");
 }
 
-std::uint64_t Stream::publish_end(Outgoing& out) {
+std::uint64_t Segments::publish_end(Outgoing& out) {
   auto const number = out.link->next_send();
   auto& post = out.link->outgoing(number);
   post.bytes = refused_post;
@@ -508,22 +536,22 @@ std::uint64_t Stream::publish_end(Outgoing& out) {
   return number;
 }
 
-void Stream::write_end(std::byte* to) const {
-  SegmentTrailer const trailer{0, std::uint32_t(call_), 0, 1};
+void Segments::write_end(std::byte* to) const {
+  SegmentTrailer const trailer{0, std::uint32_t(call_.number), 0, 1};
   std::memcpy(to, &trailer, sizeof trailer);
 }
 
-void Stream::note_refusal(Incoming& in) {
+void Segments::note_refusal(Incoming& in) {
   in.failed = true;
   for (auto& out : outgoing_) out.cut = out.cut || out.peer->peer == in.peer->peer;
-  failed_rule_ = "PeerRefused";
-  failure_ = "rank " + std::to_string(in.peer->peer) + " refused call " + std::to_string(call_) + " of " +
-             named_plan(plan_.name, "the plan") +
-             " and has thrown the reason; cells of this call are unspecified, and its next call pairs with "
-             "that of this rank";
+  call_.failure.rule = "PeerRefused";
+  call_.failure.text = "rank " + std::to_string(in.peer->peer) + " refused call " + std::to_string(call_.number) +
+                       " of " + named_plan(plan_.name, "the plan") +
+                       " and has thrown the reason; cells of this call are unspecified, and its next call pairs with "
+                       "that of this rank";
 }
 
-bool Stream::may_take(Incoming const& in) const noexcept {
+bool Segments::may_take(Incoming const& in) const noexcept {
   if (plan_.additions.independent || forward()) return true;
   if (in.peer->peer > plan_.comm.rank() && !local_.done()) return false;
   for (auto const& other : incoming_)
@@ -531,24 +559,25 @@ bool Stream::may_take(Incoming const& in) const noexcept {
   return true;
 }
 
-bool Stream::pull(Incoming& in) { return in.link ? pull_from_node(in) : pull_from_mpi(in); }
+bool Segments::pull(Incoming& in) { return in.link ? pull_from_node(in) : pull_from_mpi(in); }
 
-void Stream::fail(Incoming& in, std::string const& text) {
+void Segments::fail(Incoming& in, std::string const& text) {
   in.failed = true;
-  if (failure_.empty()) failure_ = "rank " + std::to_string(in.peer->peer) + " " + text;
+  if (call_.failure.text.empty()) call_.failure.text = "rank " + std::to_string(in.peer->peer) + " " + text;
 }
 
-bool Stream::matches(Incoming& in, std::uint32_t fields, std::uint32_t call) {
+bool Segments::matches(Incoming& in, std::uint32_t fields, std::uint32_t call) {
   if (in.failed) return false;
-  if (call != std::uint32_t(call_))
+  if (call != std::uint32_t(call_.number))
     fail(in, "is in call " + std::to_string(call) + " of " + named_plan(plan_.name, "the plan") +
-                 ", this rank in call " + std::to_string(call_) + ": a call failed or was left out on one of them");
-  else if (fields != fields_hash_)
+                 ", this rank in call " + std::to_string(call_.number) +
+                 ": a call failed or was left out on one of them");
+  else if (fields != call_.fields.hash)
     fail(in, "sent fields of other types, batch axes, parity, factors or packings");
   return !in.failed;
 }
 
-void Stream::open_post(Incoming& in) {
+void Segments::open_post(Incoming& in) {
   auto const& post = in.link->incoming(in.number);
   in.reading = true;
   in.segments_after = post.segments_after;
@@ -563,22 +592,23 @@ void Stream::open_post(Incoming& in) {
   in.images.resize(post.num_views);
   auto const* const views = reinterpret_cast<PostedView const*>(in.content);
   for (std::size_t i = 0; mapped && i < in.images.size(); ++i)
-    mapped = read_view(views[i], on_device() ? device_ : device_of({}), in.images[i]);
-  if (!mapped) throw not_mapped(in.peer->peer, space_, device_);
+    mapped = read_view(views[i], on_device() ? call_.shape.device : device_of({}), in.images[i]);
+  if (!mapped) throw not_mapped(in.peer->peer, call_.shape.space, call_.shape.device);
   for (auto const& image : in.images)
-    if (image.view.data && image.view.space != space_)
+    if (image.view.data && image.view.space != call_.shape.space)
       return fail(in, std::string("has its fields in memory of ") + (on_device() ? "the host" : "a device") +
                           ", this rank in that of " + (on_device() ? "a device" : "the host") +
                           ": in one call, fields that ranks of a node read in place lie in memory of one kind");
   // All views of a post wait for one event.
-  if (on_device() && in.in_place && views->data.written.process != 0 && !wait_for_event(queue_, views->data.written))
+  if (on_device() && in.in_place && views->data.written.process != 0 &&
+      !wait_for_event(call_.queue, views->data.written))
     throw Error("OutOfMemory", "an event of rank " + std::to_string(in.peer->peer) + " cannot be opened");
   // One launch reads all of it.
   if (on_device() && in.in_place)
     in.cursor.reset(in.peer->transfers, block_fields_, std::numeric_limits<std::size_t>::max() / 2);
 }
 
-bool Stream::pull_from_node(Incoming& in) {
+bool Segments::pull_from_node(Incoming& in) {
   if (in.number == 0) in.number = in.link->next_receive();
   if (!in.reading) {
     if (!in.link->begin_reading(in.number)) return false;
@@ -599,23 +629,23 @@ bool Stream::pull_from_node(Incoming& in) {
   return true;
 }
 
-void Stream::take_posted(Incoming& in) {
+void Segments::take_posted(Incoming& in) {
   auto const expected = in.cursor.take_segment(rules_.segment_bytes, blocks_);
   --in.segments_left;
   auto const left = in.holds_all ? in.segments_left : in.segments_after;
   bool const fits = in.holds_all ? in.bytes_posted >= expected : in.bytes_posted == expected;
   if (!fits || in.segments_left != left) return fail_size(in, in.bytes_posted, expected);
   auto const* packed = in.content;
-  if (space_ == MemorySpace::device && expected > 0) {
+  if (on_device() && expected > 0) {
     auto const& slot = in.slots.slots.front();
-    copy_to_device(queue_, slot.packed, in.content, expected);
+    copy_to_device(call_.queue, slot.packed, in.content, expected);
     packed = slot.packed;
   }
   unpack(in, packed, expected);
   in.content += in.bytes_posted;
 }
 
-void Stream::take_in_place(Incoming& in) {
+void Segments::take_in_place(Incoming& in) {
   auto const whole = std::numeric_limits<std::size_t>::max() / 2;
   (void)in.cursor.take_segment(on_device() ? whole : rules_.segment_bytes, blocks_);
   tasks_.clear();
@@ -631,37 +661,37 @@ void Stream::take_in_place(Incoming& in) {
   run();
 }
 
-void Stream::give_back(Incoming const& in) {
-  if (!read_) read_ = SharedEvent::make(device_);
+void Segments::give_back(Incoming const& in) {
+  if (!read_) read_ = SharedEvent::make(call_.shape.device);
   if (!read_) return fence();
-  read_->record(queue_);
+  read_->record(call_.queue);
   reinterpret_cast<PostedView*>(in.content)->data.read = read_->address();
 }
 
-void Stream::wait_for_readers() {
+void Segments::wait_for_readers() {
   if (!on_device()) return;
   for (auto const& out : outgoing_) {
     if (!out.in_place || out.cut) continue;
     auto const& read = reinterpret_cast<PostedView const*>(out.views)->data.read;
-    if (read.process != 0 && !wait_for_event(queue_, read))
+    if (read.process != 0 && !wait_for_event(call_.queue, read))
       throw Error("OutOfMemory", "an event of rank " + std::to_string(out.peer->peer) + " cannot be opened");
   }
 }
 
-void Stream::fail_size(Incoming& in, std::size_t bytes, std::size_t expected) {
+void Segments::fail_size(Incoming& in, std::size_t bytes, std::size_t expected) {
   fail(in, "sent " + std::to_string(bytes) + " bytes with " + std::to_string(in.segments_after) +
                " segments to come where this rank expects " + std::to_string(expected) + " with " +
                std::to_string(in.segments_left) + ": their fields differ in number, type or batch axes");
 }
 
-void Stream::run_segment(bool linked, std::size_t bytes) {
-  if (!linked || !large_ || on_device()) return run();
+void Segments::run_segment(bool linked, std::size_t bytes) {
+  if (!linked || !progress_.large || on_device()) return run();
   double const begin = MPI_Wtime();
   run();
   path_.add(bytes, MPI_Wtime() - begin);
 }
 
-void Stream::unpack(Incoming& in, std::byte const* packed, std::size_t bytes) {
+void Segments::unpack(Incoming& in, std::byte const* packed, std::size_t bytes) {
   tasks_.clear();
   for (auto const& block : blocks_) {
     auto const& field = fields_[std::size_t(block.field)];
@@ -671,10 +701,10 @@ void Stream::unpack(Incoming& in, std::byte const* packed, std::size_t bytes) {
   }
   run_segment(in.link != nullptr, bytes);
   // The memory that was read is given back next.
-  if (space_ == MemorySpace::device) fence();
+  if (on_device()) fence();
 }
 
-void Stream::match_messages(Incoming& in) {
+void Segments::match_messages(Incoming& in) {
   auto const comm = plan_.comm.handle();
   // A peer that makes another call, or refuses this one, says with each segment how many follow; until that is known,
   // the next message may belong to the next call.
@@ -697,7 +727,7 @@ void Stream::match_messages(Incoming& in) {
   }
 }
 
-void Stream::throw_away(Incoming& in, MPI_Message& message, int bytes) {
+void Segments::throw_away(Incoming& in, MPI_Message& message, int bytes) {
   in.known = true;
   std::vector<std::byte> buffer(static_cast<std::size_t>(bytes));
   check_mpi(MPI_Mrecv(buffer.data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
@@ -710,7 +740,7 @@ void Stream::throw_away(Incoming& in, MPI_Message& message, int bytes) {
   in.segments_left = trailer.segments_after;
 }
 
-bool Stream::pull_from_mpi(Incoming& in) {
+bool Segments::pull_from_mpi(Incoming& in) {
   match_messages(in);
   if (in.arriving.empty()) return false;
   auto& slot = in.slots.slots[in.arriving.front()];
@@ -731,7 +761,7 @@ bool Stream::pull_from_mpi(Incoming& in) {
     if (bytes != expected || in.segments_left != in.segments_after) {
       fail_size(in, bytes, expected);
     } else {
-      if (slot.packed != slot.wire && bytes > 0) copy_to_device(queue_, slot.packed, slot.wire, bytes);
+      if (slot.packed != slot.wire && bytes > 0) copy_to_device(call_.queue, slot.packed, slot.wire, bytes);
       unpack(in, slot.packed, bytes);
     }
   }
@@ -739,7 +769,7 @@ bool Stream::pull_from_mpi(Incoming& in) {
   return true;
 }
 
-bool Stream::move_local(PullStats& stats) {
+bool Segments::move_local(PullStats& stats) {
   if (local_.done()) return false;
   if (!plan_.additions.independent && !forward())
     for (auto const& in : incoming_)
@@ -756,15 +786,15 @@ bool Stream::move_local(PullStats& stats) {
   return true;
 }
 
-std::vector<Box> const* Stream::parts_of(Incoming const* in, int transfer) const {
-  if (direction_ != Direction::inverse || !rules_.last_images) return nullptr;
+std::vector<Box> const* Segments::parts_of(Incoming const* in, int transfer) const {
+  if (call_.shape.direction != Direction::inverse || !rules_.last_images) return nullptr;
   auto const& images = *rules_.last_images;
   auto const& all = in ? images.sends[std::size_t(in - incoming_.data())] : images.local;
   return &all[std::size_t(transfer)];
 }
 
-void Stream::add_task(Block const& block, Transfer const& transfer, Elements from, Transform const& transform,
-                      std::vector<Box> const* parts) {
+void Segments::add_task(Block const& block, Transfer const& transfer, Elements from, Transform const& transform,
+                        std::vector<Box> const* parts) {
   auto const& field = fields_[std::size_t(block.field)];
   auto const to = cells(written(field, transfer.target), transfer, !forward());
   if (!parts) return tasks_.push_back(task(field, transfer, block, to, from, transform));
@@ -789,21 +819,21 @@ void Stream::add_task(Block const& block, Transfer const& transfer, Elements fro
   }
 }
 
-Image const& Stream::written(StreamField const& field, int target) const {
+Image const& Segments::written(SegmentField const& field, int target) const {
   return forward() ? field.targets[std::size_t(target)] : field.source;
 }
 
-Image const& Stream::read(StreamField const& field, int target) const {
+Image const& Segments::read(SegmentField const& field, int target) const {
   return forward() ? field.source : field.targets[std::size_t(target)];
 }
 
-Elements Stream::cells(Image const& image, Transfer const& transfer, bool of_source) const {
+Elements Segments::cells(Image const& image, Transfer const& transfer, bool of_source) const {
   return of_source ? source_cells(image.view, image.cover_lo, transfer)
                    : target_cells(image.view, image.cover_lo, transfer.to);
 }
 
-StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Block const& block, Elements to,
-                         Elements from, Transform const& transform) const {
+StridedTask Segments::task(SegmentField const& field, Transfer const& transfer, Block const& block, Elements to,
+                           Elements from, Transform const& transform) const {
   for (auto* side : {&to, &from}) {
     if (side->strides.size() == 0) {
       side->strides = row_major_strides(block.extents);
@@ -824,40 +854,45 @@ StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Blo
   result.unfit = unfit_of(field);
   // Sums and signs of integers that wrap around go unnoticed.
   if (result.unfit && result.op != StridedOp::copy && size_of(result.dtype) < 8) result.op = StridedOp::transform;
-  result.streams = large_ && &transform != &field.conversion.pack;
+  result.streams = progress_.large && &transform != &field.conversion.pack;
   result.independent = forward() || plan_.additions.independent;
   return result;
 }
 
-void Stream::fence() {
-  detail::fence(queue_);
+void Segments::fence() {
+  detail::fence(call_.queue);
   device_tasks_.completed();
   local_tasks_.completed();
 }
 
-void Stream::run(DeviceTasks& tasks) {
+void Segments::run(DeviceTasks& tasks) {
   if (!on_device()) return run_strided_host(tasks_);
-  tasks.set(tasks_, queue_);
-  tasks.run(queue_);
+  tasks.set(tasks_, call_.queue);
+  tasks.run(call_.queue);
 }
 
-Index Stream::buffer_bytes() const noexcept {
+Index Segments::buffer_bytes() const noexcept {
   Index result = 0;
-  Index const copies = space_ == MemorySpace::device ? 2 : 1;
+  Index const copies = on_device() ? 2 : 1;
   for (auto const& out : outgoing_) result += copies * out.slots.total_bytes();
   for (auto const& in : incoming_) result += copies * in.slots.total_bytes();
   return result;
 }
 
-void Stream::release_buffers() {
-  opened_ = false;
+void Segments::release_buffers() {
+  progress_.opened = false;
   for (auto& out : outgoing_) out.slots.release();
   for (auto& in : incoming_) in.slots.release();
 }
 
-std::string Stream::describe() const {
-  std::string text = "rank " + std::to_string(plan_.comm.rank()) + " waits in call " + std::to_string(call_) + " (" +
-                     (forward() ? "forward" : "backward") + ") of " + named_plan(plan_.name, "a plan") + " for";
+std::string Segments::describe() const {
+  auto const* const oldest = queue_.oldest();
+  return oldest ? oldest->own_description() : std::string();
+}
+
+std::string Segments::own_description() const {
+  std::string text = "rank " + std::to_string(plan_.comm.rank()) + " waits in call " + std::to_string(call_.number) +
+                     " (" + (forward() ? "forward" : "backward") + ") of " + named_plan(plan_.name, "a plan") + " for";
   char const* separator = " ";
   auto const add = [&](PeerTransfers const& peer, std::size_t segments, char const* what, bool linked) {
     text += separator + std::to_string(segments) + what + std::to_string(peer.peer) +

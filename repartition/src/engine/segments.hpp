@@ -3,12 +3,14 @@
 // moved.
 #pragma once
 
+#include "call.hpp"
 #include "kernels/blocks.hpp"
 #include "kernels/cells.hpp"
 #include "kernels/conversion.hpp"
+#include "kernels/device_tasks.hpp"
 #include "plan_context.hpp"
+#include "posted_views.hpp"
 #include "segment_path.hpp"
-#include "workspace.hpp"
 
 #include <array>
 #include <cstddef>
@@ -20,7 +22,7 @@
 namespace graticule::detail {
 
 /// One field of a streamed call.
-struct StreamField {
+struct SegmentField {
   int kind = 0;
   Image source;
   std::vector<Image> targets;
@@ -31,7 +33,7 @@ struct StreamField {
 };
 
 /// A piece of a message in memory that MPI or the peer reads.
-struct StreamSlot {
+struct SegmentSlot {
   std::byte* wire = nullptr;
   std::byte* packed = nullptr;  ///< where kernels write it: `wire`, unless the fields lie on a device
   mutable MPI_Request request = MPI_REQUEST_NULL;
@@ -40,8 +42,8 @@ struct StreamSlot {
 };
 
 /// Slots of one message and their memory.
-struct StreamSlots {
-  std::vector<StreamSlot> slots;
+struct SegmentSlots {
+  std::vector<SegmentSlot> slots;
   std::size_t slot_bytes = 0;
   Buffer wire;
   Buffer device;
@@ -53,10 +55,10 @@ struct StreamSlots {
     int device;
   };
 
-  StreamSlots() = default;
-  StreamSlots(StreamSlots const&) = delete;
-  StreamSlots& operator=(StreamSlots const&) = delete;
-  ~StreamSlots();
+  SegmentSlots() = default;
+  SegmentSlots(SegmentSlots const&) = delete;
+  SegmentSlots& operator=(SegmentSlots const&) = delete;
+  ~SegmentSlots();
   /// Makes room for `count` slots of `bytes`; keeps what is large enough. @pre no slot is in use
   void resize(std::size_t count, std::size_t bytes, bool for_node, Place place);
   /// Gives the memory back. @pre no slot is in use
@@ -70,59 +72,97 @@ struct StreamSlots {
                                        std::complex<double>& before);
 /// Numbers become integers, which may not hold them: then all ranks agree on how the call ends.
 [[nodiscard]] bool rounds(PlanContext const& plan, PullField const& field, Direction direction) noexcept;
-void set_stream_field(PlanContext const& plan, StreamField& result, PullField const& field, Direction direction);
+void set_segment_field(PlanContext const& plan, SegmentField& result, PullField const& field, Direction direction);
 
-/// How much of a call is packed before `start` returns.
-enum class Posting : std::uint8_t { window, all };
+class Segments;
 
-/// One call of a plan whose messages travel in segments. Reused for later calls of the same kind.
-class Stream {
+/// The calls of a plan whose messages travel in segments.
+class SegmentQueue {
  public:
-  Stream(PlanContext const& plan, Direction direction, MemorySpace space, int device, bool node_shared);
-  Stream(Stream const&) = delete;
-  Stream& operator=(Stream const&) = delete;
-  ~Stream() = default;
+  /// @param budget as in `SegmentRules`
+  SegmentQueue(PullStats& stats, Index budget) : stats_(stats), budget_(budget) {}
 
-  /// Fields of the next call, to be filled in before `begin`.
-  [[nodiscard]] std::vector<StreamField>& fields() noexcept { return fields_; }
+  void add(Segments& call) { all_.push_back(&call); }
+  void remove(Segments const& call) noexcept;
+  /// Adds a call to those under way, and posts its messages when those of all others are posted.
+  void begin(Segments& call);
+  /// Moves the oldest call under way on; false when there was nothing to do.
+  bool advance();
+  [[nodiscard]] bool is_under_way(Segments const& call) const noexcept;
+  [[nodiscard]] Segments const* oldest() const noexcept { return under_way_.empty() ? nullptr : under_way_.front(); }
+  /// No call is under way, and peers have taken all that was sent.
+  [[nodiscard]] bool is_idle() const;
+
+ private:
+  PullStats& stats_;
+  Index budget_;
+  std::vector<Segments*> all_;
+  /// In order: messages of the oldest are read, those of the others are only sent.
+  std::vector<Segments*> under_way_;
+};
+
+/// Messages in segments, for large data. Calls of a plan are completed in the order of their start.
+class Segments : public CallMessages {
+ public:
+  Segments(Call& call, SegmentQueue& queue);
+  ~Segments() override { queue_.remove(*this); }
+
+  void post(std::span<PullField const> fields, DeviceQueue const& queue, Posting posting) override;
+  void refuse() override;
+  bool advance() override { return queue_.advance(); }
+  [[nodiscard]] bool done() const override { return !queue_.is_under_way(*this); }
+  void conclude() override;
+  [[nodiscard]] bool test() override;
+  [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] bool has_ended() override;
+  /// With `Posting::all` a call ends before that, as MPI's would: peers may be busy elsewhere.
+  [[nodiscard]] bool has_free_buffers() const override;
+  [[nodiscard]] Index buffer_bytes() const noexcept override;
+
+ private:
+  friend SegmentQueue;
+
+  /// How far the call has come.
+  struct Progress {
+    Posting posting = Posting::window;
+    bool refused = false;
+    bool opened = false;       ///< there is room for messages
+    bool large = false;        ///< what the call writes on this rank goes past the caches
+    bool gate_open = false;    ///< memory may be written
+    bool scaled = false;       ///< factors of what owned cells held are applied
+    bool is_produced = false;  ///< peers know when earlier work on device fields has completed
+    double idle_since = -1;    ///< nothing is left to do but to let peers read
+  };
+
   /// Begins a call; nothing is done yet.
-  void begin(Posting posting, std::uint32_t fields_hash, std::uint64_t call, DeviceQueue const& queue);
-  /// Begins a call that this rank refuses: notifies the peers, and discards what they send.
-  void begin_refusal(std::uint64_t call);
-  [[nodiscard]] bool opened() const noexcept { return opened_; }
+  void begin(Posting posting);
   /// Makes room for messages.
   void open();
   /// Packs and posts all that there is room for. @pre the messages of earlier calls are posted
-  void post(PullStats& stats);
+  void send(PullStats& stats);
   [[nodiscard]] bool all_posted() const noexcept;
   /// One round over all messages and a bit of local work. @return false when there was nothing to do
-  bool advance(PullStats& stats);
-  [[nodiscard]] bool done() const;
-  /// True when peers have taken all that was sent, so that the buffers may be used again. With `Posting::all` a call
-  /// ends before that, as MPI's would: peers may be busy elsewhere.
-  [[nodiscard]] bool has_free_buffers() const;
-  /// Later work in the queue runs after peers' devices have read the fields. @pre `done()`
+  bool step(PullStats& stats);
+  [[nodiscard]] bool is_complete() const;
+  /// Later work in the queue runs after peers' devices have read the fields. @pre `is_complete()`
   void wait_for_readers();
-  /// What is wrong with what arrived; empty when nothing is.
-  [[nodiscard]] std::string const& failure() const noexcept { return failure_; }
-  [[nodiscard]] char const* failed_rule() const noexcept { return failed_rule_; }
   /// Some field has `rounds`.
   [[nodiscard]] bool rounds() const noexcept;
-  /// Numbers of a field that its integers do not hold. Waits for the work in the queue. @pre `done()`, `rounds()`
+  /// Numbers of a field that its integers do not hold. Waits for the work in the queue.
+  /// @pre `is_complete()`, `rounds()`
   [[nodiscard]] Unfit unfit(int field);
-  [[nodiscard]] Index buffer_bytes() const noexcept;
-  /// Gives buffers back. @pre `done()`
+  /// Collective. @throws `Conversion` on all ranks when integers on one of them do not hold a number
+  void agree_on_rounding();
+  /// Gives buffers back. @pre `is_complete()`
   void release_buffers();
-  /// What is waited for, in words.
-  [[nodiscard]] std::string describe() const;
+  [[nodiscard]] std::string own_description() const;
 
- private:
   struct Outgoing {
     PeerTransfers const* peer = nullptr;
     messages::NodeLink* link = nullptr;
     BlockCursor cursor;
     std::size_t segments_left = 0;
-    StreamSlots slots;
+    SegmentSlots slots;
     std::size_t next_slot = 0;
     bool in_place = false;               ///< the peer reads the fields themselves
     bool cut = false;                    ///< the peer refuses the call: the rest is not sent
@@ -149,7 +189,7 @@ class Stream {
     bool in_place = false;
     std::vector<Image> images;  ///< in place: the peer's views
 
-    StreamSlots slots;
+    SegmentSlots slots;
     std::vector<std::size_t> arriving;  ///< slots that MPI fills, oldest first
     std::size_t next_slot = 0;
     std::size_t segments_unmatched = 0;
@@ -160,18 +200,18 @@ class Stream {
   void scale_before();
   bool look(Incoming& in);
   bool open_gate(PullStats& stats);
-  void find_images();
+  void find_posted();
   bool push(Outgoing& out, PullStats& stats);
-  void pack(Outgoing& out, StreamSlot const& slot, std::size_t bytes);
-  void post_packed(Outgoing& out, StreamSlot& slot, std::size_t bytes);
+  void pack(Outgoing& out, SegmentSlot const& slot, std::size_t bytes);
+  void post_packed(Outgoing& out, SegmentSlot& slot, std::size_t bytes);
   /// Lets peers know when the work that is in the queue now, of which they read the results, has completed.
   void record_produced();
   /// Gives the fields of a post back that this rank's device reads in place.
   void give_back(Incoming const& in);
   void pack_all(Outgoing& out, PullStats& stats);
-  void publish(Outgoing& out, std::uint64_t number, StreamSlot const& slot, std::size_t bytes, std::size_t num_views);
+  void publish(Outgoing& out, std::uint64_t number, SegmentSlot const& slot, std::size_t bytes, std::size_t num_views);
   bool take_back_late(PullStats& stats);
-  void post_refusal(Outgoing& out, StreamSlot& slot);
+  void post_refusal(Outgoing& out, SegmentSlot& slot);
   void post_end(Outgoing& out);
   [[nodiscard]] std::uint64_t publish_end(Outgoing& out);
   void write_end(std::byte* to) const;
@@ -180,7 +220,7 @@ class Stream {
   /// True when the call may end as far as this message is concerned.
   [[nodiscard]] bool may_be_left(Outgoing const& out) const;
   [[nodiscard]] bool has_free_buffers(Outgoing const& out) const;
-  [[nodiscard]] bool is_free(Outgoing const& out, StreamSlot const& slot) const;
+  [[nodiscard]] bool is_free(Outgoing const& out, SegmentSlot const& slot) const;
   [[nodiscard]] bool may_take(Incoming const& in) const noexcept;
   bool pull(Incoming& in);
   bool pull_from_node(Incoming& in);
@@ -197,10 +237,10 @@ class Stream {
   void take_in_place(Incoming& in);
   bool matches(Incoming& in, std::uint32_t fields, std::uint32_t call);
   bool move_local(PullStats& stats);
-  [[nodiscard]] Image const& written(StreamField const& field, int target) const;
-  [[nodiscard]] Image const& read(StreamField const& field, int target) const;
+  [[nodiscard]] Image const& written(SegmentField const& field, int target) const;
+  [[nodiscard]] Image const& read(SegmentField const& field, int target) const;
   [[nodiscard]] Elements cells(Image const& image, Transfer const& transfer, bool of_source) const;
-  [[nodiscard]] StridedTask task(StreamField const& field, Transfer const& transfer, Block const& block, Elements to,
+  [[nodiscard]] StridedTask task(SegmentField const& field, Transfer const& transfer, Block const& block, Elements to,
                                  Elements from, Transform const& transform) const;
   void add_task(Block const& block, Transfer const& transfer, Elements from, Transform const& transform,
                 std::vector<Box> const* parts);
@@ -209,47 +249,33 @@ class Stream {
   void run(DeviceTasks& on_device);
   void fence();
   /// Where tasks of a field note numbers that do not fit; null where none is rounded.
-  [[nodiscard]] Unfit* unfit_of(StreamField const& field) const noexcept;
-  [[nodiscard]] bool on_device() const noexcept { return space_ == MemorySpace::device; }
+  [[nodiscard]] Unfit* unfit_of(SegmentField const& field) const noexcept;
+  [[nodiscard]] bool on_device() const noexcept { return call_.shape.on_device(); }
   void fail(Incoming& in, std::string const& text);
-  [[nodiscard]] StreamSlots::Place place() const noexcept { return {space_, device_}; }
-  [[nodiscard]] bool forward() const noexcept { return direction_ == Direction::forward; }
+  [[nodiscard]] SegmentSlots::Place place() const noexcept { return {call_.shape.space, call_.shape.device}; }
+  [[nodiscard]] bool forward() const noexcept { return call_.shape.forward(); }
 
   PlanContext const& plan_;
   SegmentRules const& rules_;
-  Direction direction_;
-  MemorySpace space_;
-  int device_;
-  std::uint32_t fields_hash_ = 0;
-  std::uint64_t call_ = 0;
-  DeviceQueue queue_;
-  std::vector<StreamField> fields_;
+  Call& call_;
+  SegmentQueue& queue_;
+  Progress progress_;
+  std::vector<SegmentField> fields_;
   std::vector<BlockField> block_fields_;
   std::vector<BlockField> local_fields_;
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
   BlockCursor local_;
-  Posting posting_ = Posting::window;
-  bool opened_ = false;
-  bool large_ = false;  ///< what the call writes on this rank goes past the caches
   SegmentPath path_;
-  bool scaled_ = false;
-  double idle_since_ = -1;    ///< nothing is left to do but to let peers read
-  bool gate_open_ = false;    ///< memory may be written
-  bool is_produced_ = false;  ///< peers know when earlier work on device fields has completed
+  PostedFields posted_;  ///< what this rank reads, where peers may read it in place
   std::optional<SharedEvent> produced_;
   std::optional<SharedEvent> read_;  ///< what peers have posted
   std::vector<Block> blocks_;
   std::vector<StridedTask> tasks_;
   DeviceTasks device_tasks_;
   DeviceTasks local_tasks_;    ///< cells that stay move while peers are waited for
-  std::vector<Image> images_;  ///< what this rank reads, where peers may read it in place
-  std::vector<PeerAddress> addresses_;
   Buffer unfit_;               ///< an `Unfit` per field, where numbers become integers
   std::size_t num_unfit_ = 0;  ///< fields for which there is room
-  std::string failure_;
-  char const* failed_rule_ = "FieldMismatch";
-  bool refused_ = false;
 };
 
 }  // namespace graticule::detail

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "call.hpp"
+#include "call_tasks.hpp"
+#include "message_set.hpp"
+#include "posted_views.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace graticule::detail {
+
+/// One message per peer, packed whole, for minimum latency: persistent requests of MPI, or posts to peers on the node.
+class WholeMessages : public CallMessages {
+ public:
+  WholeMessages(Call& call, int num_views);
+  ~WholeMessages() override;
+
+  void post(std::span<PullField const> fields, DeviceQueue const& queue, Posting posting) override;
+  void refuse() override;
+  bool advance() override;
+  [[nodiscard]] bool done() const override { return phase_ == Phase::done; }
+  void conclude() override {}
+  /// True when all incoming messages have arrived and all sends have ended.
+  [[nodiscard]] bool test() override;
+  [[nodiscard]] std::string describe() const override;
+
+  void discard() override { discards_ = true; }
+  [[nodiscard]] bool has_ended() override;
+  /// True when each message has a place that its peer has read, or that was not used yet.
+  [[nodiscard]] bool has_free_buffers() const override;
+  void cancel_receives() noexcept override;
+  void abandon() noexcept override;
+  void fields_changed() noexcept override;
+  void sources_changed() noexcept override { tasks_.forget_additions(); }
+  [[nodiscard]] Index buffer_bytes() const noexcept override;
+
+ private:
+  /// What is done next. Peers on the node must have read what they read in place before anything else is written there.
+  enum class Phase : std::uint8_t { receiving, settling, sending, done };
+
+  void start_messages();
+  void pack_and_send();
+  void pack_on_device();
+  void move_local();
+  /// Adds the call to the statistics.
+  void count();
+  /// Finds out whether peers can read the fields of the call in place.
+  void find_posted();
+  /// Unpacks what has just arrived, or brings it to where kernels read it.
+  void take_arrived();
+  /// Once all messages are there: the work that waits for the last one.
+  void take_all();
+  /// Packs what a peer has posted in memory of the host, for fields on a device, which does not read that, and gives it
+  /// back.
+  void bring_posted_fields(Message& message);
+  /// True when peers have read what they read in place; packs it for those that take long.
+  bool settle();
+  /// Cells of an adjoint's targets become zero, once nobody reads them.
+  void zero_targets();
+  [[nodiscard]] bool is_wanted() const noexcept { return !discards_ && call_.failure.text.empty(); }
+  /// Runs tasks where the fields lie; for a device they are only put into the queue.
+  void run(KeptTasks& kept);
+  /// Tasks of device fields that read or write the messages of `set`; `kept` holds them when `make` has returned.
+  template <class Make>
+  void run_with_messages(MessageSet const& set, KeptTasks& kept, Make const& make);
+
+  /// Place `p` of a message has been read by its peer, or was not used yet.
+  [[nodiscard]] static bool is_free(Message const& message, int p) noexcept;
+  /// Chooses where outgoing message `message` is packed.
+  void open_place(Message& message);
+  /// The same for all, of device fields: all in their first place or all in their second, for which kernels are kept.
+  void open_places();
+  /// Lets messages of device fields, which kernels in the queue pack, go to the host where they must, and waits for
+  /// that; the queues of peers on the node wait for the kernels themselves.
+  void close_places();
+  void take_place(Message& message, int p);
+  /// Later work in the queue runs after the peer's device has read place `p`; false where the peer's event cannot be
+  /// opened.
+  /// @pre the peer has given the place back
+  [[nodiscard]] bool wait_for_reader(Message const& message, int p) const;
+  /// Brings packed cells of device fields to host memory; in order of the queue.
+  void stage_out(Message& message) const;
+  /// Waits for the queue.
+  void fence();
+  /// Sends a message that is packed.
+  void send(Message& message);
+  /// Posts the fields themselves, which the peer reads in place.
+  void send_in_place(Message& message);
+  /// Lets the sender of a message have its memory back.
+  void release(Message& message) const noexcept;
+  /// Lets all senders have theirs back, after the work that is in the queue now; that of a call without a queue of its
+  /// own has completed then.
+  void release_all_after_queue();
+  /// True while messages that were sent have not left.
+  [[nodiscard]] bool is_sending();
+
+  void poll();
+  void poll_requests();
+  /// Makes an incoming request anew that MPI has freed.
+  void renew_receive(std::size_t request);
+  void note_arrival(std::size_t request, int code, MPI_Status const& status);
+  void note_post(Message& message);
+  /// Maps what a post is about; false where it cannot be mapped.
+  [[nodiscard]] bool map_post(Message& message, messages::Post const& post);
+  void fail(Message const& message, std::string const& sent);
+  void note_refusal(Message& message);
+  void arrived(Message& message) { arrived_.push_back(&message); }
+  /// Notes a failure unless the peer makes the same call.
+  bool matches(Message const& message, Trailer const& trailer);
+
+  PlanContext const& plan_;
+  Call& call_;
+  MessageSet outgoing_;
+  MessageSet incoming_;
+  CallTasks tasks_;
+  PostedFields posted_;                ///< of the sending side, for messages that are read in place
+  std::vector<StridedTask> together_;  ///< tasks that run together
+  std::vector<Message*> unsent_;       ///< messages that are packed together
+  std::vector<Message*> arrived_;      ///< whole, and not taken yet
+  std::vector<char> open_;             ///< by incoming request: started and not arrived
+  int num_open_ = 0;                   ///< incoming messages that were not taken
+  Phase phase_ = Phase::done;
+  bool discards_ = false;
+  bool is_zeroed_ = false;
+  double settling_since_ = -1;
+  bool is_read_ = false;                         ///< work in the queue may still read what MPI writes to
+  std::optional<SharedEvent> read_;              ///< by work in the queue: what peers have packed on their devices
+  std::vector<std::byte const*> places_packed_;  ///< of all messages of one way
+};
+
+}  // namespace graticule::detail
