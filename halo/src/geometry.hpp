@@ -18,6 +18,8 @@ namespace graticule::detail {
 /// all faces.
 [[nodiscard]] Layout layout_of(Layout const& layout, Boundary const& boundary);
 
+[[nodiscard]] BlockGrid grid_of(BlockGrid const& grid, Boundary const& boundary);
+
 /// What a rank owns of such fields; nothing where it owns no cell of the grid.
 [[nodiscard]] inline Box owned_of(Layout const& layout, Layout const& of_kind, int rank) {
   auto owned = layout.owned(rank);

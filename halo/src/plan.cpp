@@ -97,7 +97,19 @@ Layout detail::layout_of(Layout const& layout, Boundary const& boundary) {
   }
   for (int a = 0; a < layout.ndim(); ++a)
     if (has_one_more(a) && extents[a] > 0) ++extents[a];
-  return Layout::from_boxes(extents, boxes);
+  return layout.has_holes() ? Layout::with_holes(extents, boxes) : Layout::from_boxes(extents, boxes);
+}
+
+BlockGrid detail::grid_of(BlockGrid const& grid, Boundary const& boundary) {
+  auto extents = grid.extents();
+  std::vector<Block> blocks(grid.blocks().begin(), grid.blocks().end());
+  for (int a = 0; a < grid.ndim(); ++a) {
+    if (boundary.axes[std::size_t(a)].stagger != Stagger::all_faces || extents[a] == 0) continue;
+    for (auto& [box, rank] : blocks)
+      if (box.hi(a) == extents[a]) box.set(a, box.lo(a), extents[a] + 1);
+    ++extents[a];
+  }
+  return extents == grid.extents() ? grid : BlockGrid(extents, blocks);
 }
 
 namespace {
@@ -138,25 +150,18 @@ bool has_all_faces(Boundary const& boundary, int axis) {
   return axis < int(boundary.axes.size()) && boundary.axes[std::size_t(axis)].stagger == Stagger::all_faces;
 }
 
-/// The layout of which the fields of every kind are parts: with one cell more along each axis where a kind has one.
-Layout layout_of_all(Layout const& layout, std::vector<HaloKind> const& kinds) {
-  auto faces = Boundary::uniform(layout.ndim(), Edge::untouched);
+/// Values on all faces along each axis where a kind has them: fields of every kind are parts of such fields.
+Boundary faces_of_all(int ndim, std::vector<HaloKind> const& kinds) {
+  auto faces = Boundary::uniform(ndim, Edge::untouched);
   for (auto const& kind : kinds)
-    for (int a = 0; a < layout.ndim(); ++a)
+    for (int a = 0; a < ndim; ++a)
       if (has_all_faces(kind.boundary, a)) faces.axes[std::size_t(a)].stagger = Stagger::all_faces;
-  return detail::layout_of(layout, faces);
+  return faces;
 }
 
 bool wants(HaloKind const& kind, Indices const& direction) {
   auto const& listed = kind.directions;
   return listed.empty() || std::find(listed.begin(), listed.end(), direction) != listed.end();
-}
-
-void refuse_all_faces(HaloKind const& kind, char const* where) {
-  for (int a = 0; a < int(kind.boundary.axes.size()); ++a)
-    if (has_all_faces(kind.boundary, a))
-      throw Error("Unsupported", detail::axis_text(a, Index(kind.boundary.axes.size())) +
-                                     " has values on all faces, which " + where + " does not support");
 }
 
 IndexMap map_without_copies(Indices const& extents, Boundary boundary) {
@@ -168,22 +173,21 @@ PullKind describe(Layout const& layout, int rank, HaloKind const& kind) {
   check(kind, layout.ndim());
   auto const extents = layout.global().extents();
   auto map = detail::boundary_map(extents, kind.boundary);
-  if (layout.has_holes()) refuse_all_faces(kind, "a layout with holes");
   auto const of_kind = detail::layout_of(layout, kind.boundary);
   auto const owned = detail::owned_of(layout, of_kind, rank);
   Target target{detail::local_box(owned, kind), {}};
   if (wants(kind, Indices::filled(layout.ndim(), 0))) {
     target.needed = detail::copied_boxes(extents, kind.boundary, owned);
-    if (layout.has_holes()) target.needed = detail::owned_images(target.needed, map, detail::owners_of(layout));
+    if (layout.has_holes()) target.needed = detail::owned_images(target.needed, map, detail::owners_of(of_kind));
   }
   if (layout.has_holes())
-    map = detail::with_holes(std::move(map), map_without_copies(extents, kind.boundary), detail::owners_of(layout),
+    map = detail::with_holes(std::move(map), map_without_copies(extents, kind.boundary), detail::owners_of(of_kind),
                              kind.hole);
   for_each_part(owned, grown(owned, kind.widths), [&](Indices const& direction, Box const& box) {
     if ((kind.corners == Corners::fill || !is_corner(direction)) && wants(kind, direction))
       target.needed.push_back(box);
   });
-  return {target.box, {target}, std::move(map), of_kind.global()};
+  return {target.box, {target}, std::move(map), of_kind};
 }
 
 /// The same for blocks, in coordinates (number of the block, place in the block).
@@ -193,15 +197,15 @@ PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind) {
   if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))
     throw Error("AxesMismatch", "blocks of " + std::to_string(ndim) + " axes need halo widths for each, got " +
                                     std::to_string(kind.widths.size()));
-  refuse_all_faces(kind, "a grid of blocks");
   auto const map = detail::boundary_map(grid.extents(), kind.boundary);
-  Target target{detail::local_box_of_blocks(grid.layout().owned(rank), kind), {}};
+  auto const of_kind = detail::grid_of(grid, kind.boundary);
+  Target target{detail::local_box_of_blocks(of_kind.layout().owned(rank), kind), {}};
   int const first = grid.first_block(rank);
   for (int b = first; b < first + grid.num_blocks(rank); ++b) {
-    Box const& block = grid.blocks()[std::size_t(b)].box;
+    Box const& block = of_kind.blocks()[std::size_t(b)].box;
     if (wants(kind, Indices::filled(ndim, 0)))
       for (auto const& box : detail::owned_images(detail::copied_boxes(grid.extents(), kind.boundary, block), map,
-                                                  detail::owners_of(grid)))
+                                                  detail::owners_of(of_kind)))
         target.needed.push_back(detail::in_block(box, b, block));
     for_each_part(block, grown(block, kind.widths), [&](Indices const& direction, Box const& box) {
       if ((kind.corners == Corners::fill || !is_corner(direction)) && wants(kind, direction))
@@ -210,7 +214,8 @@ PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind) {
   }
   return {target.box,
           {target},
-          detail::map_of_blocks(map, map_without_copies(grid.extents(), kind.boundary), grid, kind.hole)};
+          detail::map_of_blocks(map, map_without_copies(grid.extents(), kind.boundary), of_kind, kind.hole),
+          of_kind.layout()};
 }
 
 std::string text_of(AxisBoundary const& axis) {
@@ -262,7 +267,7 @@ PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vec
       result.kinds.push_back(describe(layout, comm.rank(), kind));
       hash.add(fingerprint_of(kind));
     }
-    result.source = layout_of_all(layout, kinds);
+    result.source = detail::layout_of(layout, faces_of_all(layout.ndim(), kinds));
     result.fingerprint = hash.value();
   });
   std::string text = to_string(layout);
@@ -282,6 +287,7 @@ PullDescription describe_agreed(Comm const& comm, BlockGrid const& grid, std::ve
       result.kinds.push_back(describe(grid, comm.rank(), kind));
       hash.add(fingerprint_of(kind));
     }
+    result.source = detail::grid_of(grid, faces_of_all(grid.ndim(), kinds)).layout();
     result.fingerprint = hash.value();
   });
   std::string text = to_string(grid);
@@ -328,6 +334,7 @@ HaloPlan::HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> co
 
 HaloPlan::HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind> kinds)
     : layout_(layout),
+      grid_extents_(layout.global().extents()),
       kinds_(std::move(kinds)),
       owned_(layout.owned(comm.rank())),
       plan_(comm, describe_agreed(comm, layout_, kinds_)) {
@@ -340,26 +347,29 @@ HaloPlan::HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind>
 
 HaloPlan::HaloPlan(Comm const& comm, BlockGrid const& blocks, std::vector<HaloKind> kinds)
     : layout_(blocks.layout()),
-      blocks_(blocks),
+      grid_extents_(blocks.extents()),
       kinds_(std::move(kinds)),
       owned_(layout_.owned(comm.rank())),
       plan_(comm, describe_agreed(comm, blocks, kinds_)) {
   for (auto const& kind : kinds_) {
-    layouts_.push_back(layout_);
-    owned_of_.push_back(owned_);
-    local_.push_back(detail::local_box_of_blocks(owned_, kind));
+    blocks_.push_back(detail::grid_of(blocks, kind.boundary));
+    layouts_.push_back(blocks_.back().layout());
+    owned_of_.push_back(layouts_.back().owned(comm.rank()));
+    local_.push_back(detail::local_box_of_blocks(owned_of_.back(), kind));
   }
 }
 
-Box HaloPlan::interior_of_blocks(std::span<Width const> reach, HaloKind const& kind) const {
-  Box result = owned_;
-  if (owned_.empty()) return result;
-  for (int b = int(owned_.lo(0)); b < int(owned_.hi(0)); ++b) {
-    Box const& block = blocks_->blocks()[std::size_t(b)].box;
+Box HaloPlan::interior_of_blocks(std::span<Width const> reach, int kind) const {
+  auto const& boundary = kinds_[std::size_t(kind)].boundary;
+  auto const& owned = owned_of_[std::size_t(kind)];
+  Box result = owned;
+  if (owned.empty()) return result;
+  for (int b = int(owned.lo(0)); b < int(owned.hi(0)); ++b) {
+    Box const& block = blocks_[std::size_t(kind)].blocks()[std::size_t(b)].box;
     // Copies lie in the first row or in the last.
-    bool const copies = !detail::copied_boxes(blocks_->extents(), kind.boundary, block).empty();
+    bool const copies = !detail::copied_boxes(grid_extents_, boundary, block).empty();
     for (int a = 0; a < block.ndim(); ++a) {
-      auto const& axis = kind.boundary.axes[std::size_t(a)];
+      auto const& axis = boundary.axes[std::size_t(a)];
       Index const copied = copies && (is_fold(axis.lower) || is_fold(axis.upper)) ? 1 : 0;
       auto const& width = reach[std::size_t(a)];
       Index const extent = block.extent(a);
@@ -367,23 +377,21 @@ Box HaloPlan::interior_of_blocks(std::span<Width const> reach, HaloKind const& k
       result.set(a + 1, lo, std::min(result.hi(a + 1), extent - std::min(width.upper + copied, extent)));
     }
   }
-  return result.empty() ? Box(owned_.lo(), owned_.lo()) : result;
+  return result.empty() ? Box(owned.lo(), owned.lo()) : result;
 }
 
 Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
-  if (blocks_ && int(reach.size()) == blocks_->ndim() &&
-      std::all_of(reach.begin(), reach.end(), [](Width const& w) { return w.lower >= 0 && w.upper >= 0; }))
-    return interior_of_blocks(reach, kinds_[checked(kind)]);
-  if (int(reach.size()) != owned_.ndim())
-    throw Error("AxesMismatch",
-                std::to_string(reach.size()) + " reaches on " + std::to_string(owned_.ndim()) + " axes");
+  int const ndim = blocks_.empty() ? owned_.ndim() : owned_.ndim() - 1;
+  if (int(reach.size()) != ndim)
+    throw Error("AxesMismatch", std::to_string(reach.size()) + " reaches on " + std::to_string(ndim) + " axes");
   for (auto const& width : reach)
     if (width.lower < 0 || width.upper < 0)
       throw Error("BadHaloWidth", "a stencil that reaches " + text_of(width) + " cells");
+  if (!blocks_.empty()) return interior_of_blocks(reach, int(checked(kind)));
   auto const& boundary = kinds_[checked(kind)].boundary;
   auto const& owned = owned_of_[checked(kind)];
   Box result = owned;
-  for (auto const& copies : detail::copied_boxes(layout_.global().extents(), boundary, owned))
+  for (auto const& copies : detail::copied_boxes(grid_extents_, boundary, owned))
     for (int a = 0; a < owned.ndim(); ++a) {
       auto const& axis = boundary.axes[std::size_t(a)];
       if (!is_fold(axis.lower) && !is_fold(axis.upper)) continue;

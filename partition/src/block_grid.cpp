@@ -20,9 +20,13 @@ struct BlockGrid::Description {
 
 namespace {
 
+std::string name_of(Block const& block, std::size_t number) {
+  return std::to_string(detail::place_number(Index(number))) + " (of rank " + std::to_string(block.rank) + ")";
+}
+
 void check_block(Block const& block, std::size_t number, Box const& grid) {
-  auto const name = "block " + std::to_string(detail::place_number(Index(number)));
-  if (block.rank < 0) throw Error("OutOfRange", name + " belongs to rank " + std::to_string(block.rank));
+  auto const name = "block " + name_of(block, number);
+  if (block.rank < 0) throw Error("OutOfRange", name + ": ranks are counted from 0");
   if (block.box.ndim() != grid.ndim())
     throw Error("AxesMismatch",
                 name + " is " + to_string(block.box) + ", the grid has " + std::to_string(grid.ndim()) + " axes");
@@ -42,9 +46,8 @@ void require_disjoint(std::span<Block const> blocks) {
       auto const& other = blocks[order[j]];
       if (other.box.lo(0) >= block.box.hi(0)) break;
       if (auto const common = intersection(block.box, other.box); !common.empty())
-        throw Error("BadLayout", "blocks " + std::to_string(detail::place_number(Index(order[i]))) + " and " +
-                                     std::to_string(detail::place_number(Index(order[j]))) + " both have " +
-                                     to_string(common));
+        throw Error("BadLayout", "blocks " + name_of(block, order[i]) + " and " + name_of(other, order[j]) +
+                                     " both have " + to_string(common));
     }
   }
 }
@@ -110,6 +113,12 @@ int BlockGrid::first_block(int rank) const noexcept {
 }
 
 int BlockGrid::num_blocks(int rank) const noexcept { return first_block(rank + 1) - first_block(rank); }
+
+std::vector<Box> BlockGrid::boxes(int rank) const {
+  std::vector<Box> result;
+  for (int b = first_block(rank); b < first_block(rank + 1); ++b) result.push_back(blocks()[std::size_t(b)].box);
+  return result;
+}
 
 bool BlockGrid::has_holes() const noexcept { return description_->cells->has_holes(); }
 

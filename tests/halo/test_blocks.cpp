@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A tripolar grid whose land is left out: several blocks per rank, or one box per rank.
 #include <graticule/halo/axis_sum.hpp>
+#include <graticule/halo/cell_sum.hpp>
 #include <graticule/halo/depth.hpp>
 #include <graticule/halo/plan.hpp>
+#include <graticule/repartition/block_views.hpp>
+#include <graticule/repartition/plan.hpp>
 
 #include "expect_error.hpp"
 
@@ -213,6 +216,208 @@ TEST(Blocks, are_found_by_number_among_thousands) {
         expected.emplace_back(int(b), part);
     EXPECT_EQ(found, expected) << to_string(sought);
   }
+}
+
+/// The blocks of fields with values on all faces along some axes: one cell more at the upper ends of the grid.
+std::vector<Box> with_faces(std::vector<Box> boxes, bool of_rows, bool of_columns) {
+  for (auto& box : boxes) {
+    if (of_rows && box.hi(0) == rows) box.set(0, box.lo(0), rows + 1);
+    if (of_columns && box.hi(1) == columns) box.set(1, box.lo(1), columns + 1);
+  }
+  return boxes;
+}
+
+/// Walls on all sides; components of vectors on all faces along their axis, which change sign behind a wall.
+double behind_walls(std::vector<Box> const& boxes, bool of_rows, bool of_columns, Index i, Index j) {
+  double sign = 1;
+  auto const mirrored = [&](Index e, Index n, bool faces) {
+    if (e >= 0 && e < n + Index(faces)) return e;
+    if (faces) sign = -sign;
+    return e < 0 ? -e - Index(!faces) : 2 * n - Index(!faces) - e;
+  };
+  Index const row = mirrored(i, rows, of_rows);
+  Index const column = mirrored(j, columns, of_columns);
+  return is_ocean(boxes, row, column) ? sign * own_value(row, column) : land;
+}
+
+HaloKind kind_with_walls(bool of_rows, bool of_columns) {
+  auto rules = Boundary::uniform(2, Edge::symmetric);
+  for (int a : {0, 1})
+    if (a == 0 ? of_rows : of_columns)
+      rules.axes[std::size_t(a)] = {Edge::antisymmetric, Edge::antisymmetric, 0, Stagger::all_faces};
+  return {.widths = {{width, width}, {width, width}}, .boundary = rules, .hole = land};
+}
+
+void compare_walls(Comm const& comm, HaloPlan const& plan, std::vector<Block> const& blocks) {
+  int const block_axis = plan.blocks() ? 1 : 0;
+  std::vector<std::vector<double>> values(4);
+  std::vector<HaloField> fields;
+  std::vector<std::vector<Box>> all(4);
+  std::vector<std::vector<Box>> own(4);
+  auto const at = [&](int k, std::size_t b, Index i, Index j) -> double& {
+    Box const& local = plan.local(k);
+    auto const& box = own[std::size_t(k)][b];
+    return values[std::size_t(k)][(b * std::size_t(local.extent(block_axis)) + std::size_t(i - box.lo(0) + width)) *
+                                      std::size_t(local.extent(block_axis + 1)) +
+                                  std::size_t(j - box.lo(1) + width)];
+  };
+  for (int k = 0; k < 4; ++k) {
+    auto const n = std::size_t(k);
+    std::vector<Box> every;
+    std::vector<Box> mine;
+    for (auto const& [box, rank] : blocks) {
+      every.push_back(box);
+      if (rank == comm.rank()) mine.push_back(box);
+    }
+    all[n] = with_faces(every, k / 2 != 0, k % 2 != 0);
+    own[n] = with_faces(mine, k / 2 != 0, k % 2 != 0);
+    values[n].assign(std::size_t(plan.local(k).num_cells()), std::nan(""));
+    for (std::size_t b = 0; b < own[n].size(); ++b)
+      for (Index i = own[n][b].lo(0); i < own[n][b].hi(0); ++i)
+        for (Index j = own[n][b].lo(1); j < own[n][b].hi(1); ++j) at(k, b, i, j) = own_value(i, j);
+    fields.push_back({field_view(values[n].data(), plan.local(k).extents(), plan.local().ndim()), Parity::even, k});
+  }
+
+  plan.exchange(fields);
+
+  for (int k = 0; k < 4; ++k)
+    for (std::size_t b = 0; b < own[std::size_t(k)].size(); ++b) {
+      Box const cells = grown(own[std::size_t(k)][b], kind_with_walls(false, false).widths);
+      for (Index i = cells.lo(0); i < cells.hi(0); ++i)
+        for (Index j = cells.lo(1); j < cells.hi(1); ++j)
+          EXPECT_EQ(at(k, b, i, j), behind_walls(all[std::size_t(k)], k / 2 != 0, k % 2 != 0, i, j))
+              << "kind " << k << " block " << b << " cell " << i << ", " << j;
+    }
+}
+
+std::vector<HaloKind> kinds_with_walls() {
+  return {kind_with_walls(false, false), kind_with_walls(false, true), kind_with_walls(true, false),
+          kind_with_walls(true, true)};
+}
+
+TEST(Blocks, have_values_on_all_faces) {
+  Comm const comm(MPI_COMM_WORLD);
+  auto const blocks = ocean(comm.num_ranks());
+
+  HaloPlan const plan(comm, BlockGrid({rows, columns}, blocks), kinds_with_walls());
+
+  compare_walls(comm, plan, blocks);
+  EXPECT_EQ(plan.blocks(3)->extents(), (Indices{rows + 1, columns + 1}));
+}
+
+TEST(Blocks, boxes_with_holes_have_values_on_all_faces) {
+  Comm const comm(MPI_COMM_WORLD);
+  std::vector<Block> blocks;
+  std::vector<Box> boxes;
+  Index const strip = columns / comm.num_ranks();
+  for (int r = 0; r < comm.num_ranks(); ++r) {
+    Index const end = r + 1 == comm.num_ranks() ? columns : (r + 1) * strip - r % 2;
+    boxes.emplace_back(Indices{r % 2, r * strip}, Indices{rows - r % 3, end});
+    blocks.push_back({boxes.back(), r});
+  }
+  boxes.front().set(1, 2, boxes.front().hi(1));
+  blocks.front().box = boxes.front();
+
+  HaloPlan const plan(comm, Layout::with_holes({rows, columns}, boxes), kinds_with_walls());
+
+  compare_walls(comm, plan, blocks);
+  ASSERT_TRUE(plan.layout(3).has_holes());
+}
+
+TEST(Blocks, move_from_and_to_other_layouts) {
+  Comm const comm(MPI_COMM_WORLD);
+  BlockGrid const grid({rows, columns}, ocean(comm.num_ranks()));
+  HaloPlan const halo(comm, grid, {kind_of({})});
+  Layout const whole(ProcessGrid{comm.num_ranks(), 1}, {rows, columns});
+  Box const mine = whole.owned(comm.rank());
+  std::vector<double> on_rows;
+  for (Index i = mine.lo(0); i < mine.hi(0); ++i)
+    for (Index j = 0; j < columns; ++j) on_rows.push_back(own_value(i, j));
+  Box const local = halo.local();
+  std::vector<double> t(std::size_t(local.num_cells()), std::nan(""));
+  auto const cells = field_view(t.data(), local.extents(), 3).part(local, halo.owned());
+  auto const blocks = views_of_blocks(grid, comm.rank(), cells);
+  RepartitionPlan const plan(comm, whole, grid.boxes(comm.rank()));
+
+  plan.apply(field_view(on_rows.data(), mine.extents(), 2), blocks);
+
+  auto const own = grid.boxes(comm.rank());
+  std::vector<double> weights(std::size_t(halo.owned().num_cells()), 0);
+  Box const& places = halo.owned();
+  for (std::size_t b = 0; b < own.size(); ++b)
+    for (Index i = 0; i < own[b].extent(0); ++i)
+      for (Index j = 0; j < own[b].extent(1); ++j) {
+        auto const at = (Index(b) * local.extent(1) + i + width) * local.extent(2) + j + width;
+        EXPECT_EQ(t[std::size_t(at)], own_value(own[b].lo(0) + i, own[b].lo(1) + j));
+        weights[std::size_t((Index(b) * places.extent(1) + i) * places.extent(2) + j)] = 1;
+        t[std::size_t(at)] *= 2;
+      }
+  plan.apply_inverse(field_view(on_rows.data(), mine.extents(), 2), blocks);
+
+  std::vector<Box> all;
+  for (auto const& block : grid.blocks()) all.push_back(block.box);
+  std::size_t at = 0;
+  double sum = 0;
+  for (Index i = 0; i < rows; ++i)
+    for (Index j = 0; j < columns; ++j) {
+      bool const is_block = is_ocean(all, i, j);
+      if (is_block) sum += 2 * own_value(i, j);
+      if (i < mine.lo(0) || i >= mine.hi(0)) continue;
+      EXPECT_EQ(on_rows[at++], own_value(i, j) * (is_block ? 2 : 1));
+    }
+  // Places of no cell have the weight 0, whatever they hold.
+  CellSum const sums(comm, grid.layout(), field_view(weights.data(), places.extents(), 3));
+  EXPECT_EQ(sums.apply(cells), std::vector<double>{sum});
+}
+
+/// The code of docs/grids.md.
+TEST(Blocks, of_the_page) {
+  Comm const comm(MPI_COMM_WORLD);
+  Index const num_rows = rows;
+  Index const num_columns = columns;
+
+  std::vector<Block> const blocks = ocean(comm.num_ranks());  // {box, rank}, without those on land
+  BlockGrid const grid({num_rows, num_columns}, blocks);
+  auto const rules = Boundary::tripolar(Edge::constant, Edge::tripolar_face);
+  HaloPlan const plan(comm, grid, {{.widths = {{1, 1}, {1, 1}}, .boundary = rules, .hole = land}});
+  Box const local = plan.local();  // (number of the block, row, column)
+  std::vector<double> t(std::size_t(local.num_cells()));
+  plan.exchange(field_view(t.data(), local.extents(), 3));
+
+  std::vector<Box> boxes;
+  for (auto const& block : blocks) boxes.push_back(block.box);
+  Box const first = grid.boxes(comm.rank()).front();
+  bool const on_land = first.lo(0) > 0 && !is_ocean(boxes, first.lo(0) - 1, (first.lo(1) - 1 + columns) % columns);
+  EXPECT_EQ(t.front(), on_land ? land : 0);
+  t.assign(t.size(), 5);
+  std::vector<double> whole(std::size_t(num_rows * num_columns), land);
+
+  Layout const bands(ProcessGrid{comm.num_ranks(), 1}, {num_rows, num_columns});
+  RepartitionPlan const to_blocks(comm, bands, grid.boxes(comm.rank()));
+  auto const cells = field_view(t.data(), local.extents(), 3).part(local, plan.owned());
+  auto const on_blocks = views_of_blocks(grid, comm.rank(), cells);
+  to_blocks.apply_inverse(field_view(whole.data(), bands.owned(comm.rank()).extents(), 2), on_blocks);
+
+  Box const band = bands.owned(comm.rank());
+  for (Index i = 0; i < band.extent(0); ++i)
+    for (Index j = 0; j < columns; ++j)
+      EXPECT_EQ(whole[std::size_t(i * columns + j)], is_ocean(boxes, band.lo(0) + i, j) ? 5 : land);
+}
+
+TEST(Blocks, with_holes_of_the_page) {
+  Comm const comm(MPI_COMM_WORLD);
+  Index const num_rows = 4;
+  Index const num_columns = 3 * comm.num_ranks();
+  auto const rules = Boundary::uniform(2, Edge::periodic);
+  std::vector<Box> boxes;
+  for (int r = 0; r < comm.num_ranks(); ++r) boxes.emplace_back(Indices{0, 3 * r}, Indices{4, 3 * r + 2});
+
+  auto const layout = Layout::with_holes({num_rows, num_columns}, boxes);
+  HaloPlan const plan(comm, layout, {{.widths = {{1, 1}, {1, 1}}, .boundary = rules, .hole = land}});
+
+  std::vector<double> t(24, 5);
+  plan.exchange(field_view(t.data(), {6, 4}, 2));
+  for (std::size_t at = 0; at < t.size(); ++at) EXPECT_EQ(t[at], at % 4 == 0 || at % 4 == 3 ? land : 5);
 }
 
 TEST(Blocks, with_common_cells_are_refused) {

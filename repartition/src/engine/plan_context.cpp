@@ -21,8 +21,8 @@ namespace graticule::detail {
 namespace {
 
 /// What a rank owns of the fields of a kind.
-Box owned_cells(PullKind const& kind, Box const& owned) {
-  return kind.cells ? intersection(owned, *kind.cells) : owned;
+Box owned_cells(PullKind const& kind, Layout const& source, int rank) {
+  return (kind.owners ? *kind.owners : source).owned(rank);
 }
 
 void check_description(Comm const& comm, PullDescription const& d) {
@@ -30,7 +30,7 @@ void check_description(Comm const& comm, PullDescription const& d) {
     throw Error("BadProcessGrid", "the layout must have the communicator's " + std::to_string(comm.num_ranks()) +
                                       " ranks, got " + std::to_string(d.source.num_ranks()));
   for (auto const& kind : d.kinds) {
-    Box const owned = owned_cells(kind, d.source.owned(comm.rank()));
+    Box const owned = owned_cells(kind, d.source, comm.rank());
     if (!kind.source_box.contains(owned))
       throw Error("FieldMismatch",
                   "the source covers " + to_string(kind.source_box) + ", this rank owns " + to_string(owned));
@@ -222,7 +222,7 @@ PlanContext::PlanContext(Comm const& of, PullDescription const& d)
       links(std::make_unique<messages::NodeLinks>(of, peers_of(table), environment.transport)),
       mpi_reads_device(mpi_moves_device_memory(of)),
       peers_read_device(peers_read_device_memory(of, [this](int rank) { return links->find(rank) != nullptr; })) {
-  for (auto const& kind : kinds) owned_of.push_back(owned_cells(kind, owned));
+  for (auto const& kind : kinds) owned_of.push_back(owned_cells(kind, d.source, comm.rank()));
   local_cells.resize(kinds.size());
   for (auto const& transfer : table.local) local_cells[std::size_t(transfer.kind)] += transfer.to.num_cells();
   additions = sorted_additions(*this);

@@ -87,16 +87,16 @@ struct Needs {
   std::vector<Filling> fillings;
 };
 
-void find_owners(Layout const& source, Box const& cells, Piece const& piece, int kind, int target, Needs& needs) {
+void find_owners(Layout const& source, Piece const& piece, int kind, int target, Needs& needs) {
   if (piece.box.empty()) return;
   if (piece.filled) {
     needs.fillings.push_back({kind, target, piece.fill, piece.box});
     return;
   }
   Box const read = source_box(piece);
-  if (!cells.contains(read))
+  if (!source.global().contains(read))
     throw Error("OutOfRange", "the needed cells " + to_string(piece.box) + " read " + to_string(read) +
-                                  " outside the global box " + to_string(cells));
+                                  " outside the global box " + to_string(source.global()));
   Index num_owned = 0;
   source.for_each_owner(read, [&](int owner, Box const& part) {
     auto const owned = restricted(piece, part);
@@ -120,7 +120,7 @@ Needs find_owners(PullDescription const& description) {
       for (auto const& needed : kind.targets[std::size_t(t)].needed)
         if (!needed.empty())
           for (auto const& piece : kind.map(needed))
-            find_owners(description.source, kind.cells.value_or(description.source.global()), piece, k, t, needs);
+            find_owners(kind.owners ? *kind.owners : description.source, piece, k, t, needs);
   }
   for (auto& [owner, transfers] : needs.by_owner) std::stable_sort(transfers.begin(), transfers.end(), before);
   return needs;

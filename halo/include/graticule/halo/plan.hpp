@@ -6,7 +6,6 @@
 #include <graticule/repartition/tuning.hpp>
 
 #include <array>
-#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -76,8 +75,12 @@ class HaloPlan {
   [[nodiscard]] int num_kinds() const noexcept { return int(kinds_.size()); }
   [[nodiscard]] HaloKind const& kind(int kind) const { return kinds_[checked(kind)]; }
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
-  /// Of a plan for blocks; null for others.
-  [[nodiscard]] BlockGrid const* blocks() const noexcept { return blocks_ ? &*blocks_ : nullptr; }
+  /// Blocks of fields of `kind` of a plan for blocks; null for other plans. With values on all faces, those at the
+  /// upper end of the grid have one cell more.
+  [[nodiscard]] BlockGrid const* blocks(int kind = 0) const {
+    auto const k = checked(kind);
+    return blocks_.empty() ? nullptr : &blocks_[k];
+  }
   /// This rank's part of the global box, and the same with the halo of fields of `kind`: the box that they cover.
   [[nodiscard]] Box const& owned() const noexcept { return owned_; }
   /// Who owns which cells of fields of `kind`: the plan's layout, with one cell more along axes with values on all
@@ -159,10 +162,11 @@ class HaloPlan {
     return std::size_t(kind);
   }
 
-  [[nodiscard]] Box interior_of_blocks(std::span<Width const> reach, HaloKind const& kind) const;
+  [[nodiscard]] Box interior_of_blocks(std::span<Width const> reach, int kind) const;
 
   Layout layout_;
-  std::optional<BlockGrid> blocks_;
+  Indices grid_extents_;
+  std::vector<BlockGrid> blocks_;  ///< by kind; none for one box per rank
   std::vector<HaloKind> kinds_;
   Box owned_;
   std::vector<Layout> layouts_;  ///< by kind

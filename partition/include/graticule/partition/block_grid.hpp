@@ -38,6 +38,8 @@ class BlockGrid {
   [[nodiscard]] std::span<Block const> blocks() const noexcept;
   [[nodiscard]] int first_block(int rank) const noexcept;
   [[nodiscard]] int num_blocks(int rank) const noexcept;
+  /// Those of a rank, such as the target boxes of a repartition to blocks.
+  [[nodiscard]] std::vector<Box> boxes(int rank) const;
   [[nodiscard]] bool has_holes() const noexcept;
 
   /// Which rank owns which cells (number of the block, place in the block).

@@ -40,8 +40,8 @@ struct PullKind {
   Box source_box;               ///< box that the source fields of this rank cover; contains its owned box
   std::vector<Target> targets;  ///< of this rank; the same number on all ranks
   IndexMap map;                 ///< needed coordinates to source coordinates; the same on all ranks
-  /// The part of the global box that fields of this kind have; unset: all of it. The same on all ranks.
-  std::optional<Box> cells = {};
+  /// Owners of the cells of fields of this kind; unset: as those of the plan. The same on all ranks.
+  std::optional<Layout> owners = {};
 };
 
 /// Form of messages: whole, for minimum latency; or in segments that fit into caches, so that packing, transfer and
