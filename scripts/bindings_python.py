@@ -17,7 +17,7 @@ COLLECTIVE = {'gr_comm', 'gr_teams', 'gr_writer', 'gr_checkpoint_writer', 'gr_pe
 # Numbers of elements that no argument of the caller has.
 COUNTS = {'gr_cuts_sizes.num_parts': 'self.num_parts()', 'gr_file_extents.ndim': 'self.ndim(variable)',
           'gr_file_dimension.ndim': 'self.ndim(variable)', 'gr_comm_nodes.num_ranks': 'self.size()',
-          'gr_halo_border.most_boxes': '2 * self._ndim'}
+          'gr_halo_border.most_boxes': '2 * self._ndim', 'gr_repartition_source.ndim': "self._keep['from']._ndim"}
 HINTS = {'int': 'int', 'int64_t': 'int', 'double': 'float', 'MPI_Fint': 'Any', 'char': 'str', 'void': 'int', 'gr_field': 'Fields'}
 # Methods that the header does not have.
 MORE = {'gr_node_memory': '''    def array(self, shape: Sequence[int], dtype: Any = np.float64) -> np.ndarray:

@@ -355,6 +355,80 @@ def test_repartitions_of_boxes_and_orders():
     assert np.array_equal(turned, GLOBE.T[lower[0]:upper[0], lower[1]:upper[1]])
 
 
+def ocean():
+    """Blocks of 3 x 4 cells and less at the ends, of which 3 of 10 are land: all, and those of this rank."""
+    rows, columns = 17, 22
+    corners = [(i, j) for i in range(0, rows, 3) for j in range(0, columns, 4)]
+    boxes = [(at % RANKS, ((i, j), (min(i + 3, rows), min(j + 4, columns)))) for at, (i, j) in enumerate(corners) if at * 7 % 10 >= 3]
+    return rows, columns, [b for _, b in boxes], [b for rank, b in boxes if rank == RANK]
+
+
+def test_blocks_of_an_ocean():
+    comm = e.Comm.create(COMM)
+    rows, columns, every, own = ocean()
+    land, wall, width = -7.0, -5.0, 2
+    value = np.arange(1.0, rows * columns + 1).reshape(rows, columns)
+    is_ocean = np.zeros((rows, columns), dtype=bool)
+    for (i, j), (k, m) in every:
+        is_ocean[i:k, j:m] = True
+
+    def expected(field, i, j):
+        if i < 0:
+            return wall
+        column, mirrored = j % columns, 2 * rows - 1 - (field == "v") - i
+        partner = (-1 - column - (field == "u")) % columns
+        copied = i == mirrored and column > partner and is_ocean[mirrored, partner]
+        if i >= rows or copied:
+            return (1 if field == "t" else -1) * value[mirrored, partner] if is_ocean[mirrored, partner] else land
+        return value[i, column] if is_ocean[i, column] else land
+
+    layout = e.Layout.create_blocks(comm, [rows, columns], [b[0] for b in own], [b[1] for b in own])
+    assert layout.ndim() == 3 and list(layout.extents()) == [len(every), 3, 4] and "holes" in layout.text()
+    kinds = []
+    for stagger in ([0, 0], [0, 1], [1, 0]):
+        kinds.append(e.halo_kind_tripolar(e.Edge.CONSTANT, e.Edge.TRIPOLAR_FACE, width))
+        for name, given in (("constant", [wall, 0]), ("stagger", stagger), ("hole", land)):
+            kinds[-1].set(name, given)
+    halo = e.Halo.create(comm, layout, kinds)
+    lower, upper = halo.local(0)
+    fields = {name: np.full(upper - lower, np.nan) for name in "tuv"}
+    cells = [[slice(width, width + b - a) for a, b in zip(*box)] for box in own]
+    for field in fields.values():
+        for b, ((i, j), (k, m)) in enumerate(own):
+            field[(b, *cells[b])] = value[i:k, j:m]
+    halo.exchange([fields["t"], e.Field(fields["u"], kind=1, parity=e.Parity.ODD), e.Field(fields["v"], kind=2, parity=e.Parity.ODD)])
+    for name, field in fields.items():
+        for b, ((i, j), (k, m)) in enumerate(own):
+            whole = [[expected(name, y, x) for x in range(j - width, m + width)] for y in range(i - width, k + width)]
+            assert np.array_equal(field[b, :k - i + 2 * width, :m - j + 2 * width], whole), (name, b)
+    raises("Unsupported", lambda: e.Zonal.create(comm, layout, 2), "several blocks per rank")
+
+    # To a layout of bands and back: land keeps what the bands hold.
+    bands = e.Layout.create([rows, columns], [RANKS, 1])
+    plan = e.Repartition.create(comm, bands, layout)
+    assert np.array_equal(plan.source(), bands.owned(RANK)) and np.array_equal(plan.target(0), layout.owned(RANK))
+    part = box(bands)
+    band = np.full(value[part].shape, land)
+    t = e.Field(fields["t"], first=[0, width, width])
+    plan.apply_inverse(band, t)
+    assert np.array_equal(band, np.where(is_ocean, value, land)[part])
+    plan.apply(2 * value[part], t)
+    for b, ((i, j), (k, m)) in enumerate(own):
+        assert np.array_equal(fields["t"][(b, *cells[b])], 2 * value[i:k, j:m])
+
+
+def test_boxes_that_leave_holes():
+    comm = e.Comm.create(COMM)
+    layout = e.Layout.create_with_holes(comm, [2, 4 * RANKS], [[0, 4 * RANK]], [[2, 4 * RANK + 3]])
+    kind = e.halo_kind_uniform(2, e.Edge.PERIODIC, 1)
+    kind.set("hole", 7)
+    halo = e.Halo.create(comm, layout, kind)
+    field = np.full((4, 5), -1.0)
+    field[1:3, 1:4] = RANK
+    halo.exchange(field)
+    assert (field[:, [0, 4]] == 7).all() and (field[:, 1:4] == RANK).all()
+
+
 def test_zonal_and_area_sums():
     comm, layout = made()
     cells = GLOBE[box(layout)].copy()

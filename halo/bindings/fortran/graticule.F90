@@ -224,6 +224,7 @@ module graticule_types
     integer(c_int64_t) :: memory_lower(GR_MAX_AXES) = 0  !< ghost cells that fields have in memory, at least `lower`
     integer(c_int64_t) :: memory_upper(GR_MAX_AXES) = 0  !< the same above
     integer(c_int) :: widths_of_this_rank = 0  !< each rank has widths of its own
+    real(c_double) :: hole = 0  !< value of ghost cells whose image no rank owns
   end type
 
   type, bind(c) :: gr_repartition_options
@@ -2096,6 +2097,8 @@ module graticule_calls
   public :: gr_layout_create
   public :: gr_layout_create_cuts
   public :: gr_layout_create_boxes
+  public :: gr_layout_create_with_holes
+  public :: gr_layout_create_blocks
   public :: gr_layout_create_best
   public :: gr_layout_create_shared
   public :: gr_layout_relabel
@@ -2653,6 +2656,32 @@ module graticule_calls
       integer(c_int), value :: ndim
       type(c_ptr), value :: extents
       integer(c_int), value :: num_boxes
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_create_with_holes(comm, ndim, extents, num_boxes, lower, upper, layout) bind(c, &
+        name='gr_layout_create_with_holes') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: extents
+      integer(c_int), value :: num_boxes
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_create_blocks(comm, ndim, extents, num_blocks, lower, upper, layout) bind(c, &
+        name='gr_layout_create_blocks') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: extents
+      integer(c_int), value :: num_blocks
       type(c_ptr), value :: lower
       type(c_ptr), value :: upper
       type(c_ptr), value :: layout
@@ -4508,7 +4537,7 @@ contains
 
   !> Layout of the boxes that the caller already has. Collective.
   !>
-  !> Boxes are disjoint and cover the grid. Today a rank passes no box or one; more are refused.
+  !> Boxes are disjoint and cover the grid. A rank passes no box or one; `gr_layout_create_blocks` takes more.
   subroutine gr_layout_create_boxes(comm, extents, lower, upper, layout, stat)
     type(gr_comm), intent(in) :: comm
     integer, intent(in) :: extents(:)
@@ -4545,6 +4574,102 @@ contains
     layout_c = layout%handle
     call gr_fortran_call('ndim=size(extents);num_boxes=size(lower, 2);' // c_null_char)
     status = c_gr_layout_create_boxes(comm_c, ndim, c_loc(extents_c), num_boxes, c_loc(lower_c), c_loc(upper_c), &
+        c_loc(layout_c))
+    layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Layout of boxes that need not cover the grid: the other cells are holes, such as land, which no rank owns.
+  !> Collective.
+  !>
+  !> Halo plans give ghost cells there the value `hole` of their kind; repartitions to boxes with an owner, and sums with
+  !> a weight for each cell, take such layouts, too.
+  subroutine gr_layout_create_with_holes(comm, extents, lower, upper, layout, stat)
+    type(gr_comm), intent(in) :: comm
+    integer, intent(in) :: extents(:)
+    integer, intent(in) :: lower(:, :)
+    integer, intent(in) :: upper(:, :)
+    type(gr_layout), intent(inout) :: layout
+    integer, intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: extents_c(:)
+    integer(c_int) :: num_boxes
+    integer(c_int64_t), allocatable, target :: lower_c(:, :)
+    integer(c_int64_t), allocatable, target :: upper_c(:, :)
+    type(c_ptr), target :: layout_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    ndim = int(size(extents), c_int)
+    if (size(lower, 1) /= ndim) then
+    call wrong_size('gr_layout_create_with_holes', 'lower', int(size(lower, 1), c_int), ndim, stat)
+    return
+    end if
+    if (size(upper, 1) /= ndim) then
+    call wrong_size('gr_layout_create_with_holes', 'upper', int(size(upper, 1), c_int), ndim, stat)
+    return
+    end if
+    extents_c = int(extents(ndim:1:-1), c_int64_t)
+    num_boxes = int(size(lower, 2), c_int)
+    if (size(upper, 2) /= num_boxes) then
+    call wrong_size('gr_layout_create_with_holes', 'upper', int(size(upper, 2), c_int), num_boxes, stat)
+    return
+    end if
+    lower_c = int(lower(ndim:1:-1, :) - 1, c_int64_t)
+    upper_c = int(upper(ndim:1:-1, :), c_int64_t)
+    layout_c = layout%handle
+    call gr_fortran_call('ndim=size(extents);num_boxes=size(lower, 2);' // c_null_char)
+    status = c_gr_layout_create_with_holes(comm_c, ndim, c_loc(extents_c), num_boxes, c_loc(lower_c), &
+        c_loc(upper_c), c_loc(layout_c))
+    layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Layout of any number of blocks per rank: the tiles of a code, or the ocean blocks of a grid without its land.
+  !> Collective.
+  !>
+  !> Blocks are disjoint; cells of no block are holes, as above. A field is one array per rank for all of its blocks, in
+  !> the order of the list, each with the extents of the rank's largest. So the layout has one axis more than the grid,
+  !> the number of the block: axis 0, in Fortran the last dimension. Halo plans fill the halos of all blocks in one call,
+  !> with kinds that have the axes of the grid.
+  !> Example in Fortran, on a grid of nx x ny cells: the blocks lower(2, n) to upper(2, n) of at most bx x by cells make
+  !> a layout on which `gr_halo_exchange` takes arrays t(0:bx + 1, 0:by + 1, n) with a halo of one cell.
+  subroutine gr_layout_create_blocks(comm, extents, lower, upper, layout, stat)
+    type(gr_comm), intent(in) :: comm
+    integer, intent(in) :: extents(:)
+    integer, intent(in) :: lower(:, :)
+    integer, intent(in) :: upper(:, :)
+    type(gr_layout), intent(inout) :: layout
+    integer, intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: extents_c(:)
+    integer(c_int) :: num_blocks
+    integer(c_int64_t), allocatable, target :: lower_c(:, :)
+    integer(c_int64_t), allocatable, target :: upper_c(:, :)
+    type(c_ptr), target :: layout_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    ndim = int(size(extents), c_int)
+    if (size(lower, 1) /= ndim) then
+    call wrong_size('gr_layout_create_blocks', 'lower', int(size(lower, 1), c_int), ndim, stat)
+    return
+    end if
+    if (size(upper, 1) /= ndim) then
+    call wrong_size('gr_layout_create_blocks', 'upper', int(size(upper, 1), c_int), ndim, stat)
+    return
+    end if
+    extents_c = int(extents(ndim:1:-1), c_int64_t)
+    num_blocks = int(size(lower, 2), c_int)
+    if (size(upper, 2) /= num_blocks) then
+    call wrong_size('gr_layout_create_blocks', 'upper', int(size(upper, 2), c_int), num_blocks, stat)
+    return
+    end if
+    lower_c = int(lower(ndim:1:-1, :) - 1, c_int64_t)
+    upper_c = int(upper(ndim:1:-1, :), c_int64_t)
+    layout_c = layout%handle
+    call gr_fortran_call('ndim=size(extents);num_blocks=size(lower, 2);' // c_null_char)
+    status = c_gr_layout_create_blocks(comm_c, ndim, c_loc(extents_c), num_blocks, c_loc(lower_c), c_loc(upper_c), &
         c_loc(layout_c))
     layout%handle = layout_c
     call ended(status, stat)
@@ -7492,7 +7617,8 @@ contains
   !> Plans movements of fields from one layout to another. Collective.
   !>
   !> Each rank passes fields on its box of `from` and gets them on its box of `to`, of any type that the values convert
-  !> to.
+  !> to. Where `to` has several blocks per rank (`gr_layout_create_blocks`), fields on it have all of them, and
+  !> `gr_repartition_apply_inverse` moves fields from the blocks, without change of the cells of no block.
   subroutine gr_repartition_create(comm, from, to, options, plan, stat, name)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: from

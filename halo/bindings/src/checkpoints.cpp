@@ -14,7 +14,7 @@ using namespace graticule::c;
 namespace {
 
 FieldView owned_view(Comm const& comm, gr_layout const* layout, gr_field const* field) {
-  auto const box = required(layout, "layout").layout.owned(comm.rank());
+  auto const box = required(layout, "layout").of_boxes("layout").owned(comm.rank());
   return view_of(read_structure(field, {"field"}), box, box, {"field"});
 }
 

@@ -195,19 +195,22 @@ gr_status gr_halo_create(gr_comm const* comm, gr_layout const* layout, int num_k
     auto const& of = required(comm, "comm").comm;
     auto all = agreed(of, [&] {
       required(halo, "halo");
-      auto const& on = required(layout, "layout").layout;
+      auto const& on = required(layout, "layout");
+      int const ndim = on.blocks ? on.blocks->ndim() : on.layout.ndim();
       require_count(num_kinds, 1, "num_kinds");
       std::vector<HaloKind> result;
       for (int k = 0; k < num_kinds; ++k) {
         auto const kind = read_element(kinds, k, "kinds");
-        if (kind.ndim != on.ndim())
-          throw bad_argument(Name{"kinds", k} + ".ndim is " + std::to_string(kind.ndim) + ", the layout has " +
-                             std::to_string(on.ndim()) + " axes");
+        if (kind.ndim != ndim)
+          throw bad_argument(Name{"kinds", k} + ".ndim is " + std::to_string(kind.ndim) +
+                             (on.blocks ? ", the grid of the blocks has " : ", the layout has ") +
+                             std::to_string(ndim) + " axes");
         result.push_back(halo_kind(kind, {"kinds", k}));
       }
       return result;
     });
-    give(halo, HaloPlan(of, required(layout, "layout").layout, std::move(all)));
+    auto const& on = required(layout, "layout");
+    give(halo, on.blocks ? HaloPlan(of, *on.blocks, std::move(all)) : HaloPlan(of, on.layout, std::move(all)));
   });
 }
 
@@ -227,7 +230,10 @@ gr_status gr_halo_layout(gr_halo const* halo, int kind, gr_layout** layout) {
   return GR_BODY({
     auto const& plan = required(halo, "halo").plan;
     required(layout, "layout");
-    give(layout, Layout(plan.layout(kind)));
+    if (auto const* const blocks = plan.blocks(kind))
+      give(layout, BlockGrid(*blocks));
+    else
+      give(layout, Layout(plan.layout(kind)));
   });
 }
 
@@ -236,10 +242,11 @@ namespace {
 /// How far the stencil reaches: the widths of the kind where the caller does not say.
 std::vector<Width> reach_of(HaloPlan const& plan, int kind, int ndim, int64_t const* lower, int64_t const* upper) {
   auto reach = plan.kind(kind).widths;
-  require_ndim(ndim, int(reach.size()));
+  require_ndim(ndim, plan.owned().ndim());
+  int const first = plan.owned().ndim() - int(reach.size());  // no stencil reaches from block to block
   for (std::size_t a = 0; a < reach.size(); ++a) {
-    if (lower != nullptr) reach[a].lower = lower[a];
-    if (upper != nullptr) reach[a].upper = upper[a];
+    if (lower != nullptr) reach[a].lower = lower[first + int(a)];
+    if (upper != nullptr) reach[a].upper = upper[first + int(a)];
   }
   return reach;
 }

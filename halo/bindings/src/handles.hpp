@@ -11,6 +11,7 @@
 #include <graticule/halo/cell_sum.hpp>
 #include <graticule/halo/depth.hpp>
 #include <graticule/halo/plan.hpp>
+#include <graticule/partition/block_grid.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/layout.hpp>
@@ -22,6 +23,7 @@
 #include "last_fields.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -54,7 +56,17 @@ template <>
 struct Object<gr_layout> {
   static constexpr char const* name = "gr_layout";
   explicit Object(Layout of) : layout(std::move(of)) {}
-  Layout layout;
+  explicit Object(BlockGrid of) : layout(of.layout()), blocks(std::move(of)) {}
+  /// For what does not know blocks. @throws `Unsupported`
+  [[nodiscard]] Layout const& of_boxes(char const* name) const {
+    if (blocks)
+      throw Error("Unsupported", argument_text(name) +
+                                     " has several blocks per rank, which this call does not support;" +
+                                     " move fields to a layout of one box per rank (gr_repartition_apply_inverse)");
+    return layout;
+  }
+  Layout layout;                    ///< of several blocks per rank: in coordinates (number of the block, place in it)
+  std::optional<BlockGrid> blocks;  ///< several blocks per rank
 };
 
 template <>
@@ -89,7 +101,14 @@ template <>
 struct Object<gr_repartition> {
   static constexpr char const* name = "gr_repartition";
   explicit Object(RepartitionPlan of) : plan(std::move(of)) {}
+  Object(RepartitionPlan of, BlockGrid to, int of_rank) : plan(std::move(of)), blocks(std::move(to)), rank(of_rank) {}
+  /// What fields on the new layout cover; those on blocks cover all of the rank's.
+  [[nodiscard]] std::vector<Box> target_boxes() const {
+    return blocks ? std::vector<Box>{blocks->layout().owned(rank)} : plan.target_boxes();
+  }
   RepartitionPlan plan;
+  std::optional<BlockGrid> blocks;
+  int rank = 0;
 };
 
 template <>

@@ -312,38 +312,97 @@ Box only_box(int ndim, int num_boxes, int64_t const* lower, int64_t const* upper
 
 }  // namespace
 
+namespace {
+
+/// The boxes that each rank passes, in order of ranks. Collective. @throws on all ranks where their grids differ
+std::vector<std::vector<Box>> boxes_of_ranks(Comm const& of, Indices const& extents, std::vector<Box> const& own) {
+  int const ndim = extents.size();
+  require_same(of, "ArgumentDisagreement", std::uint64_t(ndim), std::to_string(ndim) + " axes");
+  auto const counts = of.gather_to_all(Index(own.size()));
+  auto const axes = std::size_t(ndim);
+  std::vector<Index> words(extents.begin(), extents.end());
+  for (auto const& box : own) {
+    words.insert(words.end(), box.lo().begin(), box.lo().end());
+    words.insert(words.end(), box.hi().begin(), box.hi().end());
+  }
+  words.resize(axes * (1 + 2 * std::size_t(*std::max_element(counts.begin(), counts.end()))));
+  std::vector<Index> all(words.size() * std::size_t(of.num_ranks()));
+  of.gather_to_all(words.data(), Index(words.size() * sizeof(Index)), all.data());
+  std::vector<std::vector<Box>> boxes;
+  for (int r = 0; r < of.num_ranks(); ++r) {
+    auto const* at = all.data() + std::size_t(r) * words.size();
+    auto const next = [&] {
+      Indices const list(std::span<Index const>(at, axes));
+      at += axes;
+      return list;
+    };
+    if (auto const theirs = next(); theirs != extents)
+      throw Error("ArgumentDisagreement", "extents are " + to_string(extents) + " on rank " +
+                                              std::to_string(of.rank()) + " and " + to_string(theirs) + " on rank " +
+                                              std::to_string(r));
+    auto& list = boxes.emplace_back();
+    for (Index b = 0; b < counts[std::size_t(r)]; ++b) {
+      auto const lo = next();
+      list.emplace_back(lo, next());
+    }
+  }
+  return boxes;
+}
+
+/// The boxes of all ranks, of which each passes one or none. Collective.
+struct OneBoxEach {
+  Indices extents;
+  std::vector<Box> boxes;
+};
+
+OneBoxEach one_box_each(Comm const& of, int ndim, int64_t const* extents, int num_boxes, int64_t const* lower,
+                        int64_t const* upper, gr_layout** layout) {
+  std::vector<Box> own;
+  OneBoxEach result;
+  run_agreed(of, [&] {
+    required(layout, "layout");
+    result.extents = indices(extents, ndim, "extents");
+    own.push_back(only_box(ndim, num_boxes, lower, upper));
+  });
+  for (auto const& list : boxes_of_ranks(of, result.extents, own)) result.boxes.push_back(list.front());
+  return result;
+}
+
+}  // namespace
+
 gr_status gr_layout_create_boxes(gr_comm const* comm, int ndim, int64_t const* extents, int num_boxes,
                                  int64_t const* lower, int64_t const* upper, gr_layout** layout) {
   return GR_BODY({
+    auto const given = one_box_each(required(comm, "comm").comm, ndim, extents, num_boxes, lower, upper, layout);
+    auto const checked = Layout::from_boxes(given.extents, given.boxes);
+    give(layout, tensor_product(given.extents, given.boxes).value_or(checked));
+  });
+}
+
+gr_status gr_layout_create_with_holes(gr_comm const* comm, int ndim, int64_t const* extents, int num_boxes,
+                                      int64_t const* lower, int64_t const* upper, gr_layout** layout) {
+  return GR_BODY({
+    auto const given = one_box_each(required(comm, "comm").comm, ndim, extents, num_boxes, lower, upper, layout);
+    give(layout, Layout::with_holes(given.extents, given.boxes));
+  });
+}
+
+gr_status gr_layout_create_blocks(gr_comm const* comm, int ndim, int64_t const* extents, int num_blocks,
+                                  int64_t const* lower, int64_t const* upper, gr_layout** layout) {
+  return GR_BODY({
     auto const& of = required(comm, "comm").comm;
-    struct Given {
-      Indices extents;
-      Box box;
-    };
-    auto const given = agreed(of, [&] {
+    std::vector<Box> own;
+    auto const grid = agreed(of, [&] {
       required(layout, "layout");
-      return Given{indices(extents, ndim, "extents"), only_box(ndim, num_boxes, lower, upper)};
+      require_count(num_blocks, 0, "num_blocks");
+      own = boxes_of(ndim, num_blocks, lower, upper);
+      return indices(extents, ndim, "extents");
     });
-    require_same(of, "ArgumentDisagreement", std::uint64_t(ndim), std::to_string(ndim) + " axes");
-    std::vector<Index> own(given.extents.begin(), given.extents.end());
-    own.insert(own.end(), given.box.lo().begin(), given.box.lo().end());
-    own.insert(own.end(), given.box.hi().begin(), given.box.hi().end());
-    std::vector<Index> all(own.size() * std::size_t(of.num_ranks()));
-    of.gather_to_all(own.data(), Index(own.size() * sizeof(Index)), all.data());
-    std::vector<Box> boxes;
-    for (int r = 0; r < of.num_ranks(); ++r) {
-      auto const* const at = all.data() + std::size_t(r) * own.size();
-      auto const list = [&](int which) {
-        return Indices(std::span<Index const>(at + which * ndim, std::size_t(ndim)));
-      };
-      if (list(0) != given.extents)
-        throw Error("ArgumentDisagreement", "extents are " + to_string(given.extents) + " on rank " +
-                                                std::to_string(of.rank()) + " and " + to_string(list(0)) + " on rank " +
-                                                std::to_string(r));
-      boxes.emplace_back(list(1), list(2));
-    }
-    auto const checked = Layout::from_boxes(given.extents, boxes);
-    give(layout, tensor_product(given.extents, boxes).value_or(checked));
+    std::vector<Block> blocks;
+    auto const all = boxes_of_ranks(of, grid, own);
+    for (std::size_t r = 0; r < all.size(); ++r)
+      for (auto const& box : all[r]) blocks.push_back({box, int(r)});
+    give(layout, BlockGrid(grid, blocks));
   });
 }
 
@@ -374,7 +433,7 @@ gr_status gr_layout_create_shared(gr_comm const* comm, gr_layout const* part, gr
         throw bad_argument(part == nullptr ? "part is NULL, part_comm is not" : "part_comm is NULL, part is not");
       std::optional<PartLayout> result;
       if (part != nullptr)
-        result.emplace(PartLayout{required(part, "part").layout, required(part_comm, "part_comm").comm});
+        result.emplace(PartLayout{required(part, "part").of_boxes("part"), required(part_comm, "part_comm").comm});
       return result;
     });
     give(layout, shared_layout(of, mine));
@@ -385,8 +444,8 @@ gr_status gr_layout_relabel(gr_layout const* from, gr_layout const* to, gr_relab
                             int num_nodes, int const* node_of_rank, int num_ranks, int const* ranks, gr_layout** layout,
                             gr_relabelling* saving) {
   return GR_BODY({
-    auto const& old = required(from, "from").layout;
-    auto const& target = required(to, "to").layout;
+    auto const& old = required(from, "from").of_boxes("from");
+    auto const& target = required(to, "to").of_boxes("to");
     required(layout, "layout");
     if (saving != nullptr) (void)read_structure(saving, {"saving"});
     auto with = relabel_options(options);
@@ -418,7 +477,10 @@ gr_status gr_layout_owned(gr_layout const* layout, int rank, int ndim, int64_t* 
 }
 
 gr_status gr_layout_text(gr_layout const* layout, char const** text) {
-  return GR_BODY({ required(text, "text") = kept_text(to_string(required(layout, "layout").layout)); });
+  return GR_BODY({
+    auto const& of = required(layout, "layout");
+    required(text, "text") = kept_text(of.blocks ? to_string(*of.blocks) : to_string(of.layout));
+  });
 }
 
 gr_status gr_layout_destroy(gr_layout** layout) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Movements between layouts.
+#include <graticule/repartition/block_views.hpp>
 #include <graticule/repartition/dump.hpp>
 #include <graticule/repartition/plan_name.hpp>
 
@@ -12,6 +13,19 @@
 using namespace graticule;
 using namespace graticule::c;
 
+namespace {
+
+RepartitionPlan plan_to_blocks(Comm const& of, Layout const& from, BlockGrid const& blocks,
+                               RepartitionOptions const& options) {
+  require_same(of, "ArgumentDisagreement", blocks.fingerprint(), to_string(blocks));
+  bool const as_it_is = options.permutation.size() == 0 && !options.from && !options.to;
+  if (as_it_is && from.global().hi() != blocks.extents())
+    throw Error("LayoutMismatch", "from " + to_string(from) + " to " + to_string(blocks));
+  return {of, from, blocks.boxes(of.rank()), options};
+}
+
+}  // namespace
+
 gr_status gr_repartition_create(gr_comm const* comm, gr_layout const* from, gr_layout const* to,
                                 gr_repartition_options const* options, gr_repartition** plan) {
   return GR_BODY({
@@ -19,11 +33,19 @@ gr_status gr_repartition_create(gr_comm const* comm, gr_layout const* from, gr_l
     auto const& of = required(comm, "comm").comm;
     auto const all = agreed(of, [&] {
       required(plan, "plan");
-      required(from, "from");
+      if (required(from, "from").blocks)
+        throw Error("Unsupported", argument_text("from") +
+                                       " has several blocks per rank: pass it as `to`, and move fields from the blocks "
+                                       "by gr_repartition_apply_inverse");
       required(to, "to");
       return repartition_options(options);
     });
-    give(plan, RepartitionPlan(of, required(from, "from").layout, required(to, "to").layout, all));
+    auto const& source = required(from, "from").layout;
+    auto const& target = required(to, "to");
+    if (target.blocks)
+      give(plan, plan_to_blocks(of, source, *target.blocks, all), *target.blocks, of.rank());
+    else
+      give(plan, RepartitionPlan(of, source, target.layout, all));
   });
 }
 
@@ -35,7 +57,7 @@ gr_status gr_repartition_create_boxes(gr_comm const* comm, gr_layout const* from
     auto const& of = required(comm, "comm").comm;
     auto const given = agreed(of, [&] {
       required(plan, "plan");
-      require_ndim(ndim, required(from, "from").layout.ndim());
+      require_ndim(ndim, required(from, "from").of_boxes("from").ndim());
       return std::pair(boxes_of(ndim, num_boxes, lower, upper), repartition_options(options));
     });
     give(plan, RepartitionPlan(of, required(from, "from").layout, given.first, given.second));
@@ -51,12 +73,12 @@ gr_status gr_repartition_source(gr_repartition const* plan, int ndim, int64_t* l
 }
 
 gr_status gr_repartition_num_targets(gr_repartition const* plan, int* num_targets) {
-  return GR_BODY({ required(num_targets, "num_targets") = int(required(plan, "plan").plan.target_boxes().size()); });
+  return GR_BODY({ required(num_targets, "num_targets") = int(required(plan, "plan").target_boxes().size()); });
 }
 
 gr_status gr_repartition_target(gr_repartition const* plan, int target, int ndim, int64_t* lower, int64_t* upper) {
   return GR_BODY({
-    auto const& boxes = required(plan, "plan").plan.target_boxes();
+    auto const boxes = required(plan, "plan").target_boxes();
     if (target < 0 || target >= int(boxes.size()))
       throw bad_argument("target is " + std::to_string(target) + " of " + std::to_string(boxes.size()));
     write_box(boxes[std::size_t(target)], ndim, lower, upper);
@@ -86,20 +108,25 @@ void set_update(RepartitionField& field, gr_update const& update) {
       packing(update.to_packed != 0, update.to_scale, update.to_offset, update.to_has_missing, update.to_missing);
 }
 
-Call call_of(RepartitionPlan const& plan, int num_from, gr_field const* from, int num_to, gr_field const* to,
+Call call_of(Object<gr_repartition> const& handle, int num_from, gr_field const* from, int num_to, gr_field const* to,
              gr_update const* updates) {
   require_count(num_from, 1, "num_from");
-  auto const& boxes = plan.target_boxes();
-  auto const num_targets = boxes.size();
-  if (num_to < 0 || std::size_t(num_to) != std::size_t(num_from) * num_targets)
+  auto const& plan = handle.plan;
+  auto const boxes = handle.target_boxes();
+  if (num_to < 0 || std::size_t(num_to) != std::size_t(num_from) * boxes.size())
     throw bad_argument("num_to is " + std::to_string(num_to) + " for " + std::to_string(num_from) + " fields and " +
-                       std::to_string(num_targets) + " targets");
+                       std::to_string(boxes.size()) + " targets");
+  auto const num_targets = plan.target_boxes().size();
   Call call;
   call.fields.resize(std::size_t(num_from));
-  call.targets.reserve(std::size_t(num_to));
+  call.targets.reserve(std::size_t(num_from) * num_targets);
   for (int t = 0; t < num_to; ++t) {
-    auto const& box = boxes[std::size_t(t) % num_targets];
-    call.targets.push_back(view_of(read_element(to, t, "to"), box, box, {"to", t}));
+    auto const& box = boxes[std::size_t(t) % boxes.size()];
+    auto const view = view_of(read_element(to, t, "to"), box, box, {"to", t});
+    if (!handle.blocks)
+      call.targets.push_back(view);
+    else
+      for (auto const& block : views_of_blocks(*handle.blocks, handle.rank, view)) call.targets.push_back(block);
   }
   for (int f = 0; f < num_from; ++f) {
     auto& field = call.fields[std::size_t(f)];
@@ -119,10 +146,11 @@ Call call_of(RepartitionPlan const& plan, int num_from, gr_field const* from, in
 template <class Run>
 auto with_fields(gr_repartition const* handle, int num_from, gr_field const* from, int num_to, gr_field const* to,
                  gr_update const* updates, Run&& run) {
-  auto const& plan = required(handle, "plan").plan;
+  auto const& object = required(handle, "plan");
+  auto const& plan = object.plan;
   std::exception_ptr failure;
   try {
-    auto const call = call_of(plan, num_from, from, num_to, to, updates);
+    auto const call = call_of(object, num_from, from, num_to, to, updates);
     return run(plan, std::span<RepartitionField const>(call.fields));
   } catch (Error const& error) {
     if (error.rule() != bad_argument("").rule()) throw;
@@ -208,10 +236,11 @@ gr_status gr_repartition_set_transport(gr_repartition* plan, gr_transport transp
 gr_status gr_repartition_tune(gr_repartition* plan, int num_from, gr_field const* from, int num_to, gr_field const* to,
                               int num_calls, gr_transport* chosen) {
   return GR_BODY({
-    auto& with = required(plan, "plan").plan;
+    auto& object = required(plan, "plan");
+    auto& with = object.plan;
     auto const call = agreed(with.pull_plan().comm(), [&] {
       required(chosen, "chosen");
-      return call_of(with, num_from, from, num_to, to, nullptr);
+      return call_of(object, num_from, from, num_to, to, nullptr);
     });
     *chosen = transport_of(with.tune(call.fields, num_calls).chosen);
   });

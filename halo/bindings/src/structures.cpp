@@ -253,6 +253,7 @@ HaloKind halo_kind(gr_halo_kind const& kind, Name const& name) {
   }
   if (kind.has_memory != 0) result.memory = widths_of(kind.ndim, kind.memory_lower, kind.memory_upper);
   if (kind.widths_of_this_rank != 0) result.widths_of = WidthsOf::this_rank;
+  result.hole = kind.hole;
   return result;
 }
 

@@ -63,7 +63,7 @@ gr_status gr_zonal_create(gr_comm const* comm, gr_layout const* layout, int axis
     auto const& of = required(comm, "comm").comm;
     auto const options = agreed(of, [&] {
       required(zonal, "zonal");
-      auto const& on = required(layout, "layout").layout;
+      auto const& on = required(layout, "layout").of_boxes("layout");
       AxisSumOptions result;
       result.how = enumerator<AxisSumMethod>(summation, GR_SUM_FAST, {"summation"});
       result.scale = scale_of(scale);
@@ -127,7 +127,7 @@ gr_status gr_area_sum_create(gr_comm const* comm, gr_layout const* layout, int a
     auto const& of = required(comm, "comm").comm;
     auto const how = agreed(of, [&] {
       required(area_sum, "area_sum");
-      required(layout, "layout");
+      (void)required(layout, "layout").of_boxes("layout");
       require_count(num_rows, 0, "num_rows");
       required(weights, "weights");
       return scale_of(scale);

@@ -189,6 +189,7 @@ class HaloKind(_engine.Structure):
     memory_lower: ghost cells that fields have in memory, at least `lower`.
     memory_upper: the same above.
     widths_of_this_rank: each rank has widths of its own.
+    hole: value of ghost cells whose image no rank owns.
     """
     _fields_ = [
         ('size', ctypes.c_size_t),
@@ -210,7 +211,8 @@ class HaloKind(_engine.Structure):
         ('has_memory', ctypes.c_int),
         ('memory_lower', ctypes.c_int64 * 8),
         ('memory_upper', ctypes.c_int64 * 8),
-        ('widths_of_this_rank', ctypes.c_int)]
+        ('widths_of_this_rank', ctypes.c_int),
+        ('hole', ctypes.c_double)]
 
 
 class RepartitionOptions(_engine.Structure):
@@ -594,7 +596,7 @@ class Layout(_engine.Handle):
     @classmethod
     def create_boxes(cls, comm: 'Comm', extents: Sequence[int], lower: Any, upper: Any) -> 'Layout':
         """Layout of the boxes that the caller already has. Collective.
-        Boxes are disjoint and cover the grid. Today a rank passes no box or one; more are refused.
+        Boxes are disjoint and cover the grid. A rank passes no box or one; `layout_create_blocks` takes more.
 
         comm: communicator.
         extents: cells of the grid.
@@ -603,6 +605,40 @@ class Layout(_engine.Handle):
         Returns layout: layout.
         """
         return _LAYOUT_CREATE_BOXES({'comm': comm, 'extents': extents, 'lower': lower, 'upper': upper})
+
+    @classmethod
+    def create_with_holes(cls, comm: 'Comm', extents: Sequence[int], lower: Any, upper: Any) -> 'Layout':
+        """Layout of boxes that need not cover the grid: the other cells are holes, such as land, which no rank owns.
+        Collective.
+        Halo plans give ghost cells there the value `hole` of their kind; repartitions to boxes with an owner, and sums with
+        a weight for each cell, take such layouts, too.
+
+        comm: communicator.
+        extents: cells of the grid.
+        lower: first cells.
+        upper: ends.
+        Returns layout: layout.
+        """
+        return _LAYOUT_CREATE_WITH_HOLES({'comm': comm, 'extents': extents, 'lower': lower, 'upper': upper})
+
+    @classmethod
+    def create_blocks(cls, comm: 'Comm', extents: Sequence[int], lower: Any, upper: Any) -> 'Layout':
+        """Layout of any number of blocks per rank: the tiles of a code, or the ocean blocks of a grid without its land.
+        Collective.
+        Blocks are disjoint; cells of no block are holes, as above. A field is one array per rank for all of its blocks, in
+        the order of the list, each with the extents of the rank's largest. So the layout has one axis more than the grid,
+        the number of the block: axis 0, in Fortran the last dimension. Halo plans fill the halos of all blocks in one call,
+        with kinds that have the axes of the grid.
+        Example in Fortran, on a grid of nx x ny cells: the blocks lower(2, n) to upper(2, n) of at most bx x by cells make
+        a layout on which `halo_exchange` takes arrays t(0:bx + 1, 0:by + 1, n) with a halo of one cell.
+
+        comm: communicator.
+        extents: cells of the grid.
+        lower: first cells.
+        upper: ends.
+        Returns layout: layout, with one axis more than the grid.
+        """
+        return _LAYOUT_CREATE_BLOCKS({'comm': comm, 'extents': extents, 'lower': lower, 'upper': upper})
 
     @classmethod
     def create_best(cls, comm: 'Comm', extents: Sequence[int], kind: 'HaloKind', element_bytes: int, num_batch:
@@ -967,7 +1003,8 @@ class Repartition(_engine.Handle):
                None) -> 'Repartition':
         """Plans movements of fields from one layout to another. Collective.
         Each rank passes fields on its box of `from` and gets them on its box of `to`, of any type that the values convert
-        to.
+        to. Where `to` has several blocks per rank (`layout_create_blocks`), fields on it have all of them, and
+        `repartition_apply_inverse` moves fields from the blocks, without change of the cells of no block.
 
         comm: communicator.
         from_: old layout.
@@ -997,7 +1034,7 @@ class Repartition(_engine.Handle):
         Returns lower: first cells.
         Returns upper: ends.
         """
-        return _REPARTITION_SOURCE({'self': self, 'ndim': self._ndim})
+        return _REPARTITION_SOURCE({'self': self, 'ndim': self._keep['from']._ndim})
 
     def num_targets(self) -> int:
         """Number of boxes that this rank gets: 1, except for `repartition_create_boxes`.
@@ -1981,6 +2018,24 @@ _LAYOUT_CREATE_BOXES = _engine.function(
     ('num_boxes', 'int', 'in, count lower upper'),
     ('lower', 'int64_t const*', 'in, lower ndim, boxes num_boxes'),
     ('upper', 'int64_t const*', 'in, upper ndim, boxes num_boxes'),
+    ('layout', 'gr_layout**', 'out'))
+_LAYOUT_CREATE_WITH_HOLES = _engine.function(
+    'gr_layout_create_with_holes',
+    ('comm', 'gr_comm const*', 'in'),
+    ('ndim', 'int', 'in, count extents lower upper'),
+    ('extents', 'int64_t const*', 'in, axes ndim'),
+    ('num_boxes', 'int', 'in, count lower upper'),
+    ('lower', 'int64_t const*', 'in, lower ndim, boxes num_boxes'),
+    ('upper', 'int64_t const*', 'in, upper ndim, boxes num_boxes'),
+    ('layout', 'gr_layout**', 'out'))
+_LAYOUT_CREATE_BLOCKS = _engine.function(
+    'gr_layout_create_blocks',
+    ('comm', 'gr_comm const*', 'in'),
+    ('ndim', 'int', 'in, count extents lower upper'),
+    ('extents', 'int64_t const*', 'in, axes ndim'),
+    ('num_blocks', 'int', 'in, count lower upper'),
+    ('lower', 'int64_t const*', 'in, lower ndim, boxes num_blocks'),
+    ('upper', 'int64_t const*', 'in, upper ndim, boxes num_blocks'),
     ('layout', 'gr_layout**', 'out'))
 _LAYOUT_CREATE_BEST = _engine.function(
     'gr_layout_create_best',

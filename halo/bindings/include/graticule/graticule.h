@@ -225,6 +225,7 @@ typedef struct gr_halo_kind {
   int64_t memory_lower[GR_MAX_AXES];  ///< [axes ndim] ghost cells that fields have in memory, at least `lower`
   int64_t memory_upper[GR_MAX_AXES];  ///< [axes ndim] the same above
   int widths_of_this_rank;            ///< [flag] each rank has widths of its own
+  double hole;                        ///< value of ghost cells whose image no rank owns
 } gr_halo_kind;
 #define GR_HALO_KIND_INIT GR_INITIAL(gr_halo_kind)
 
@@ -524,7 +525,7 @@ gr_layout_create_cuts(int ndim,                    // [in] [count cuts] axes of 
 
 /// Layout of the boxes that the caller already has. Collective.
 ///
-/// Boxes are disjoint and cover the grid. Today a rank passes no box or one; more are refused.
+/// Boxes are disjoint and cover the grid. A rank passes no box or one; `gr_layout_create_blocks` takes more.
 GR_API gr_status gr_layout_create_boxes(gr_comm const* comm,     // [in] communicator
                                         int ndim,                // [in] [count extents lower upper] axes of the grid
                                         int64_t const* extents,  // [in] [axes ndim] cells of the grid
@@ -532,6 +533,36 @@ GR_API gr_status gr_layout_create_boxes(gr_comm const* comm,     // [in] communi
                                         int64_t const* lower,    // [in] [lower ndim] [boxes num_boxes] first cells
                                         int64_t const* upper,    // [in] [upper ndim] [boxes num_boxes] ends
                                         gr_layout** layout);     // [out] layout
+
+/// Layout of boxes that need not cover the grid: the other cells are holes, such as land, which no rank owns.
+/// Collective.
+///
+/// Halo plans give ghost cells there the value `hole` of their kind; repartitions to boxes with an owner, and sums with
+/// a weight for each cell, take such layouts, too.
+GR_API gr_status gr_layout_create_with_holes(gr_comm const* comm,  // [in] communicator
+                                             int ndim,             // [in] [count extents lower upper] axes of the grid
+                                             int64_t const* extents,  // [in] [axes ndim] cells of the grid
+                                             int num_boxes,  // [in] [count lower upper] boxes of this rank: one or none
+                                             int64_t const* lower,  // [in] [lower ndim] [boxes num_boxes] first cells
+                                             int64_t const* upper,  // [in] [upper ndim] [boxes num_boxes] ends
+                                             gr_layout** layout);   // [out] layout
+
+/// Layout of any number of blocks per rank: the tiles of a code, or the ocean blocks of a grid without its land.
+/// Collective.
+///
+/// Blocks are disjoint; cells of no block are holes, as above. A field is one array per rank for all of its blocks, in
+/// the order of the list, each with the extents of the rank's largest. So the layout has one axis more than the grid,
+/// the number of the block: axis 0, in Fortran the last dimension. Halo plans fill the halos of all blocks in one call,
+/// with kinds that have the axes of the grid.
+/// Example in Fortran, on a grid of nx x ny cells: the blocks lower(2, n) to upper(2, n) of at most bx x by cells make
+/// a layout on which `gr_halo_exchange` takes arrays t(0:bx + 1, 0:by + 1, n) with a halo of one cell.
+GR_API gr_status gr_layout_create_blocks(gr_comm const* comm,     // [in] communicator
+                                         int ndim,                // [in] [count extents lower upper] axes of the grid
+                                         int64_t const* extents,  // [in] [axes ndim] cells of the grid
+                                         int num_blocks,          // [in] [count lower upper] blocks of this rank
+                                         int64_t const* lower,    // [in] [lower ndim] [boxes num_blocks] first cells
+                                         int64_t const* upper,    // [in] [upper ndim] [boxes num_blocks] ends
+                                         gr_layout** layout);     // [out] layout, with one axis more than the grid
 
 /// Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs.
 /// Collective.
@@ -829,7 +860,8 @@ GR_API gr_status gr_halo_depth_refill(gr_halo_depth* depth,    // [inout] counts
 /// Plans movements of fields from one layout to another. Collective.
 ///
 /// Each rank passes fields on its box of `from` and gets them on its box of `to`, of any type that the values convert
-/// to.
+/// to. Where `to` has several blocks per rank (`gr_layout_create_blocks`), fields on it have all of them, and
+/// `gr_repartition_apply_inverse` moves fields from the blocks, without change of the cells of no block.
 GR_API gr_status gr_repartition_create(gr_comm const* comm,                    // [in] communicator
                                        gr_layout const* from,                  // [in] old layout
                                        gr_layout const* to,                    // [in] new layout
