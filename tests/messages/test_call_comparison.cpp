@@ -124,4 +124,81 @@ TEST(CallComparison, gives_up_with_the_words_of_the_caller) {
   test::forgive_left_objects();
 }
 
+/// Ranks that report to ranks which report to rank 0.
+TEST(CallComparison, names_the_lowest_rank_that_differs_from_rank_0_through_others) {
+  Comm const comm = Comm::world();
+  if (comm.num_ranks() < 3) GTEST_SKIP() << "2 ranks have no rank between them";
+  messages::CallComparison comparison(comm, comm.num_ranks() == 3 ? 1 : 2);
+
+  for (int odd = 0; odd < comm.num_ranks(); ++odd) {
+    auto const thrown = test::thrown_by([&] { comparison.compare(comm.rank() == odd ? "a backward" : "a forward"); });
+
+    EXPECT_EQ(thrown.text, odd == 0 ? "rank 0 has a backward, rank 1 has a forward"
+                                    : "rank 0 has a forward, rank " + std::to_string(odd) + " has a backward");
+    EXPECT_NO_THROW(comparison.compare("the next call"));
+  }
+  int const first_odd = 1;
+  auto const thrown =
+      test::thrown_by([&] { comparison.compare("call", comm.rank() < first_odd ? 1 : 2 + comm.rank()); });
+  EXPECT_EQ(thrown.text, "rank 0 has call, rank 1 has call: the same words, but other details that they do not show");
+}
+
+TEST(CallComparison, names_a_missing_rank_that_reports_to_another) {
+  Comm const comm = Comm::world();
+  if (comm.num_ranks() < 3) GTEST_SKIP() << "2 ranks have no rank between them";
+  Rule const rule({.report_seconds = 0, .error_seconds = 0.5});
+  int const most_below = comm.num_ranks() == 3 ? 1 : 2;
+  int const late = comm.num_ranks() - 1;
+  int const between = (late - 1) / most_below;
+  messages::CallComparison comparison(comm, most_below);
+
+  if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  auto const thrown = test::thrown_by([&] { comparison.compare("a call"); });
+
+  EXPECT_EQ(thrown.rule, "StalledExchange");
+  EXPECT_EQ(
+      thrown.text.find("rank 0 waits before a call for the same call of rank " + std::to_string(between) + " (or of "),
+      0U)
+      << thrown.text;
+  auto const words = "; rank " + std::to_string(between) + " waits for the same call of rank " + std::to_string(late);
+  EXPECT_NE(thrown.text.find(words), std::string::npos) << thrown.text;
+  test::forgive_left_objects();
+}
+
+TEST(CallComparison, names_a_missing_rank_that_others_report_to) {
+  Comm const comm = Comm::world();
+  if (comm.num_ranks() < 3) GTEST_SKIP() << "2 ranks have no rank between them";
+  Rule const rule({.report_seconds = 0, .error_seconds = 0.5});
+  int const most_below = comm.num_ranks() == 3 ? 1 : 2;
+  messages::CallComparison comparison(comm, most_below);
+  bool const reports_to_it = comm.rank() > 1 && (comm.rank() - 1) / most_below == 1;
+
+  if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(4000));
+  auto const thrown = test::thrown_by([&] { comparison.compare("a call"); });
+
+  EXPECT_EQ(thrown.rule, "StalledExchange");
+  char const* const words = reports_to_it ? "waits before a call for rank 1, which compares the calls of some ranks,"
+                                          : "; no answer of rank 1";
+  EXPECT_NE(thrown.text.find(words), std::string::npos) << thrown.text;
+  test::forgive_left_objects();
+}
+
+TEST(CallComparison, says_to_all_others_that_rank_0_is_missing) {
+  Comm const comm = Comm::world();
+  if (comm.num_ranks() < 3) GTEST_SKIP() << "2 ranks have no rank between them";
+  Rule const rule({.report_seconds = 0, .error_seconds = 0.5});
+  messages::CallComparison comparison(comm, comm.num_ranks() == 3 ? 1 : 2);
+
+  if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(4000));
+  auto const thrown = test::thrown_by([&] { comparison.compare("a call"); });
+
+  if (comm.rank() != 0) {
+    EXPECT_EQ(thrown.rule, "StalledExchange");
+    EXPECT_NE(thrown.text.find("waits before a call for rank 0, which compares the calls of all ranks,"),
+              std::string::npos)
+        << thrown.text;
+  }
+  test::forgive_left_objects();
+}
+
 }  // namespace

@@ -4,14 +4,16 @@
 //
 //   engine [LATITUDES LONGITUDES [PART...]]    cells and sums without PART
 //
-// PART: cells (halos and repartitions), sums (and errors), halo (one plan, for weak scaling), transposition (rows to
-// columns, for strong scaling).
+// PART: cells (halos and repartitions), sums (and errors), comparisons (of calls, which sums include), halo (one plan,
+// also with 32 levels, for weak scaling), transposition (rows to columns, also with 8 levels, for strong scaling).
 #include <graticule/halo/plan.hpp>
+#include <graticule/messages/detail/call_comparison.hpp>
 #include <graticule/messages/detail/ordered_sum.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/relabel.hpp>
 #include <graticule/partition/shared_layout.hpp>
+#include <graticule/partition/stall.hpp>
 #include <graticule/repartition/dump.hpp>
 #include <graticule/repartition/plan.hpp>
 
@@ -20,7 +22,9 @@
 
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
+#include <smpi/smpi_helpers_internal.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -99,6 +103,32 @@ struct Field {
   std::vector<double> values;
 };
 
+/// Memory for a field of every rank, whose values do not matter: ranks are in one process, and all get the same.
+class SharedMemory {
+ public:
+  explicit SharedMemory(Index count) {
+    PMPI_Allreduce(MPI_IN_PLACE, &count, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+    int rank = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) own_.assign(std::size_t(count), 1.0);
+    data_ = own_.data();
+    PMPI_Bcast(&data_, int(sizeof data_), MPI_BYTE, 0, MPI_COMM_WORLD);
+  }
+  SharedMemory(SharedMemory const&) = delete;
+  SharedMemory& operator=(SharedMemory const&) = delete;
+  ~SharedMemory() { PMPI_Barrier(MPI_COMM_WORLD); }
+
+  /// Levels of the cells of a box.
+  [[nodiscard]] FieldView view(Index levels, Box const& box) const {
+    Indices const extents{levels, box.extent(0), box.extent(1)};
+    return field_view(data_, extents, 2);
+  }
+
+ private:
+  std::vector<double> own_;
+  double* data_ = nullptr;
+};
+
 /// Exchanges a field of two components' parities, and compares every cell.
 void check_halo(Comm const& comm, HaloPlan const& plan, Layout const& layout, Boundary const& boundary) {
   for (auto const parity : {Parity::even, Parity::odd}) {
@@ -124,7 +154,8 @@ void check_halo(Comm const& comm, HaloPlan const& plan, Layout const& layout, Bo
 bool num_ranks_of_dump_exceeded(Comm const& comm) { return comm.num_ranks() > 512; }
 
 /// A plan, one exchange of which every cell is compared, and three more.
-void try_halo(Comm const& comm, std::string const& name, Layout const& layout, Boundary const& boundary) {
+void try_halo(Comm const& comm, std::string const& name, Layout const& layout, Boundary const& boundary,
+              Index levels = 0) {
   std::vector<Width> const widths{{1, 1}, {2, 1}};
   std::unique_ptr<HaloPlan> plan;
   long const before = peak_kilobytes();
@@ -154,9 +185,17 @@ void try_halo(Comm const& comm, std::string const& name, Layout const& layout, B
   require(counts().bytes - sent_before.bytes == stats.bytes - stats_before.bytes + num_messages * Index(sizeof(Index)));
   if (comm.rank() == 0)
     std::printf("  memory of the plan: %.2f MB per rank\n", double(grown) / 1024 / comm.num_ranks());
+  if (levels == 0) return;
+  SharedMemory const memory(levels * plan->local().num_cells());
+  auto const deep = memory.view(levels, plan->local());
+  plan->exchange(deep);
+  phase((std::to_string(levels) + " levels, 10 exchanges").c_str(), [&] {
+    for (int i = 0; i < 10; ++i) plan->exchange(deep);
+  });
 }
 
-void try_repartition(Comm const& comm, std::string const& name, Layout const& from, Layout const& to) {
+void try_repartition(Comm const& comm, std::string const& name, Layout const& from, Layout const& to,
+                     Index levels = 0) {
   std::unique_ptr<RepartitionPlan> plan;
   phase(("plan: " + name).c_str(), [&] { plan = std::make_unique<RepartitionPlan>(comm, from, to); });
   phase(("cells: " + name).c_str(), [&] {
@@ -166,6 +205,13 @@ void try_repartition(Comm const& comm, std::string const& name, Layout const& fr
     plan->apply(source.view(), target.view());
     for_each_cell(target.box, [&](Indices const& cell) { require(target.at(cell) == number(cell)); });
   });
+  if (levels == 0) return;
+  auto const source_box = from.owned(comm.rank());
+  auto const target_box = to.owned(comm.rank());
+  SharedMemory const source(levels * source_box.num_cells());
+  SharedMemory const target(levels * target_box.num_cells());
+  phase((std::to_string(levels) + " levels: " + name).c_str(),
+        [&] { plan->apply(source.view(levels, source_box), target.view(levels, target_box)); });
 }
 
 /// The boxes of `to` on the ranks that hold most of their cells, as rank 0 finds them.
@@ -240,6 +286,43 @@ void try_sums(Comm const& comm) {
   });
 }
 
+std::string text_of_comparison(messages::CallComparison& comparison, std::string const& call) {
+  try {
+    comparison.compare(call);
+  } catch (Error const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void try_comparisons(Comm const& comm) {
+  int const last = comm.num_ranks() - 1;
+  messages::CallComparison comparison(comm);
+  phase("comparison of calls", [&] { require(text_of_comparison(comparison, "a forward").empty()); });
+  messages::CallComparison direct(comm, comm.num_ranks());
+  phase("comparison by rank 0 alone", [&] { require(text_of_comparison(direct, "a forward").empty()); });
+  phase("calls that differ", [&] {
+    require(text_of_comparison(comparison, comm.rank() == last ? "a backward" : "a forward") ==
+            "CallDisagreement: rank 0 has a forward, rank " + std::to_string(last) + " has a backward");
+  });
+}
+
+/// The last rank reports to another than rank 0, and is late.
+void try_late_call(Comm const& comm) {
+  auto const kept = stall_rule();
+  set_stall_rule({.report_seconds = 0, .error_seconds = 0.05});
+  messages::CallComparison comparison(comm);
+  phase("call of a late rank", [&] {
+    int const last = comm.num_ranks() - 1;
+    if (comm.rank() == last) smpi_usleep(1500000);
+    auto const text = text_of_comparison(comparison, "a forward");
+    require(text.find("rank 0 waits before a forward for the same call of rank 1 (or of ") != std::string::npos ||
+            text.find("rank 0 waits before a forward for the same call of rank 3 (or of ") != std::string::npos);
+    require(text.find(" waits for the same call of rank " + std::to_string(last)) != std::string::npos);
+  });
+  set_stall_rule(kept);
+}
+
 void try_errors(Comm const& comm) {
   int const last = comm.num_ranks() - 1;
   phase("agreed error of a rank", [&] {
@@ -291,7 +374,6 @@ int main(int argc, char** argv) {
   while (num_ranks % side != 0) --side;
   std::unique_ptr<Comm> comm;
   phase("first communicator", [&] { comm = std::make_unique<Comm>(MPI_COMM_WORLD); });
-  phase("next communicator", [&] { Comm const next(MPI_COMM_WORLD); });
 
   Indices const extents{latitudes, longitudes};
   Layout const bands(ProcessGrid(Indices{num_ranks, 1}), extents);
@@ -300,9 +382,9 @@ int main(int argc, char** argv) {
   auto const seam = Boundary::tripolar(Edge::constant, Edge::tripolar_face);
   std::set<std::string> parts(argv + std::min(argc, 3), argv + argc);
   if (parts.empty()) parts = {"cells", "sums"};
-  if (parts.contains("halo")) try_halo(*comm, "poles, blocks", blocks, poles);
+  if (parts.contains("halo")) try_halo(*comm, "poles, blocks", blocks, poles, 32);
   if (parts.contains("transposition"))
-    try_repartition(*comm, "rows to columns", bands, Layout(ProcessGrid(Indices{1, num_ranks}), extents));
+    try_repartition(*comm, "rows to columns", bands, Layout(ProcessGrid(Indices{1, num_ranks}), extents), 8);
   if (parts.contains("cells")) {
     try_halo(*comm, "poles, blocks", blocks, poles);
     try_halo(*comm, "seam, blocks", blocks, seam);
@@ -315,9 +397,14 @@ int main(int argc, char** argv) {
       try_repartition(*comm, "blocks to bands", blocks, as_list(bands));
     }
   }
+  if (parts.contains("comparisons")) try_comparisons(*comm);
   if (parts.contains("sums")) {
+    phase("next communicator", [&] { Comm const next(MPI_COMM_WORLD); });
     try_sums(*comm);
+    try_comparisons(*comm);
     try_errors(*comm);
+    // Ranks that wait look for answers in each microsecond.
+    if (num_ranks > 17 && num_ranks <= 64) try_late_call(*comm);
   }
 
   long all_wrong = 0;
