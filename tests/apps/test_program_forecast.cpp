@@ -128,4 +128,12 @@ TEST(MachineFile, is_read_or_refused_by_key) {
   EXPECT_THROW((void)info::read_machine("/nowhere/machine.json"), Error);
 }
 
+TEST(MachineFile, of_h200_nodes_is_read) {
+  auto const machine = info::read_machine(GRATICULE_H200_MACHINE);
+
+  EXPECT_EQ(machine.name, "nodes of 8 H200");
+  EXPECT_EQ(machine.ranks_per_node, 8);
+  EXPECT_GT(machine.within_node.bytes_per_second, machine.between_nodes.bytes_per_second);
+}
+
 }  // namespace
