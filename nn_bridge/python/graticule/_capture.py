@@ -94,6 +94,18 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before) if own else delattr(owner, name)
 
 
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Nothing unreachable ends within: the end of a generator in `torch.no_grad`, which switches gradients on again, would be recorded."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def detached_data() -> Any:
     """torch.export takes `x.data` of a value for a constant without values: the model's own code gets the value without its gradient."""
     plain = torch._C.TensorBase.data
@@ -354,7 +366,7 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with mode:
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
-    with _unchanged(module), _named_errors(module), _quiet(), marked_regions(module, blocks), detached_data():
+    with no_collection(), _unchanged(module), _named_errors(module), _quiet(), marked_regions(module, blocks), detached_data():
         _prefer_operators(module)
         caches = _caches()
         if torch.is_grad_enabled():

@@ -40,6 +40,7 @@ class Domain:
         if grid is not None and len(tuple(grid)) != 2:
             raise Error("BadProcessGrid", f"grid = {tuple(grid)}: ranks along latitude and along longitude are 2 numbers", "argument")
         self._checks = True
+        self._in_call = False
         parts = (0, 0) if grid is None else grid
         self._object = _core.Domain(handle, *parts, _both(latitude), _both(longitude), constant, odd_longitudes)
 

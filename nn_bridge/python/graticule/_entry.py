@@ -15,7 +15,9 @@ from . import _core, _inputs, _random
 from ._cuts import Active, NotSharded, cuts, extents
 from ._domain import Domain
 from ._errors import Error
+from ._failures import Together
 from ._joins import Joins
+from ._layer import layers_of
 from ._library import require_eager, uncompiled, watch
 from ._outside import note_result
 
@@ -43,6 +45,16 @@ class Code:
         self.layers.clear()
         self.inputs.reset()
 
+    def together(self, module: nn.Module) -> Together:
+        """A call, from its begin to its end."""
+        def forget() -> None:
+            for layer in layers_of(module):
+                layer.reset_structure()
+            self.called, self.version = False, None
+            self.inputs.parts.clear()
+
+        return Together(self.domain, forget)
+
     def begin(self, module: nn.Module, name: str, names: Sequence[str], args: Sequence[Any],
               kwargs: Dict[str, Any]) -> Tuple[Joins, List[Any], Dict[str, Any], Callable[[], None]]:
         """The arguments with marks, and the mode that sees what is done with them. Collective."""
@@ -63,18 +75,19 @@ class Code:
     def run(self, module: nn.Module, name: str, function: Callable[..., Any], names: Sequence[str], args: Sequence[Any],
             kwargs: Dict[str, Any]) -> Any:
         """A call of a method from outside. Collective."""
-        mode, args, kwargs, undo = self.begin(module, name, names, args, kwargs)
-        before = _random.of_python()
-        try:
-            with mode:
-                result = function(module, *args, **kwargs)
-            self.draws = [int(drawn or a != b) for drawn, a, b in zip(self.draws, before, _random.of_python())]
-            if not self.called:
-                self._compare_random(name, before)
-            self.called = True
-            return returned(mode, result)
-        finally:
-            undo()
+        with self.together(module):
+            mode, args, kwargs, undo = self.begin(module, name, names, args, kwargs)
+            before = _random.of_python()
+            try:
+                with mode:
+                    result = function(module, *args, **kwargs)
+                self.draws = [int(drawn or a != b) for drawn, a, b in zip(self.draws, before, _random.of_python())]
+                if not self.called:
+                    self._compare_random(name, before)
+                self.called = True
+                return returned(mode, result)
+            finally:
+                undo()
 
     def _compare_state(self, module: nn.Module) -> None:
         """Compares parameters and buffers at the first call, and where one rank alone has written to some since. Collective."""
@@ -104,16 +117,19 @@ class Code:
     def iterate(self, module: nn.Module, name: str, function: Callable[..., Any], names: Sequence[str], args: Sequence[Any],
                 kwargs: Dict[str, Any]) -> Iterator[Any]:
         """A generator, whose code runs between two values that it yields. Collective."""
-        mode, args, kwargs, undo = self.begin(module, name, names, args, kwargs)
+        with self.together(module):
+            mode, args, kwargs, undo = self.begin(module, name, names, args, kwargs)
         try:
             steps = function(module, *args, **kwargs)
             while True:
-                try:
-                    with mode:
-                        value = next(steps)
-                except StopIteration as end:
-                    return end.value
-                yield returned(mode, value)
+                with self.together(module):
+                    try:
+                        with mode:
+                            value = next(steps)
+                    except StopIteration as end:
+                        return end.value
+                    value = returned(mode, value)
+                yield value
         finally:
             undo()
 

@@ -9,7 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from . import _calls, _core, _functions as known, _random
-from ._capture import CaptureError
+from ._capture import no_collection
 from ._cuts import Active, Cuts, NotSharded, cuts, extents, is_whole, mark, mark_whole, tensors
 from ._domain import Domain
 from ._errors import Error
@@ -116,10 +116,14 @@ class Joins(TorchFunctionMode):
         if not planned.direct:
             inputs = [] if planned.program is None else [self._in_bands(x) for x in leaves]
             return planned.run(leaves, inputs, self._marked, self._cut_as)
-        result = _plainly(func, *args, **kwargs)
-        return self._with_marks(planned, leaves, result)
+        try:
+            return self._with_marks(planned, leaves, _plainly(func, *args, **kwargs), False)
+        except Error:
+            raise
+        except Exception as error:
+            return self._with_marks(planned, leaves, _densely(func, what, args, kwargs, leaves, planned, error), True)
 
-    def _with_marks(self, planned: "_calls.Planned", leaves: Sequence[torch.Tensor], result: Any) -> Any:
+    def _with_marks(self, planned: "_calls.Planned", leaves: Sequence[torch.Tensor], result: Any, copied: bool) -> Any:
         if isinstance(result, torch.Tensor):
             made = [result]
         else:
@@ -128,7 +132,11 @@ class Joins(TorchFunctionMode):
         for y, (kind, _) in zip(made, (one for one in planned.traced.results if one[0] != "value")):
             if kind == "output":
                 self._marked(y, planned.marks[k])
-                _calls.follow_copies(y, planned.traced.sources[k], leaves)
+                source = planned.traced.sources[k]
+                if copied and source is not None:
+                    _calls.note_copy(y, leaves[source])
+                else:
+                    _calls.follow_copies(y, source, leaves)
                 k += 1
         return result
 
@@ -145,7 +153,8 @@ class Joins(TorchFunctionMode):
         marks = [mark_of(x) for x in leaves]
         shapes = [tuple(x.shape) if of is None else shape_of(x, of) for x, of in zip(leaves, marks)]
         try:
-            traced = _calls.trace(func, name, args, kwargs, leaves, shapes)
+            with no_collection():
+                traced = _calls.trace(func, name, args, kwargs, leaves, shapes)
             if not traced.shapes:
                 return _calls.Planned(traced, None, False, ())
             places = [None if of is None else self._band(x, of) for x, of in zip(leaves, marks)]
@@ -154,7 +163,7 @@ class Joins(TorchFunctionMode):
             ends += [(True, None if places[i] is None else places[i].place) for i in traced.written]
             program = _core.PlacedCall(traced.json, self.domain._object, what, [None if p is None else p.place for p in places], ends,
                                        str(leaves[0].device))
-        except (CaptureError, RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AttributeError) as error:
+        except Exception as error:
             if isinstance(error, Error) and error.rule not in ("RefusedProgram", "BrokenFile", "BadArgument"):
                 raise
             raise NotSharded(_refusal(what, leaves, marks, shapes, error)) from None
@@ -323,6 +332,19 @@ def _refusal(what: str, leaves: Sequence[torch.Tensor], marks: Sequence[Optional
     if local:
         text += f"; a tensor of {list(local[0].shape)} has the sizes of a shard and is none: graticule.field(tensor) says that it is one"
     return text
+
+
+def _densely(func: Any, what: str, args: Any, kwargs: Dict[str, Any], leaves: Sequence[torch.Tensor], planned: "_calls.Planned",
+             error: Exception) -> Any:
+    """The result of a function that has raised an error, from dense copies: a part of few cells may have strides that torch does not take."""
+    if not planned.traced.written:
+        dense = {id(x): x.clone(memory_format=torch.contiguous_format) for x in leaves}
+        try:
+            return _plainly(func, *_calls.rebuilt(args, dense), **_calls.rebuilt(kwargs, dense))
+        except Exception:
+            pass  # the first error is the one to see
+    raise Error("OutOfMemory" if isinstance(error, torch.OutOfMemoryError) else "FailedNode",
+                f"{what}: {type(error).__name__}: {_calls.first_line(error)}") from error
 
 
 def _plainly(func: Any, *args: Any, **kwargs: Any) -> Any:

@@ -18,6 +18,7 @@ from ._capture import Captured, CaptureError, Like, blocks_of, bound, capture, m
 from ._cuts import is_field, is_whole
 from ._domain import Domain
 from ._errors import Error
+from ._failures import Together
 from ._library import require_eager, uncompiled, watch
 from ._outside import guard_backward, note_result
 from ._training import expect_reductions
@@ -220,6 +221,10 @@ class ShardedProgram(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the model, of this rank's shards. Collective, as is the backward."""
         require_eager("a sharded program")
+        with Together(self._domain, self.reset_structure):
+            return self._run(args, kwargs)
+
+    def _run(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         leaves, spec = pytree.tree_flatten((args, kwargs))
         kinds, modes = _kinds(leaves), _modes()
         structures = self._structures
@@ -562,7 +567,8 @@ class Program(nn.Module):
         """The output, or a tuple of several, of this rank's shards. Collective, as is the backward."""
         require_eager("a sharded program")
         self._program.train(self.training)
-        results = self._program.run(list(inputs))
+        with Together(self._domain, self._program.reset_structure):
+            results = self._program.run(list(inputs))
         self.__dict__["_called"] = True
         note_results(self._program, results, self._domain)
         return results[0] if len(results) == 1 else tuple(results)

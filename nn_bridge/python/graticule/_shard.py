@@ -245,8 +245,8 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
             raise Error("BadOption", f"{name} = {value!r} is none of {', '.join(map(repr, allowed))}", "argument")
     sharder = _Sharder(domain, local, padding, seed, shardings or {}, (whole,) if isinstance(whole, str) else whole)
     sharder.visit(model, "")
-    if not any(True for _ in model.children()):
-        first = sharder.report[0]
+    first = sharder.report[0]
+    if first.verdict in ("sharded", "local"):
         sharder.report = [dataclasses.replace(first, verdict="refused",
                                               reason="a single layer: put it into a Sequential, or use the layer of graticule.nn")]
     report = ShardReport(tuple(sharder.report))

@@ -14,6 +14,7 @@ from torch.utils import _pytree
 
 from . import _core
 from ._errors import Error
+from ._failures import recovered
 from ._library import handle_of, start
 from ._optimizers import ELEMENTWISE, needs_closure, reduced_by_others, watch
 
@@ -261,7 +262,8 @@ class DataParallel(_Wrapper):
 
     def run(self, training_pass: Callable[[], None]) -> None:
         """Runs a forward and backward. Where it raises on one rank, the others get PeerFailed, and the next pass works."""
-        self._object.run(training_pass)
+        with recovered():
+            self._object.run(training_pass)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

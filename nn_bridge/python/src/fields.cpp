@@ -2,6 +2,7 @@
 // Domains, and fields cut over them.
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/collective/fields.hpp>
+#include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "module.hpp"
@@ -9,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -123,6 +125,13 @@ void define_fields(py::module_& m) {
             for (auto const& comm : self.comms()) comm.renew();
           },
           ReleaseGil())
+      .def(
+          "announce",
+          [](nn::Domain const& self, std::string const& text) {
+            auto const comms = self.comms();
+            announce_failure(std::span<Comm const>(comms), text);
+          },
+          py::arg("text"), ReleaseGil())
       .def("require_same", &require_same_text, py::arg("rule"), py::arg("text"), ReleaseGil())
       .def("agree", &agree_on_text, py::arg("rule"), py::arg("failure"), ReleaseGil());
   m.def("shard_of", &shard_of, py::arg("whole"), py::arg("domain"), py::arg("rows"), py::arg("columns"), ReleaseGil());

@@ -84,6 +84,8 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
     generation_ = domain_.comm().generation();
     known_.reset();
     call_ = 0;
+    ordinal_ = domain_.next_ordinal();  // some ranks may have made layers that others have not
+    describe();
   }
   std::exception_ptr failure;
   std::vector<Index> structure;
@@ -117,6 +119,7 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
 
   Hash order_hash;
   order_hash.add(ordinal_).add(call_);
+  if (generation_ > 0) order_hash.add(std::string_view(layer_));  // the ordinal is that of its first call since then
   Hash common_hash;
   if (x.defined()) {
     auto const ndim = std::size_t(x.dim());

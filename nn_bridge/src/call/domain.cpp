@@ -83,7 +83,7 @@ CallChecks Domain::call_checks() const noexcept { return state_->checks; }
 std::int64_t Domain::num_draws() const noexcept { return recorded_calls().num_draws; }
 void Domain::set_num_draws(std::int64_t number) const noexcept { recorded_calls().num_draws = number; }
 detail::RecordedCalls& Domain::recorded_calls() const noexcept { return renewed().calls; }
-int Domain::next_ordinal() const noexcept { return ++state_->last_ordinal; }
+int Domain::next_ordinal() const noexcept { return ++renewed().last_ordinal; }
 
 Domain::State& Domain::renewed() const noexcept {
   auto& s = *state_;
@@ -91,6 +91,7 @@ Domain::State& Domain::renewed() const noexcept {
   s.generation = s.comm.generation();
   s.calls.forget();
   s.parts.clear();
+  s.last_ordinal = (s.generation % 1024) << 20;  // ranks may have made different numbers of layers
   return s;
 }
 

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sharded calls that fail on some ranks only: they end on all ranks with one error, and the next calls work."""
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Iterator, Optional
+
+from ._domain import Domain
+from ._errors import Error
+
+# Kinds of errors that a rank may have alone, while others wait for it. All ranks have agreed on others before they raise them.
+_ALONE = ("FailedNode", "OutOfMemory", "UnexpectedException", "StalledExchange", "MpiError", "PeerFailed", "CallDisagreement")
+_passes = [0]  # of training that are running, which end all ranks, and renew domains, themselves
+
+
+@contextlib.contextmanager
+def recovered() -> Iterator[None]:
+    """Within: what fails is left to the caller, who ends it on all ranks and renews their domains."""
+    _passes[0] += 1
+    try:
+        yield
+    finally:
+        _passes[0] -= 1
+
+
+class Together:
+    """A call of a sharded model: `with Together(domain, forget):`. Collective.
+
+    An exception that leaves it on some ranks leaves it on all. Who has one of its own keeps it, all others get that of the lowest
+    rank. Ranks that wait for one that failed stop waiting, and the domain is renewed. forget: drops what is known of earlier calls,
+    which may no longer be the same on all ranks.
+    Cost: an all-reduce of one number, unless the domain does not check calls.
+    """
+
+    def __init__(self, domain: Domain, forget: Callable[[], None]) -> None:
+        self.domain, self.forget = domain, forget
+        self.inner = domain.num_ranks == 1 or domain._in_call
+
+    def __enter__(self) -> None:
+        if not self.inner:
+            self.domain._in_call = True
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        if self.inner:
+            return
+        self.domain._in_call = False
+        if error is None or isinstance(error, Exception) and kind.__name__ != "_StopRecomputationError":
+            self._end(error)
+
+    def _end(self, error: Optional[Exception]) -> None:
+        if not _is_alone(error):
+            if not self.domain._checks:
+                return
+            other = self._agreed(error)
+            if not _is_alone(other):
+                if error is None and other is not None:
+                    raise other
+                return
+            own, error = error, error or other
+        else:
+            own = error
+        self.forget()
+        if _passes[0] == 0:
+            self.domain._object.announce(_text(error))
+            self.domain.renew()
+            other = self._agreed(None if _is_of_another(error) else error)
+            if own is None or _is_of_another(own) and other is not None:
+                raise other or error  # type: ignore[misc]
+        elif own is None:
+            raise error  # type: ignore[misc]
+
+    def _agreed(self, error: Optional[Exception]) -> Optional[Error]:
+        """The error of the lowest rank that has one, None where none has. Collective."""
+        known = isinstance(error, Error)
+        try:
+            self.domain._object.agree(error.rule if known else "PeerFailed", None if error is None else error.text if known else _text(error))
+        except Error as agreed:
+            return agreed.with_traceback(None)
+        return None
+
+
+def _is_alone(error: Optional[Exception]) -> bool:
+    return error is not None and (not isinstance(error, Error) or error.rule in _ALONE)
+
+
+def _is_of_another(error: Optional[Exception]) -> bool:
+    return isinstance(error, Error) and error.rule in ("PeerFailed", "CallDisagreement")
+
+
+def _text(error: Any) -> str:
+    return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
