@@ -118,6 +118,35 @@ def test_a_part_of_few_cells_has_strides_of_any_kind():
         close(whole_of(net(cut(x))), pairs(x))
 
 
+def test_what_is_empty_is_as_on_one_process():
+    x = torch.randn(2, 3, ROWS, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    for function in (lambda x: x[..., :0], lambda x: x[:, :0].mean((-2, -1)), lambda x: torch.cat([x[:, :0], x], 1),
+                     lambda x: torch.cat([x[..., :0, :], x], -2), lambda x: x[..., :0, :].sum((-2, -1)), lambda x: torch.roll(x[:, :0], 1, -2),
+                     lambda x: x[:0] @ x[:0].transpose(-1, -2), lambda x: x[..., :0, :].transpose(-1, -2) @ x[..., :0, :],
+                     lambda x: x[:, :0].transpose(1, 2).flatten(2), lambda x: torch.cumsum(x[:, :0], -2),
+                     lambda x: torch.unsafe_chunk(x[..., :0], 2, -1)[0],
+                     lambda x: nn.functional.pad(x[:, :0], (0, 0, 1, 1))):
+        for name, net in doors(function).items():
+            try:
+                y = net(cut(x))
+            except graticule.Error as error:
+                assert error.rule in ("NotSharded", "RefusedProgram"), (name, error)
+                continue
+            wanted = function(x)
+            assert y.dim() == wanted.dim() and y.dtype == wanted.dtype
+            if wanted.dim() > 1 and y.numel() and y.shape != wanted.shape:
+                close(whole_of(y), wanted)
+
+
+def test_chunks_along_any_axis():
+    x = torch.randn(2, 3, ROWS, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(8))
+    for axis in range(4):
+        for number in (2, ROWS):
+            for function in (torch.unsafe_chunk, torch.chunk, torch.tensor_split):
+                for name, net in doors(lambda x: torch.stack([part.sum() for part in function(x, number, axis)])).items():
+                    close(net(cut(x)), torch.stack([part.sum() for part in function(x, number, axis)]))
+
+
 def test_what_ends_while_a_function_is_traced_is_not_in_its_graph():
     def suspended():
         with torch.no_grad():

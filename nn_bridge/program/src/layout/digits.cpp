@@ -90,6 +90,9 @@ std::int64_t num_elements(Shape const& shape) {
 }
 
 std::int64_t common_extent(Cut const& first, Cut const& second, std::int64_t extent, std::int64_t rank) {
+  if (extent == 0) {
+    return 0;
+  }
   std::int64_t const lo = first.bounds[index(rank)];
   std::int64_t const hi = first.bounds[index(rank + 1)];
   std::int64_t const other_lo = second.bounds[index(rank)];

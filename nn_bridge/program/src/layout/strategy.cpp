@@ -16,6 +16,9 @@ std::int64_t owner(Cut const& cut, std::int64_t row) {
 }
 
 Cut scaled(Cut const& cut, std::int64_t axis, std::int64_t extent) {
+  if (cut.period == 0) {
+    return Cut::balanced(axis, extent, cut.num_ranks());  // of an axis without indices
+  }
   Cut result{axis, extent, {}};
   for (std::int64_t const bound : cut.bounds) {
     result.bounds.push_back((2 * bound * extent + cut.period) / (2 * cut.period));

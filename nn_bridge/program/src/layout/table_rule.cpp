@@ -192,7 +192,7 @@ void table_rule(NodeShapes& shapes) {
     scatter(shapes);
   } else if (name == "select" || name == "unbind") {
     select(shapes);
-  } else if (name == "chunk" || name.find("split") != std::string_view::npos) {
+  } else if (name.ends_with("chunk") || name.find("split") != std::string_view::npos) {
     split(shapes);
   } else {
     pad(shapes);

@@ -111,6 +111,15 @@ ValueId LocalBuilder::summed(ValueId source) {
   return emit("graticule.sum", {tensor_input("self", source)}, shape(source), dtype(source), SumTask{});
 }
 
+// What has no elements is nowhere, and goes nowhere.
+ValueId LocalBuilder::emit_move(ValueId source, Shape const& target, MoveTask task) {
+  if (num_elements(task.shape) == 0) {
+    return emit("aten.reshape.default", {tensor_input("self", source), input_of("shape", target)}, target,
+                dtype(source));
+  }
+  return emit("graticule.move", {tensor_input("self", source)}, target, dtype(source), std::move(task));
+}
+
 ValueId LocalBuilder::of_all_ranks(ValueId source) {
   Shape whole = shape(source);
   whole.insert(whole.begin(), 1);
@@ -119,7 +128,7 @@ ValueId LocalBuilder::of_all_ranks(ValueId source) {
   whole[0] = plan_->num_ranks;
   MoveTask task{whole, Cut::balanced(0, plan_->num_ranks, plan_->num_ranks), 0, {}};
   task.rows.assign(at(plan_->num_ranks), every_row(plan_->num_ranks));
-  return emit("graticule.move", {tensor_input("self", own)}, whole, dtype(source), std::move(task));
+  return emit_move(own, whole, std::move(task));
 }
 
 // Rows along the axis; the fill value is what lies beyond both ends, or else one more row.
@@ -186,8 +195,7 @@ ValueId LocalBuilder::moved(ValueId value, Cut const& from, std::int64_t axis, R
   } else {
     Shape target = whole;
     target[at(axis)] = static_cast<std::int64_t>(rows[at(rank_)].size());
-    result = emit("graticule.move", {tensor_input("self", source)}, target, dtype(source),
-                  MoveTask{whole, from, axis, rows});
+    result = emit_move(source, target, {whole, from, axis, rows});
   }
   moves_[key] = result;
   return result;

@@ -50,6 +50,8 @@ class LocalBuilder {
   ValueId summed(ValueId source);
   /// The tensors of all ranks, which have this one's shape, along a new first axis.
   ValueId of_all_ranks(ValueId source);
+  /// A task that moves a tensor, or none where it has no elements.
+  ValueId emit_move(ValueId source, Shape const& target, MoveTask task);
   /// The value is this result of the node.
   void finish(PlannedNode const& node, ValueId value, std::size_t result = 0);
 

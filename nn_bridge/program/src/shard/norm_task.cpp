@@ -54,7 +54,7 @@ NormTask norm_task(PlannedNode const& node, LocalBuilder const& builder) {
   } else {
     std::int64_t const groups = name == "group_norm" ? node.shapes.integer("num_groups", x[1]) : x[1];
     task.groups = x[0] * groups;
-    task.inner = x[1] / groups;
+    task.inner = x[1] / std::max<std::int64_t>(1, groups);
   }
   return task;
 }

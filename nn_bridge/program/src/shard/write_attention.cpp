@@ -59,7 +59,7 @@ class Attention {
         shape[shape.size() - 3] == query[query.size() - 3]) {
       return x;
     }
-    std::int64_t const copies = query[query.size() - 3] / shape[shape.size() - 3];
+    std::int64_t const copies = query[query.size() - 3] / std::max<std::int64_t>(1, shape[shape.size() - 3]);
     shape[shape.size() - 3] *= copies;
     return call("aten.repeat_interleave.self_int",
                 {tensor_input("self", x), input_of("repeats", copies), input_of("dim", -3)}, std::move(shape));
