@@ -168,16 +168,25 @@ def draws(call, inputs):
             finally:
                 torch.manual_seed = seeded
         results.append([one for one in torch.utils._pytree.tree_leaves(found) if isinstance(one, torch.Tensor)])
-    return any(not torch.equal(torch.nan_to_num(one), torch.nan_to_num(other)) for found in results[1:] for one, other in zip(results[0], found)
+    return any(not torch.equal(_finite(one), _finite(other)) for found in results[1:] for one, other in zip(results[0], found)
                if one.layout is torch.strided)
 
 
-def of_op_db(count):
+def _finite(x):
+    return torch.nan_to_num(x.to(torch.complex64) if x.dtype == torch.complex32 else x)
+
+
+def database():
+    """PyTorch's own database of operators."""
     if importlib.util.find_spec("expecttest") is None:  # PyTorch's test classes are derived from it, its samples do without
         sys.modules["expecttest"] = types.ModuleType("expecttest")
         sys.modules["expecttest"].TestCase = unittest.TestCase
     from torch.testing._internal.common_methods_invocations import op_db
-    usable = [one for one in op_db if F64 in one.dtypes and one.supports_autograd]
+    return op_db
+
+
+def of_op_db(count):
+    usable = [one for one in database() if F64 in one.dtypes and one.supports_autograd]
     some = usable if count == 0 else usable[::max(1, len(usable) // count)]
     for op in some:
         try:
