@@ -48,32 +48,29 @@ class Together:
             self._end(error)
 
     def _end(self, error: Optional[Exception]) -> None:
+        found: Optional[Exception] = error
         if not _is_alone(error):
             if not self.domain._checks:
                 return
-            other = self._agreed(error)
-            if not _is_alone(other):
-                if error is None and other is not None:
-                    raise other
+            found = self._agreed(error)
+            if found is None or not _is_alone(found):
+                if error is None and found is not None:
+                    raise found
                 return
-            own, error = error, error or other
-        else:
-            own = error
         self.forget()
         if _passes[0] == 0:
-            self.domain._object.announce(_text(error))
+            self.domain._object.announce(_text(found if error is None else error))
             self.domain.renew()
-            other = self._agreed(None if _is_of_another(error) else error)
-            if own is None or _is_of_another(own) and other is not None:
-                raise other or error  # type: ignore[misc]
-        elif own is None:
-            raise error  # type: ignore[misc]
+            found = self._agreed(None if _is_of_another(error) else error) or found
+        if found is not None and found is not error and (error is None or _is_of_another(error)):
+            raise found
 
     def _agreed(self, error: Optional[Exception]) -> Optional[Error]:
         """The error of the lowest rank that has one, None where none has. Collective."""
-        known = isinstance(error, Error)
+        rule = error.rule if isinstance(error, Error) else "PeerFailed"
+        text = error.text if isinstance(error, Error) else None if error is None else _text(error)
         try:
-            self.domain._object.agree(error.rule if known else "PeerFailed", None if error is None else error.text if known else _text(error))
+            self.domain._object.agree(rule, text)
         except Error as agreed:
             return agreed.with_traceback(None)
         return None

@@ -178,7 +178,7 @@ def _finite(x):
 
 def database():
     """PyTorch's own database of operators."""
-    if importlib.util.find_spec("expecttest") is None:  # PyTorch's test classes are derived from it, its samples do without
+    if "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None:  # PyTorch's test classes are derived from it, its samples do without
         sys.modules["expecttest"] = types.ModuleType("expecttest")
         sys.modules["expecttest"].TestCase = unittest.TestCase
     from torch.testing._internal.common_methods_invocations import op_db
