@@ -7,13 +7,14 @@
 
 namespace graticule::forecasting {
 
-SequenceSource::SequenceSource(Comm const& world, TimeSteps const& steps, samples::SampleStore& store, Options options)
+SequenceSource::SequenceSource(Comm const& world, samples::TimeSteps const& steps, samples::SampleStore& store,
+                               Options options)
     : steps_(steps),
       store_(store),
       options_(std::move(options)),
       mirrored_(options_.places),
       field_(num_cells()),
-      ahead_(world, [this](Slot& slot) { gather(slot); }) {
+      ahead_({world}, [this](Slot& slot) { gather(slot); }) {
   for (double& latitude : mirrored_.latitudes) latitude = -latitude;
 }
 

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <graticule/models/forcing.hpp>
+#include <graticule/samples/detail/batches.hpp>
+#include <graticule/samples/detail/read_ahead.hpp>
+#include <graticule/samples/detail/sample_store.hpp>
+#include <graticule/samples/detail/time_steps.hpp>
 
-#include "batches.hpp"
-#include "read_ahead.hpp"
-#include "sample_store.hpp"
-#include "states.hpp"
+#include "names.hpp"
 
 #include <span>
 #include <vector>
@@ -47,7 +48,7 @@ class SequenceSource {
     DType dtype = DType::f32;
   };
   /// @param world all ranks, which agree on failures; all references must outlive this
-  SequenceSource(Comm const& world, TimeSteps const& steps, samples::SampleStore& store, Options options);
+  SequenceSource(Comm const& world, samples::TimeSteps const& steps, samples::SampleStore& store, Options options);
   SequenceSource(SequenceSource const&) = delete;
   SequenceSource& operator=(SequenceSource const&) = delete;
 
@@ -83,7 +84,7 @@ class SequenceSource {
   [[nodiscard]] std::size_t num_cells() const { return std::size_t(store_.reader().num_cells()); }
   [[nodiscard]] std::size_t num_forcings() const { return forcing_channels(options_.forcings).size(); }
 
-  TimeSteps const& steps_;
+  samples::TimeSteps const& steps_;
   samples::SampleStore& store_;
   Options options_;
   Places mirrored_;

@@ -16,8 +16,8 @@ using samples::Moments;
 class StateSurvey {
  public:
   StateSurvey(samples::DataTeams const& teams, models::Cells const& cells, samples::SampleStore& store,
-              TimeSteps const& steps, Index num_members, std::vector<StateChannel> const& channels, TimeUse const& use,
-              samples::MissingCells& missing)
+              samples::TimeSteps const& steps, Index num_members, std::vector<StateChannel> const& channels,
+              TimeUse const& use, samples::MissingCells& missing)
       : teams_(teams),
         cells_(cells),
         store_(store),
@@ -131,7 +131,7 @@ class StateSurvey {
   samples::DataTeams const& teams_;
   models::Cells const& cells_;
   samples::SampleStore& store_;
-  TimeSteps const& steps_;
+  samples::TimeSteps const& steps_;
   Index num_members_;
   std::vector<StateChannel> const& channels_;
   TimeUse const& use_;
@@ -151,8 +151,9 @@ class StateSurvey {
 }  // namespace
 
 StateStatistics survey_states(samples::DataTeams const& teams, models::Cells const& cells, samples::SampleStore& store,
-                              TimeSteps const& steps, Index num_members, std::vector<StateChannel> const& channels,
-                              TimeUse const& use, samples::MissingCells& missing) {
+                              samples::TimeSteps const& steps, Index num_members,
+                              std::vector<StateChannel> const& channels, TimeUse const& use,
+                              samples::MissingCells& missing) {
   return StateSurvey(teams, cells, store, steps, num_members, channels, use, missing)();
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "channels.hpp"
-#include "data_teams.hpp"
-#include "missing_cells.hpp"
+#include <graticule/samples/detail/channels.hpp>
+#include <graticule/samples/detail/data_teams.hpp>
+#include <graticule/samples/detail/missing_cells.hpp>
+
 #include "sequences.hpp"
 
 #include <vector>
@@ -34,8 +35,8 @@ struct TimeUse {
 /// ranks.
 /// @throws `BadInput` (input) for a channel without values or without two training states one lead apart
 [[nodiscard]] StateStatistics survey_states(samples::DataTeams const& teams, models::Cells const& cells,
-                                            samples::SampleStore& store, TimeSteps const& steps, Index num_members,
-                                            std::vector<StateChannel> const& channels, TimeUse const& use,
-                                            samples::MissingCells& missing);
+                                            samples::SampleStore& store, samples::TimeSteps const& steps,
+                                            Index num_members, std::vector<StateChannel> const& channels,
+                                            TimeUse const& use, samples::MissingCells& missing);
 
 }  // namespace graticule::forecasting

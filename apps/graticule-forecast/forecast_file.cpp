@@ -21,14 +21,15 @@ std::string since(Seconds start, Calendar calendar) {
   return "hours since " + clock;
 }
 
-Index level_extent(StateTable const& table, std::string const& variable, std::string const& dimension) {
+Index level_extent(samples::StateTable const& table, std::string const& variable, std::string const& dimension) {
   Variable const& stored = table.file().variable(variable);
   return stored.extents[stored.axis(dimension)];
 }
 
 /// Variables that describe the positions of `fields`, except those that vary with time or members and those whose names
 /// the forecast itself uses.
-samples::CompanionSet companions_of(Comm const& domain, StateTable const& table, std::vector<std::string> const& fields,
+samples::CompanionSet companions_of(Comm const& domain, samples::StateTable const& table,
+                                    std::vector<std::string> const& fields,
                                     std::vector<std::string> const& dimensions) {
   std::set<std::string> apart{"time", "lead_time", "forecast_reference_time", "member", "network", table.time_name()};
   apart.insert(table.member_names().begin(), table.member_names().end());
@@ -38,7 +39,7 @@ samples::CompanionSet companions_of(Comm const& domain, StateTable const& table,
 
 }  // namespace
 
-ForecastFile::ForecastFile(Comm const& world, Comm const& domain, StateTable const& table,
+ForecastFile::ForecastFile(Comm const& world, Comm const& domain, samples::StateTable const& table,
                            Description const& description, OwnPart own, Options options, bool resumes)
     : world_(world), description_(description), own_(own), options_(std::move(options)) {
   for (std::size_t c = 0; c < description.channels.size(); ++c) {
@@ -73,7 +74,7 @@ ForecastFile::ForecastFile(Comm const& world, Comm const& domain, StateTable con
   num_records_ = num_complete_records(file.contents(), "time");
 }
 
-void ForecastFile::define(Comm const& domain, StateTable const& table) {
+void ForecastFile::define(Comm const& domain, samples::StateTable const& table) {
   FieldWriter writer(world_, options_.path,
                      {text("Conventions", "CF-1.8"), text("title", "Forecast of a network"),
                       text("source", "graticule-forecast"), text("history", options_.history)});

@@ -3,10 +3,10 @@
 
 #include <graticule/field_io/writer.hpp>
 #include <graticule/models/description.hpp>
+#include <graticule/samples/detail/companions.hpp>
+#include <graticule/samples/detail/states.hpp>
 
-#include "companions.hpp"
 #include "names.hpp"
-#include "states.hpp"
 
 #include <filesystem>
 #include <span>
@@ -40,7 +40,7 @@ class ForecastFile {
   /// Collective over `world`. Goes on with the file where `resumes` and it exists.
   /// @param table whose axes describe levels, latitudes and longitudes
   /// @throws `LayoutMismatch` (input) for a file of another grid, `OutputError`
-  ForecastFile(Comm const& world, Comm const& domain, StateTable const& table, Description const& description,
+  ForecastFile(Comm const& world, Comm const& domain, samples::StateTable const& table, Description const& description,
                OwnPart own, Options options, bool resumes);
 
   /// Appends the record of a time. Collective. @param lead of this record, seconds
@@ -50,7 +50,7 @@ class ForecastFile {
   [[nodiscard]] Index num_records() const noexcept { return num_records_; }
 
  private:
-  void define(Comm const& domain, StateTable const& table);
+  void define(Comm const& domain, samples::StateTable const& table);
   /// Which network forecasts which member.
   void write_networks(FieldWriter& writer) const;
   [[nodiscard]] bool has_networks() const noexcept { return options_.networks.size() > 1; }

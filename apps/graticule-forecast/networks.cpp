@@ -3,9 +3,10 @@
 
 #include <graticule/models/calendar.hpp>
 #include <graticule/partition/error.hpp>
+#include <graticule/samples/detail/states.hpp>
+#include <graticule/samples/detail/whole_field.hpp>
 
-#include "states.hpp"
-#include "whole_field.hpp"
+#include "static_fields.hpp"
 
 #include <algorithm>
 #include <utility>

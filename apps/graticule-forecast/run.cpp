@@ -9,8 +9,9 @@
 #include <graticule/halo/plan.hpp>
 #include <graticule/nn_bridge/call/traffic.hpp>
 #include <graticule/partition/cuts.hpp>
+#include <graticule/samples/detail/data_teams.hpp>
+#include <graticule/samples/detail/whole_field.hpp>
 
-#include "data_teams.hpp"
 #include "forecast_file.hpp"
 #include "map_picture.hpp"
 #include "network_device.hpp"
@@ -18,8 +19,8 @@
 #include "score_report.hpp"
 #include "spectra.hpp"
 #include "spectra_table.hpp"
+#include "static_fields.hpp"
 #include "units.hpp"
-#include "whole_field.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -37,7 +38,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void require_same_states(StateTable const& table, Description const& description, std::string const& files) {
+void require_same_states(samples::StateTable const& table, Description const& description, std::string const& files) {
   if (table.channels().size() < description.num_prognostic())
     throw Error(Fault::input, "BadInput",
                 files + " lacks '" + description.channels[table.channels().size()].label +
@@ -61,23 +62,24 @@ void require_same_states(StateTable const& table, Description const& description
 
 /// All channels where the input has them, else the prognostic ones: a forecast needs no more.
 /// @throws `BadInput` (input) unless they are those of the network, on its grid
-StateTable open_states(Comm const& domain, Options const& options, Description const& description) {
+samples::StateTable open_states(Comm const& domain, Options const& options, Description const& description) {
   auto const& files = options.input;
-  StateTable prognostic(domain, files, description.variables(Role::prognostic), {}, options.repeated);
+  samples::StateTable prognostic(domain, files, description.variables(Role::prognostic), {}, options.repeated);
   auto const diagnostic = description.variables(Role::diagnostic);
   bool const has_all = std::all_of(diagnostic.begin(), diagnostic.end(), [&](std::string const& name) {
     return prognostic.file().contents().find(name) != nullptr;
   });
-  auto table = diagnostic.empty() || !has_all
-                   ? std::move(prognostic)
-                   : StateTable(domain, files, description.variables(Role::prognostic), diagnostic, options.repeated);
+  auto table =
+      diagnostic.empty() || !has_all
+          ? std::move(prognostic)
+          : samples::StateTable(domain, files, description.variables(Role::prognostic), diagnostic, options.repeated);
   table.arrange_levels(description.channels);
   require_same_states(table, description, files);
   return table;
 }
 
-TimeSteps time_steps(StateTable const& table, Lead const& lead, std::string const& files) {
-  std::optional<TimeSteps> steps;
+samples::TimeSteps time_steps(samples::StateTable const& table, Lead const& lead, std::string const& files) {
+  std::optional<samples::TimeSteps> steps;
   samples::naming_input(files, [&] { steps.emplace(table.times(), lead, table.calendar()); });
   return *steps;
 }
@@ -113,9 +115,9 @@ Index num_members(Options const& options) {
 /// Of the first checkpoint, or of an exported network and the options that describe it.
 Description describe(Comm const& domain, Options const& options, std::vector<Checkpoint> const& checkpoints) {
   if (!checkpoints.empty()) return description_of(checkpoints.front());
-  StateTable const table(domain, options.input, options.prognostic, options.diagnostic, options.repeated);
-  Lead const lead = parse_lead("--lead", options.lead);
-  TimeSteps const steps = time_steps(table, lead, options.input);
+  samples::StateTable const table(domain, options.input, options.prognostic, options.diagnostic, options.repeated);
+  Lead const lead = samples::parse_lead("--lead", options.lead);
+  samples::TimeSteps const steps = time_steps(table, lead, options.input);
   auto description = program_description(options.model, table.channels(), lead, steps.lead_seconds(),
                                          table.grid().latitudes, table.grid().longitudes);
   description.calendar = table.calendar();
@@ -149,8 +151,8 @@ class Run {
         table_(open_states(teams_.domain(), options, description_)),
         steps_(time_steps(table_, description_.lead, options.input)),
         row_weights_(area_weights(table_.grid().latitudes)),
-        layout_(samples::choose_layout(options.partition, teams_.domain().num_ranks(), row_weights_,
-                                       table_.grid().num_columns())),
+        layout_(app::choose_layout(options.partition, teams_.domain().num_ranks(), row_weights_,
+                                   table_.grid().num_columns())),
         cells_{table_.grid(), layout_, layout_.owned(teams_.domain().rank()), row_weights_},
         reader_(table_.reader(cells_.box, 0)),
         starts_(start_times(options.start, steps_, history_)),
@@ -991,8 +993,8 @@ class Run {
   std::vector<Checkpoint> trained_;
   Description description_;  ///< of the first network: what all have in common, scales and climatology
   Index history_;
-  StateTable table_;
-  TimeSteps steps_;
+  samples::StateTable table_;
+  samples::TimeSteps steps_;
   std::vector<double> row_weights_;
   Layout layout_;
   models::Cells cells_;
@@ -1019,7 +1021,8 @@ class Run {
 
 }  // namespace
 
-std::vector<Seconds> start_times(std::vector<std::string> const& texts, TimeSteps const& steps, Index history) {
+std::vector<Seconds> start_times(std::vector<std::string> const& texts, samples::TimeSteps const& steps,
+                                 Index history) {
   std::vector<Seconds> starts;
   auto const has_history = [&](Index position) {
     for (Index k = 1; k < history; ++k)

@@ -3,14 +3,14 @@
 
 #include <graticule/app/device.hpp>
 #include <graticule/app/driver.hpp>
+#include <graticule/app/partition.hpp>
 #include <graticule/models/description.hpp>
+#include <graticule/samples/detail/missing_cells.hpp>
+#include <graticule/samples/detail/time_steps.hpp>
 
-#include "missing_cells.hpp"
 #include "names.hpp"
-#include "partition.hpp"
 #include "scores.hpp"
 #include "smooth_noise.hpp"
-#include "time_steps.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -43,7 +43,7 @@ struct Options {
   std::string resume = "auto";
   std::string time_limit = "auto";
   Index checkpoint_every = 0;
-  samples::PartitionChoice partition;
+  app::PartitionChoice partition;
   app::DeviceOption device;
   std::string given;                   ///< options that a resumed forecast must be given again, as written
   std::string network_device = "cpu";  ///< of this rank, as LibTorch names it
@@ -54,7 +54,7 @@ struct Options {
 
 /// The initial times of `--start`: dates, or all times of periods `A..B`.
 /// @throws `BadOption` (usage) for a date that is not on the axis or has no history
-[[nodiscard]] std::vector<Seconds> start_times(std::vector<std::string> const& texts, TimeSteps const& steps,
+[[nodiscard]] std::vector<Seconds> start_times(std::vector<std::string> const& texts, samples::TimeSteps const& steps,
                                                Index history);
 
 /// What `scores.png` and `spectra.png` draw.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "forecast_run.hpp"
 
+#include <graticule/samples/detail/states.hpp>
+
 #include "network/forecast_training.hpp"
 #include "run_parts.hpp"
 
@@ -42,7 +44,7 @@ std::optional<Period> period_of(char const* option, std::string const& dates, mo
   return dates.empty() ? std::nullopt : std::optional(models::parse_period(option, dates, calendar));
 }
 
-Parts parts_of(forecasting::TimeSteps const& steps, RunSettings const& settings) {
+Parts parts_of(samples::TimeSteps const& steps, RunSettings const& settings) {
   auto const& forecast = *settings.forecast;
   auto const& times = steps.times();
   auto const train = period_of("--train-dates", forecast.train_dates, steps.calendar());
@@ -80,7 +82,7 @@ struct InitialTimes {
   std::vector<Seconds> left_out;  ///< because a state before or after is missing
 };
 
-InitialTimes initial_times(forecasting::TimeSteps const& steps, Index history, Period const& targets) {
+InitialTimes initial_times(samples::TimeSteps const& steps, Index history, Period const& targets) {
   InitialTimes found;
   for (Index t = 0; t < steps.num_times(); ++t) {
     auto const target = steps.at(t, 1);
@@ -101,7 +103,7 @@ InitialTimes initial_times(forecasting::TimeSteps const& steps, Index history, P
   return found;
 }
 
-std::string describe_gaps(forecasting::TimeSteps const& steps, std::vector<Seconds> const& left_out, char const* part) {
+std::string describe_gaps(samples::TimeSteps const& steps, std::vector<Seconds> const& left_out, char const* part) {
   std::string text = std::to_string(left_out.size()) + " initial times of the " + part +
                      " part are left out because the time axis has gaps: ";
   for (std::size_t i = 0; i < left_out.size() && i < 5; ++i) text += (i == 0 ? "" : ", ") + steps.text(left_out[i]);
@@ -162,7 +164,7 @@ class ForecastInput {
   [[nodiscard]] ForecastParts parts() { return {result_.teams, *cells_, data_, *steps_, *source_}; }
   [[nodiscard]] forecasting::SequenceSource& source() { return *source_; }
   [[nodiscard]] ForecastData const& data() const { return data_; }
-  [[nodiscard]] forecasting::TimeSteps const& steps() const { return *steps_; }
+  [[nodiscard]] samples::TimeSteps const& steps() const { return *steps_; }
 
  private:
   /// What needs no other team; the ranks of a domain fail together.
@@ -170,14 +172,14 @@ class ForecastInput {
     Comm const& domain = result_.teams.domain();
     table_.emplace(domain, settings_.input.string(), forecast_.prognostic, forecast_.diagnostic, settings_.repeated);
     naming_input(settings_.input.string(), [&] {
-      steps_.emplace(table_->times(), forecasting::parse_lead("--lead", forecast_.lead), table_->calendar());
+      steps_.emplace(table_->times(), samples::parse_lead("--lead", forecast_.lead), table_->calendar());
     });
     result_.grid = table_->grid();
     result_.latitude_name = table_->latitude_name();
     result_.longitude_name = table_->longitude_name();
     result_.row_weights = area_weights(result_.grid.latitudes);
     result_.layout =
-        choose_layout(settings_.partition, domain.num_ranks(), result_.row_weights, result_.grid.num_columns());
+        app::choose_layout(settings_.partition, domain.num_ranks(), result_.row_weights, result_.grid.num_columns());
     cells_.emplace(Cells{result_.grid, result_.layout, result_.layout.owned(domain.rank()), result_.row_weights});
     has_images_ = uses_mirror(settings_.mirror, result_.grid);
     choose_samples();
@@ -283,7 +285,7 @@ class ForecastInput {
                                  : settings_.features,
                              {});
     d.history = forecast_.history;
-    d.lead = steps_->counts_positions() ? forecasting::parse_lead("--lead", forecast_.lead)
+    d.lead = steps_->counts_positions() ? samples::parse_lead("--lead", forecast_.lead)
                                         : models::Lead{.duration = steps_->lead_seconds()};
     d.lead_seconds = steps_->lead_seconds();
     d.calendar = steps_->calendar();
@@ -382,8 +384,8 @@ class ForecastInput {
   ForecastSettings const& forecast_;
   RunObserver const& observer_;
   std::vector<std::string> notes_;
-  std::optional<forecasting::StateTable> table_;
-  std::optional<forecasting::TimeSteps> steps_;
+  std::optional<samples::StateTable> table_;
+  std::optional<samples::TimeSteps> steps_;
   std::optional<Cells> cells_;
   bool has_images_ = false;
   Parts parts_;

@@ -6,9 +6,9 @@
 #include <graticule/app/resuming.hpp>
 #include <graticule/app/shared_options.hpp>
 #include <graticule/partition/text_file.hpp>
+#include <graticule/samples/detail/time_steps.hpp>
 
 #include "network/settings_table.hpp"
-#include "time_steps.hpp"
 
 #include <yaml-cpp/yaml.h>
 
@@ -591,7 +591,7 @@ void check_forecast(Options& options) {
   ForecastSettings forecast = options.forecast;
   auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   forecast.lead = options.lead;
-  static_cast<void>(forecasting::parse_lead("--lead", options.lead));
+  static_cast<void>(samples::parse_lead("--lead", options.lead));
   if (forecast.prognostic.empty()) refuse("--lead needs --prognostic, the variables of the state");
   drop_none(forecast.forcings, "--forcing");
   require_distinct(forecast.forcings, "--forcing");

@@ -2,10 +2,10 @@
 #include "run.hpp"
 
 #include <graticule/partition/cuts.hpp>
+#include <graticule/samples/detail/survey.hpp>
 
 #include "forecast_run.hpp"
 #include "run_parts.hpp"
-#include "survey.hpp"
 
 #include <algorithm>
 #include <array>
@@ -235,7 +235,8 @@ void describe(FieldTable const& table, RunSettings const& settings, RunResult& r
   result.latitude_name = table.latitude_name();
   result.longitude_name = table.longitude_name();
   result.row_weights = area_weights(result.grid.latitudes);
-  result.layout = choose_layout(settings.partition, domain.num_ranks(), result.row_weights, result.grid.num_columns());
+  result.layout =
+      app::choose_layout(settings.partition, domain.num_ranks(), result.row_weights, result.grid.num_columns());
   result.num_training = num_training_samples(result.samples, settings.train_fraction);
   result.num_mirrored = uses_mirror(settings.mirror, result.grid) ? result.num_training : 0;
   result.pictured = result.num_training < result.samples.num_samples() ? result.num_training : 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/app/partition.hpp>
 #include <graticule/models/description.hpp>
+#include <graticule/samples/detail/companions.hpp>
+#include <graticule/samples/detail/fields.hpp>
+#include <graticule/samples/detail/missing_cells.hpp>
 
-#include "companions.hpp"
-#include "fields.hpp"
-#include "missing_cells.hpp"
 #include "network/trained_network.hpp"
-#include "partition.hpp"
 #include "scores.hpp"
 
 #include <filesystem>
@@ -60,7 +60,7 @@ struct RunSettings {
   double train_fraction = 0.5;
   MissingRule missing = MissingRule::warn;
   samples::RepeatedColumn repeated = samples::RepeatedColumn::refuse;
-  PartitionChoice partition;
+  app::PartitionChoice partition;
   int data_teams = 1;
   NetworkSettings network;
   std::optional<CheckpointSettings> checkpoints = {};

@@ -4,8 +4,8 @@
 include(CMakePackageConfigHelpers)
 
 # What find_package(Graticule COMPONENTS ...) takes, in any build.
-set(components partition messages repartition field_io halo c fortran nn_layers nn training program_graph program_layout program models
-               c_nn fortran_nn)
+set(components partition messages repartition field_io halo c fortran nn_layers nn training program_graph program_layout program models_description models
+               samples c_nn fortran_nn)
 get_property(libraries GLOBAL PROPERTY GRATICULE_LIBRARIES)
 foreach(library IN LISTS libraries)
   if(NOT library IN_LIST components)

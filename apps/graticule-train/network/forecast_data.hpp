@@ -3,6 +3,7 @@
 
 #include <graticule/models/description.hpp>
 
+#include "static_fields.hpp"
 #include "statistics.hpp"
 
 #include <algorithm>

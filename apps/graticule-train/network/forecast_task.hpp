@@ -68,7 +68,7 @@ class ForecastTask : public Task {
   nn::Domain domain_;
   Cells const& cells_;
   ForecastData const& data_;
-  forecasting::TimeSteps const& steps_;
+  samples::TimeSteps const& steps_;
   forecasting::SequenceSource& source_;
   NetworkSettings const& settings_;
   ForecastCalls const& calls_;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <graticule/models/description.hpp>
+#include <graticule/samples/detail/data_teams.hpp>
 
-#include "data_teams.hpp"
 #include "forecast_data.hpp"
 #include "scores.hpp"
 #include "sequences.hpp"
@@ -19,7 +19,7 @@ struct ForecastParts {
   DataTeams const& teams;
   Cells const& cells;
   ForecastData const& data;
-  forecasting::TimeSteps const& steps;
+  samples::TimeSteps const& steps;
   forecasting::SequenceSource& source;
 };
 

@@ -4,11 +4,11 @@
 #include <graticule/models/model_kind.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/detail/enum_table.hpp>
+#include <graticule/samples/detail/batches.hpp>
+#include <graticule/samples/detail/channels.hpp>
+#include <graticule/samples/detail/data_teams.hpp>
 #include <graticule/training/detail/wires.hpp>
 
-#include "batches.hpp"
-#include "channels.hpp"
-#include "data_teams.hpp"
 #include "names.hpp"
 
 #include <cstdint>

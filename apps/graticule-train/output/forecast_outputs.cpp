@@ -2,8 +2,7 @@
 #include "forecast_outputs.hpp"
 
 #include <graticule/field_io/complete_file.hpp>
-
-#include "whole_field.hpp"
+#include <graticule/samples/detail/whole_field.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -3,8 +3,7 @@
 
 #include <graticule/app/joined.hpp>
 #include <graticule/app/report.hpp>
-
-#include "whole_field.hpp"
+#include <graticule/samples/detail/whole_field.hpp>
 
 #include <array>
 #include <cstdio>

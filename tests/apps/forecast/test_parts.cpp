@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Time axes, noise, scores, spectra and units.
+// Noise, scores, spectra and units.
 #include <graticule/models/grid.hpp>
 #include <graticule/partition/cuts.hpp>
 
@@ -8,7 +8,6 @@
 #include "scores.hpp"
 #include "smooth_noise.hpp"
 #include "spectra.hpp"
-#include "time_steps.hpp"
 #include "units.hpp"
 
 #include <gtest/gtest.h>
@@ -45,36 +44,6 @@ TEST(SmoothNoise, has_mean_0_and_variance_1_and_other_values_for_another_text) {
   EXPECT_NEAR(squares / double(count), 1, 0.1);
   EXPECT_NEAR(products / double(count), 0, 0.05);
   EXPECT_EQ(SmoothNoise(3, "a").at(10, 20), SmoothNoise(3, "a").at(10, 20));
-}
-
-TEST(TimeSteps, do_not_cross_gaps) {
-  constexpr Seconds hour = 3600;
-  TimeSteps const steps({0, 6 * hour, 12 * hour, 24 * hour, 30 * hour}, {.duration = 6 * hour});
-  EXPECT_EQ(steps.at(0, 1), 1);
-  EXPECT_EQ(steps.at(1, -1), 0);
-  EXPECT_EQ(steps.at(2, 1), std::nullopt);
-  EXPECT_EQ(steps.at(2, 2), 3);
-  EXPECT_EQ(steps.at(4, 1), std::nullopt);
-  EXPECT_EQ(steps.gaps(), std::vector<Seconds>{12 * hour});
-  EXPECT_EQ(TimeSteps({0, 6 * hour, 12 * hour}, {.steps = 2}).lead_seconds(), 12 * hour);
-  EXPECT_EQ(rule_of([&] {
-              TimeSteps({0, 6 * hour}, {.duration = 4 * hour});
-            }),
-            (ErrorWith{"BadOption", "does not fit"}));
-  EXPECT_EQ(rule_of([&] { TimeSteps({0, 0}, {.steps = 1}); }), (ErrorWith{"BadInput", "do not rise"}));
-  EXPECT_EQ(rule_of([&] { TimeSteps({0, 10, 27}, {.steps = 1}); }), (ErrorWith{"BadInput", "no multiples"}));
-}
-
-TEST(TimeSteps, count_positions_on_an_axis_of_months) {
-  constexpr Seconds day = 86400;
-  TimeSteps const steps({0, 31 * day, 59 * day, 90 * day}, {.steps = 2});
-  EXPECT_EQ(steps.at(1, 1), 3);
-  EXPECT_EQ(steps.at(2, 1), std::nullopt);
-  EXPECT_TRUE(steps.counts_positions());
-  EXPECT_EQ(rule_of([&] {
-              TimeSteps({0, 31 * day, 59 * day}, {.duration = 31 * day});
-            }),
-            (ErrorWith{"BadOption", "a number of steps"}));
 }
 
 /// Two cases of two channels at two leads on a grid of 6 x 8: from `seed` alone.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/app/partition.hpp>
+#include <graticule/samples/detail/samples.hpp>
+
 #include "colours.hpp"
 #include "coordinates.hpp"
 #include "expect_error.hpp"
@@ -7,8 +10,6 @@
 #include "network/settings_text.hpp"
 #include "output/outputs.hpp"
 #include "output/verify.hpp"
-#include "partition.hpp"
-#include "samples.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,19 +33,19 @@ using test::rule_of;
 TEST(ChooseLayout, auto_takes_latitude_bands_while_they_are_tall_enough) {
   std::vector<double> const weights(40, 1.0);
 
-  EXPECT_EQ(*choose_layout({}, 4, weights, 80).grid(), (ProcessGrid{4, 1}));
-  EXPECT_EQ(*choose_layout({}, 5, weights, 80).grid(), (ProcessGrid{5, 1}));
-  EXPECT_EQ(*choose_layout({}, 8, weights, 80).grid(), (ProcessGrid{4, 2}));
-  EXPECT_EQ(*choose_layout({}, 7, weights, 80).grid(), (ProcessGrid{1, 7}));
+  EXPECT_EQ(*app::choose_layout({}, 4, weights, 80).grid(), (ProcessGrid{4, 1}));
+  EXPECT_EQ(*app::choose_layout({}, 5, weights, 80).grid(), (ProcessGrid{5, 1}));
+  EXPECT_EQ(*app::choose_layout({}, 8, weights, 80).grid(), (ProcessGrid{4, 2}));
+  EXPECT_EQ(*app::choose_layout({}, 7, weights, 80).grid(), (ProcessGrid{1, 7}));
 }
 
 TEST(ChooseLayout, cuts_follow_the_choice) {
   std::vector<double> const weights{1, 1, 1, 3};
 
-  EXPECT_EQ(choose_layout({"2x1", "balanced"}, 2, weights, 8).cuts(0)->sizes(), (std::vector<Index>{2, 2}));
-  EXPECT_EQ(choose_layout({"2x1", "area"}, 2, weights, 8).cuts(0)->sizes(), (std::vector<Index>{3, 1}));
-  EXPECT_EQ(choose_layout({"2x1", "4,0"}, 2, weights, 8).cuts(0)->sizes(), (std::vector<Index>{4, 0}));
-  Layout const both = choose_layout({"2x2", "1,3x6,2"}, 4, weights, 8);
+  EXPECT_EQ(app::choose_layout({"2x1", "balanced"}, 2, weights, 8).cuts(0)->sizes(), (std::vector<Index>{2, 2}));
+  EXPECT_EQ(app::choose_layout({"2x1", "area"}, 2, weights, 8).cuts(0)->sizes(), (std::vector<Index>{3, 1}));
+  EXPECT_EQ(app::choose_layout({"2x1", "4,0"}, 2, weights, 8).cuts(0)->sizes(), (std::vector<Index>{4, 0}));
+  Layout const both = app::choose_layout({"2x2", "1,3x6,2"}, 4, weights, 8);
   EXPECT_EQ(both.cuts(0)->sizes(), (std::vector<Index>{1, 3}));
   EXPECT_EQ(both.cuts(1)->sizes(), (std::vector<Index>{6, 2}));
 }
@@ -53,9 +54,13 @@ TEST(ChooseLayout, what_does_not_fit_is_a_usage_error) {
   std::vector<double> const weights(12, 1.0);
 
   for (char const* partition : {"3x1", "2", "x2", "2x", "0x2", "-1x-2", "2x1x1", "two"})
-    EXPECT_EQ(rule_of([&] { (void)choose_layout({partition, "balanced"}, 2, weights, 8); }), "BadOption") << partition;
+    EXPECT_EQ(rule_of([&] {
+                (void)app::choose_layout({partition, "balanced"}, 2, weights, 8);
+              }),
+              "BadOption")
+        << partition;
   for (char const* cuts : {"5,6", "12", "4,4,4", "6;6", "-6,18", "6,6x3,5", ""})
-    EXPECT_EQ(rule_of([&] { (void)choose_layout({"2x1", cuts}, 2, weights, 8); }), "BadCuts") << cuts;
+    EXPECT_EQ(rule_of([&] { (void)app::choose_layout({"2x1", cuts}, 2, weights, 8); }), "BadCuts") << cuts;
 }
 
 TEST(Samples, the_first_axis_divides_training_from_validation) {

@@ -2,11 +2,11 @@
 // Whole trainings: the same losses for any number of ranks and any cuts.
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/samples/detail/samples.hpp>
 
 #include "expect_error.hpp"
 #include "output/prediction_file.hpp"
 #include "output/verify.hpp"
-#include "samples.hpp"
 #include "train_fields.hpp"
 
 #include <gtest/gtest.h>
