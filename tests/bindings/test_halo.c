@@ -377,7 +377,8 @@ static void refuses_bad_arguments(void) {
   gr_halo* halo = NULL;
   FAILS(gr_halo_kind_sphere(GR_EDGE_PERIODIC, 1, &kind), GR_ERROR_PROGRAM,
         "must be pole_face or pole_row, got periodic");
-  FAILS(gr_halo_kind_tripolar(GR_EDGE_CONSTANT, GR_EDGE_POLE_ROW, 1, &kind), GR_ERROR_PROGRAM, "must be tripolar_face or tripolar_row, got pole_row");
+  FAILS(gr_halo_kind_tripolar(GR_EDGE_CONSTANT, GR_EDGE_POLE_ROW, 1, &kind), GR_ERROR_PROGRAM,
+        "must be tripolar_face or tripolar_row, got pole_row");
   FAILS(gr_halo_kind_sphere(GR_EDGE_POLE_FACE, -1, &kind), GR_ERROR_PROGRAM, "width is -1");
   FAILS(gr_halo_kind_uniform(2, GR_EDGE_PERIODIC, -1, &kind), GR_ERROR_PROGRAM, "width is -1");
   OK(gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, &kind));

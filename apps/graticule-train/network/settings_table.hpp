@@ -86,9 +86,7 @@ void visit_settings(Settings& settings, Visit const& visit) {
         warmup_steps, IntegerRange{-1, 1'000'000'000});
   // Where no step depends on the length of the training, it may be extended.
   visit(SettingRow{"--epochs", "Training",
-                   [](S s) {
-                     return s.schedule != "constant" || s.warmup_steps < 0 || s.parallel == Parallel::daso;
-                   },
+                   [](S s) { return s.schedule != "constant" || s.warmup_steps < 0 || s.parallel == Parallel::daso; },
                    "Passes over the training samples"},
         epochs, IntegerRange{1, many});
   visit(SettingRow{"--validate-every", "Training", always,
@@ -108,9 +106,9 @@ void visit_settings(Settings& settings, Visit const& visit) {
   visit(SettingRow{"--optimizer", "Training", [](S s) { return s.optimizer != OptimizerKind::adam; },
                    "Optimizer: adam, adamw (decoupled weight decay), or sgd with momentum 0.9"},
         optimizer, ItsNames{});
-  visit(SettingRow{"--weight-decay", "Training", [](S s) { return s.weight_decay > 0; },
-                   "Weight decay of the optimizer"},
-        weight_decay, RealRange{0, 1e9, ">= 0"});
+  visit(
+      SettingRow{"--weight-decay", "Training", [](S s) { return s.weight_decay > 0; }, "Weight decay of the optimizer"},
+      weight_decay, RealRange{0, 1e9, ">= 0"});
   visit(SettingRow{"--clip", "Training", [](S s) { return s.clip > 0; },
                    "Largest norm of the gradients, which are scaled down to it; 0: any"},
         clip, RealRange{0, 1e9, ">= 0"});

@@ -13,8 +13,9 @@ constexpr std::array table{
     SharedOption{"--partition", "auto|RxC",
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only"},
     SharedOption{"--output", "FOLDER", "Folder for "},
-    SharedOption{"--checkpoint-every", nullptr,
-                 "Steps between checkpoints, in OUTPUT/checkpoints; 0: only when a signal or --time-limit stops the run"},
+    SharedOption{
+        "--checkpoint-every", nullptr,
+        "Steps between checkpoints, in OUTPUT/checkpoints; 0: only when a signal or --time-limit stops the run"},
     SharedOption{"--resume", "auto|never",
                  "auto: resume from the newest intact checkpoint of OUTPUT, if any; never: start from the beginning"},
     SharedOption{"--time-limit", "auto|none|TIME",
