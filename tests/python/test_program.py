@@ -678,6 +678,59 @@ def test_disagreements_are_one_error_on_all_ranks():
     close(sharded(cut(fields())).detach(), good)
 
 
+class Joined(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64)
+
+    def forward(self, x, y):
+        return self.a(x * y)
+
+
+def test_a_call_that_repeats_the_latest_one_meets_once():
+    """And one that wants other gradients, on one rank alone, does not: all of them stay right."""
+    serial = Joined()
+    sharded = graticule.shard_program(copy.deepcopy(serial), DOMAIN)
+    answers, compare = [], graticule._core.compare_calls
+
+    def spied(*args):
+        answers.append(compare(*args))
+        return answers[-1]
+
+    def call(wants):
+        x, y = fields(), fields(seed=2)
+        whole = y.clone().requires_grad_()
+        serial(x, whole).square().sum().backward()
+        part = cut(y).clone().requires_grad_(wants)
+        graticule.reduce_loss(sharded(cut(x), part).square().sum(), DOMAIN).backward()
+        if wants:
+            close(part.grad, cut(whole.grad), 1e-10)
+
+    graticule._core.compare_calls = spied
+    try:
+        for wants in (True, True, RANK == 0, RANK == 0, False, False, RANK == RANKS - 1, True):
+            call(wants)
+        sharded.reset_structure()
+        call(True)
+        call(True)
+    finally:
+        graticule._core.compare_calls = compare
+    # The first call compares twice: whether it is known to this module, and to all that were captured.
+    assert answers == ([2, 2, 0, 1, 0, 1, 0, 1, 1, 2, 2, 0] if RANKS > 1 else [2, 2]), answers
+
+
+def test_programs_in_another_order_on_one_rank_are_an_error():
+    one, two = (graticule.shard_program(Joined(), DOMAIN) for _ in range(2))
+    x = cut(fields())
+    for _ in range(2):
+        expected = one(x, x).detach(), two(x, x).detach()
+    if RANKS > 1:
+        raises("CallDisagreement", lambda: (two if RANK == 0 else one)(x, x), "call")
+    close(one(x, x).detach(), expected[0])
+    close(two(x, x).detach(), expected[1])
+
+
 def test_state_without_values_is_named_on_all_ranks():
     x = graticule.shard_of(torch.randn(1, 2, 9, 6), DOMAIN)
     for name, made in (("parameter 0.weight is lazy", lambda: nn.LazyConv2d(2, 3, padding=1)), ("buffer 0.running_mean is lazy", lambda: nn.LazyBatchNorm2d(affine=False)),

@@ -95,7 +95,7 @@ class Code:
         own = 0 if self.version is None else (version - self.version) % (1 << 60)
         if self.version is None:
             refuse_backward_hooks(module, self.domain)
-        if self.version is None or self.domain._checks and _core.structures_differ(self.domain._object, False, 2 * own):
+        if self.version is None or self.domain._checks and _core.compare_calls(self.domain._object, 0, 2 * own):
             compare_state(module, self.domain)
             self.version = version
 

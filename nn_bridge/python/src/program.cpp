@@ -75,9 +75,10 @@ std::shared_ptr<ShardedProgramImpl> of_file(std::string const& path, nn::Domain 
   return made;
 }
 
-std::vector<std::optional<torch::Tensor>> run(ShardedProgramImpl& self, std::vector<torch::Tensor> const& inputs) {
+std::vector<std::optional<torch::Tensor>> run(ShardedProgramImpl& self, std::vector<torch::Tensor> const& inputs,
+                                              bool again) {
   std::vector<std::optional<torch::Tensor>> results;
-  for (auto& output : self.run(inputs)) {
+  for (auto& output : again ? self.run_again(inputs) : self.run(inputs)) {
     if (output.defined())
       results.emplace_back(std::move(output));
     else
@@ -239,12 +240,13 @@ class Watch {
   std::vector<Entry> entries_;
 };
 
-/// Whether any rank comes with a new structure, or ranks with different ones. Collective.
-bool differs(nn::Domain const& domain, bool is_new, std::uint64_t hash) {
+/// How a call compares with the latest one, on all ranks: 0 where it repeats it, 1 where its structure is known, 2
+/// where it is new to any rank or ranks have different ones. Collective. @param own this rank's answer
+int compare_calls(nn::Domain const& domain, int own, std::uint64_t hash) {
   auto const half = Index(hash >> 1U);
-  std::array<Index, 3> numbers{is_new ? 1 : 0, half, -half};
+  std::array<Index, 3> numbers{own, half, -half};
   domain.comm().max(std::span<Index>(numbers));
-  return numbers[0] != 0 || numbers[1] != -numbers[2];
+  return numbers[1] == -numbers[2] ? int(numbers[0]) : 2;
 }
 
 /// The numbers of each rank, of which all have as many. Collective.
@@ -265,7 +267,8 @@ void define_program(py::module_& m) {
                   py::arg("seed"), py::arg("largest_gather"), ReleaseGil())
       .def_static("of_file", &of_file, py::arg("path"), py::arg("domain"), py::arg("fields"), py::arg("seed"),
                   py::arg("largest_gather"), ReleaseGil())
-      .def("run", &run, py::arg("inputs"), ReleaseGil())
+      .def("run", &run, py::arg("inputs"), py::arg("again") = false, ReleaseGil())
+      .def("repeats", &ShardedProgramImpl::repeats, py::arg("inputs"))
       .def(
           "train", [](ShardedProgramImpl& self, bool on) { self.train(on); }, py::arg("on"))
       .def(
@@ -299,7 +302,7 @@ void define_program(py::module_& m) {
   py::class_<Watch>(m, "Watch")
       .def(py::init<std::vector<std::tuple<py::dict, py::str, py::object>> const&>(), py::arg("entries"))
       .def("unchanged", &Watch::unchanged);
-  m.def("structures_differ", &differs, py::arg("domain"), py::arg("is_new"), py::arg("hash"), ReleaseGil());
+  m.def("compare_calls", &compare_calls, py::arg("domain"), py::arg("own"), py::arg("hash"), ReleaseGil());
   m.def("gather_numbers", &gather, py::arg("domain"), py::arg("own"), ReleaseGil());
 }
 

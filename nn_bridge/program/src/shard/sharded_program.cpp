@@ -10,6 +10,8 @@
 #include "layout/cut_moves.hpp"
 #include "shard/local_run.hpp"
 
+#include <c10/util/ScopeExit.h>
+
 #include <algorithm>
 #include <exception>
 #include <memory>
@@ -161,6 +163,7 @@ void ShardedProgramImpl::plan_for(std::vector<Shape> const& whole, std::vector<s
 }
 
 void ShardedProgramImpl::reset_structure() {
+  repeated_.clear();
   weights_compared_ = false;
   calls_->reset_structure();
   for (auto* const movers : {&to_bands_, &to_blocks_}) {
@@ -326,8 +329,8 @@ void ShardedProgramImpl::compare_weights() {
 }
 
 // Whether an input requires a gradient is the same on all ranks, so that all have the same nodes.
-std::vector<torch::Tensor> ShardedProgramImpl::with_gradients(std::vector<torch::Tensor> const& inputs,
-                                                              bool first_requires) const {
+std::vector<Index> ShardedProgramImpl::wanted_gradients(std::vector<torch::Tensor> const& inputs,
+                                                        bool first_requires) const {
   bool const grad_mode = torch::GradMode::is_enabled();
   std::vector<Index> wanted;
   for (torch::Tensor const& input : inputs) {
@@ -337,15 +340,42 @@ std::vector<torch::Tensor> ShardedProgramImpl::with_gradients(std::vector<torch:
   if (inputs.size() > 1 && domain_.comm().num_ranks() > 1) {
     domain_.comm().max(std::span<Index>(wanted));
   }
-  std::vector<torch::Tensor> result;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    bool const missing = wanted[i] != 0 && !inputs[i].requires_grad();
-    result.push_back(missing ? inputs[i].detach().requires_grad_() : inputs[i]);
-  }
-  return result;
+  return wanted;
 }
 
-std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> const& given) {
+// What a call has to be like to repeat another.
+std::vector<Index> ShardedProgramImpl::call_structure(std::vector<torch::Tensor> const& inputs) const {
+  std::vector<Index> numbers{is_training() ? 1 : 0, torch::GradMode::is_enabled() ? 1 : 0, Index(program_->dtype()),
+                             Index(program_->device().type()), Index(domain_.comm().generation())};
+  for (torch::Tensor const& input : inputs) {
+    numbers.push_back(input.defined() ? input.dim() : -1);
+    if (input.defined()) {
+      numbers.insert(numbers.end(), input.sizes().begin(), input.sizes().end());
+      numbers.push_back(Index(input.scalar_type()));
+      numbers.push_back(Index(input.device().type()));
+      numbers.push_back(input.requires_grad() ? 1 : 0);
+    }
+  }
+  return numbers;
+}
+
+bool ShardedProgramImpl::repeats(std::vector<torch::Tensor> const& inputs) const {
+  return !repeated_.empty() && repeated_ == call_structure(inputs);
+}
+
+std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> const& inputs) {
+  return run(inputs, domain_.call_checks() == nn::CallChecks::new_structures && repeats(inputs));
+}
+
+std::vector<torch::Tensor> ShardedProgramImpl::run_again(std::vector<torch::Tensor> const& inputs) {
+  auto const checks = domain_.call_checks();
+  domain_.set_call_checks(nn::CallChecks::new_structures);
+  auto const restore = c10::make_scope_exit([&] { domain_.set_call_checks(checks); });
+  return run(inputs, true);
+}
+
+std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> const& given, bool again) {
+  repeated_.clear();
   auto const inputs = blocks_ ? in_bands(given) : given;
   auto const check = [&] {
     auto const ids = user_inputs(program_->graph());
@@ -384,7 +414,14 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
   };
   auto const call = calls_->enter(x, check, first_set_up, false, more.value(), structure);
   latest_ = call.set_up;
-  auto const own = with_gradients(inputs, call.input_grad);
+  if (!again) {
+    wanted_ = wanted_gradients(inputs, call.input_grad);
+  }
+  std::vector<torch::Tensor> own;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    bool const missing = wanted_[i] != 0 && !inputs[i].requires_grad();
+    own.push_back(missing ? inputs[i].detach().requires_grad_() : inputs[i]);
+  }
   auto values = detail::ProgramAccess::inputs(*program_, own);
   for (torch::Tensor const& constant : latest_->local.constants) {
     values.emplace_back(constant);
@@ -398,7 +435,11 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
     throw;
   }
   auto results = detail::ProgramAccess::finish(*program_, own, outputs);
-  return blocks_ ? in_blocks(results) : results;
+  if (blocks_) {
+    results = in_blocks(results);
+  }
+  repeated_ = call_structure(given);
+  return results;
 }
 
 void ShardedProgramImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {

@@ -52,7 +52,8 @@ struct ShardOptions {
 /// tensor, the node, the seed, and the number of the call (`nn::Domain::num_draws`), as those of `nn::Dropout`
 /// do. Regions that the file marks are computed again in the backward, by all ranks together (`Plan::num_parts`), with
 /// the same masks. Operators in place write to copies, and later readers get the new values; where that is not possible
-/// they are refused, by name and on all ranks alike. Cost: the messages of `plan`, and one small all-reduce per call.
+/// they are refused, by name and on all ranks alike. Cost: the messages of `plan`, and one small all-reduce per call;
+/// another where it has several inputs and does not repeat the latest one (`repeats`).
 class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
  public:
   /// Local. The module has the parameters and buffers of `program`, which are not copied.
@@ -69,6 +70,10 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   /// other ranks, with the first that differs. After an error in the middle of a call on one rank, the others throw
   /// `PeerFailed`
   std::vector<torch::Tensor> run(std::vector<torch::Tensor> const& inputs);
+  /// Whether nothing but values differs from the latest call, as far as this rank knows. Local.
+  [[nodiscard]] bool repeats(std::vector<torch::Tensor> const& inputs) const;
+  /// As `run`, without the all-reduce at its start. @pre `repeats` on every rank, which the caller has found out
+  std::vector<torch::Tensor> run_again(std::vector<torch::Tensor> const& inputs);
 
   /// Plans for inputs of these sizes as a first forward does, and runs nothing. Collective.
   /// @param whole sizes of the whole inputs @param parts cells of each rank along the axis that the domain cuts (rows
@@ -101,8 +106,10 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   [[nodiscard]] std::shared_ptr<SetUp const> set_up(std::vector<torch::Tensor> const& inputs, Layout const& layout);
   [[nodiscard]] std::vector<Shape> whole_shapes(std::vector<torch::Tensor> const& inputs, Layout const& layout) const;
   [[nodiscard]] Sizes sizes_of_all(std::vector<Shape> const& whole, Layout const& layout) const;
-  [[nodiscard]] std::vector<torch::Tensor> with_gradients(std::vector<torch::Tensor> const& inputs,
-                                                          bool first_requires) const;
+  [[nodiscard]] std::vector<Index> wanted_gradients(std::vector<torch::Tensor> const& inputs,
+                                                    bool first_requires) const;
+  [[nodiscard]] std::vector<Index> call_structure(std::vector<torch::Tensor> const& inputs) const;
+  std::vector<torch::Tensor> run(std::vector<torch::Tensor> const& given, bool again);
 
   void compare_weights();
   void make_movers();
@@ -124,6 +131,8 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   std::size_t first_field_ = 0;  ///< the input whose cuts are those of all fields
   std::shared_ptr<Calls> calls_;
   std::shared_ptr<SetUp const> latest_;
+  std::vector<Index> repeated_;  ///< `call_structure` of the latest call; empty after one that has failed
+  std::vector<Index> wanted_;    ///< per input of the latest call: whether any rank wants its gradient
 };
 TORCH_MODULE(ShardedProgram);
 
