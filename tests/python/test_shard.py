@@ -568,6 +568,36 @@ def test_checkpointed_parts_have_the_same_gradients():
         close(b.grad, a.grad)
 
 
+def test_a_layer_takes_fields_with_other_cuts_in_turn():
+    """Also where the shard of one rank alone stays the same."""
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.c = nn.Conv2d(2, 2, 3, padding=1, padding_mode="circular", dtype=torch.float64)
+
+        def forward(self, x, others):
+            return [self.c(x), *(self.c(y) for y in others), self.c(x)]
+
+    first, domain = uneven(4 * RANKS + 3), graticule.Domain(COMM)
+    every = [first] + [[first[0], *(n + 1 + i for n in first[1:])] for i in range(9)]
+    whole = [torch.randn(1, 2, sum(rows), 8, dtype=torch.float64).requires_grad_() for rows in every]
+    serial = Both()
+    net = copy.deepcopy(serial)
+    graticule.shard(net, domain)
+    parts = [graticule.shard_of(x.detach(), domain, rows=rows).clone().requires_grad_() for x, rows in zip(whole, every)]
+    for _ in range(2):
+        for x in (*whole, *parts):
+            x.grad = None
+        net.zero_grad()
+        serial.zero_grad()
+        sum(y.square().sum() for y in serial(whole[0], whole[1:])).backward()
+        graticule.reduce_loss(sum(y.square().sum() for y in net(parts[0], parts[1:])), domain).backward()
+        graticule.GradientSync(net, [(COMM, "sum")]).reduce()
+        for x, part, rows in zip(whole, parts, every):
+            close(part.grad, graticule.shard_of(x.grad, domain, rows=rows), 1e-10)
+        close(net.c.weight.grad, serial.c.weight.grad, 1e-10)
+
+
 def test_a_trial_finds_no_difference():
     domain = graticule.Domain(COMM)
     torch.manual_seed(5)

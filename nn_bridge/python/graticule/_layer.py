@@ -20,20 +20,36 @@ _STATE = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"
 class TorchLayer:
     """The sharded forward of one torch.nn module, which keeps its parameters and buffers.
 
-    The C++ layer is made at the first call, so that copies of a model have layers of their own.
+    C++ layers are made at the first call, so that copies of a model have layers of their own: one for each way in which fields are
+    cut that the module is called with in turn, because a shard that changes on some ranks only is an error there.
     """
+
+    _capacity = 8
 
     def __init__(self, type_name: str, path: str, domain: Domain, options: Dict[str, Any], names: Sequence[str]) -> None:
         self.type, self.path, self.domain, self.options, self.names = type_name, path, domain, options, tuple(names)
         self._made: Dict[Any, _core.Layer] = {}
+        self._numbers: Dict[Any, int] = {}  # of cuts, the earliest first
         self._results: Dict[Any, Any] = {}
 
     def __deepcopy__(self, memo: dict) -> "TorchLayer":
         return TorchLayer(self.type, self.path, self.domain, self.options, self.names)
 
-    def make(self, module: nn.Module, **changes: Any) -> _core.Layer:
-        """The C++ layer of the module's attributes; `changes` replace some of them."""
-        key = tuple(sorted(changes.items()))
+    def _number(self, of: Any) -> int:
+        """Of the layers for inputs with these cuts, which all ranks know."""
+        if of not in self._numbers:
+            number = len(self._numbers)
+            if number == self._capacity:
+                number = self._numbers.pop(next(iter(self._numbers)))
+                for (others, _), layer in self._made.items():
+                    if others == number:
+                        layer.reset_structure()
+            self._numbers[of] = number
+        return self._numbers[of]
+
+    def make(self, module: nn.Module, number: int = 0, **changes: Any) -> _core.Layer:
+        """A C++ layer of the module's attributes; `changes` replace some of them."""
+        key = (number, tuple(sorted(changes.items())))
         found = self._made.get(key)
         if found is None:
             values = {name: getattr(module, name) for name in self.names if hasattr(module, name)}
@@ -57,7 +73,7 @@ class TorchLayer:
                 tensor_of(x, what)
         if self.type in ("Upsample", "Resize"):
             changes.update(self._sizes(module, inputs[0]))
-        layer = self.make(module, **changes)
+        layer = self.make(module, self._number(tuple(cuts(x) for x in inputs)), **changes)
 
         def run() -> Any:
             state = _state(module, self.type)
@@ -77,6 +93,7 @@ class TorchLayer:
     def reset_structure(self) -> None:
         """For other cuts at the next call."""
         self._results.clear()
+        self._numbers.clear()
         for layer in self._made.values():
             layer.reset_structure()
 
