@@ -326,7 +326,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
             result = step()
         except Error as error:
             rule, text = error.rule, error.text
-        except (CaptureError, TypeError, ValueError) as error:
+        except Exception as error:
             text = str(error) if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
         domain._object.agree(rule, text)
         return result
