@@ -67,7 +67,8 @@ TEST_F(DocumentedTutorial, exchanges_halos_and_trains_a_sharded_network) {
       << text;
   auto const steps = losses(text);
   ASSERT_EQ(steps.size(), 10U) << text;
-  EXPECT_LT(steps.back().second, 0.9 * steps.front().second);
+  // Epochs have two samples, one per month.
+  EXPECT_LT(steps[8].second + steps[9].second, 0.9 * (steps[0].second + steps[1].second)) << text;
 }
 
 TEST_F(DocumentedTutorial, continues_from_its_checkpoint_with_another_division) {

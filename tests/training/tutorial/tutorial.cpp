@@ -7,13 +7,13 @@
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/teams.hpp>
 #include <graticule/repartition/runtime.hpp>
+#include <graticule/samples/dataset.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 #include <graticule/training/state/training.hpp>
 
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 using namespace graticule;
@@ -25,7 +25,6 @@ void train(Comm const& world, char const* fields, char const* checkpoints, int r
 
   FieldFile const file(world, fields);
   Variable const& variable = file.variable("z");
-  Index const num_samples = variable.extents[0];
   Index const num_levels = variable.extents[1];
   Layout const layout(ProcessGrid{domain_team.num_ranks(), 1}, Indices{variable.extents[2], variable.extents[3]});
   Box const owned = layout.owned(domain_team.rank());
@@ -54,8 +53,14 @@ void train(Comm const& world, char const* fields, char const* checkpoints, int r
   torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(1e-2));
   training::DataParallel parallel(*net, optimizer,
                                   {{domain_team, nn::Reduction::sum}, {data_team, nn::Reduction::mean}});
-  std::vector<double> const latitudes = file.coordinate(variable.dimensions[2]);
-  nn::MSELoss loss_of(domain, nn::LossOptions{.global_row_weights = area_weights(latitudes)});
+  samples::Dataset data(domain_team, {fields},
+                        {.inputs = {"z"},
+                         .targets = {"u", "v"},
+                         .lead = "0",
+                         .order = samples::Order::shuffled,
+                         .scale_by = samples::ScaleBy::statistics,
+                         .data_team = data_team});
+  nn::MSELoss loss_of(domain, nn::LossOptions{.global_row_weights = area_weights(data.latitudes())});
 
   CheckpointStore store(world, checkpoints);
   training::TrainingState state(world, *net);
@@ -64,15 +69,13 @@ void train(Comm const& world, char const* fields, char const* checkpoints, int r
   Index const last = state.position.batch + 10;
   auto writer = store.begin(last);
 
-  auto const read = [&](std::string const& name, Index sample) {
-    torch::Tensor const values = torch::empty({1, num_levels, owned.extent(0), owned.extent(1)});
-    file.read(name, cells_of(sample), std::span(values.data_ptr<float>(), std::size_t(values.numel())));
-    return values;
+  auto const tensor_of = [&](void const* values, Index num_channels) {
+    return torch::from_blob(const_cast<void*>(values), {1, num_channels, owned.extent(0), owned.extent(1)});
   };
   for (Index& step = state.position.batch; step < last; ++step) {
-    Index const sample = (step * data_team.num_ranks() + data_team.rank()) % num_samples;
-    torch::Tensor const input = read("z", sample);
-    torch::Tensor const target = torch::cat({read("u", sample), read("v", sample)}, 1) / 10;
+    auto const batch = data.batch(step / data.num_batches(), step % data.num_batches());
+    torch::Tensor const input = tensor_of(batch.inputs, num_levels);
+    torch::Tensor const target = tensor_of(batch.targets, 2 * num_levels);
     optimizer.zero_grad();
     torch::Tensor loss;
     parallel.run([&] {
