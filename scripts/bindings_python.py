@@ -283,7 +283,7 @@ def reference_page():
     public = set(re.findall(r'"(\w+)"', (PACKAGE / '__init__.py').read_text().split('__all__', 1)[1]))
     lines = ['# Python package', '', 'Made by `scripts/bindings` from the sources of [the package](../../nn_bridge/python/README.md) and from '
              '[graticule.h](../../halo/bindings/include/graticule/graticule.h). [Python](../python.md) shows programs.', '']
-    for title, names, only in (('graticule', ['_domain', '_program', '_shard', '_cuts', '_xarray', '_errors', '_library', '_launch'], public),
+    for title, names, only in (('graticule', ['_domain', '_program', '_shard', '_cuts', '_xarray', '_samples', '_errors', '_library', '_launch'], public),
                                ('Collective functions', ['_collectives'], public), ('Training', ['_training'], public), ('Trained networks', ['_forecaster'], public),
                                ('graticule.nn', ['_native', '_losses', 'nn'], None), ('graticule.engine', ['_engine'], {'Field', 'init'}),
                                (None, ['engine'], None)):

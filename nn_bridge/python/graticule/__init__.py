@@ -19,6 +19,7 @@ from ._groups import init_process_group, register_backend as _register_backend, 
 from ._launch import launch
 from ._library import start
 from ._program import Program, ProgramInput, ProgramNode, ProgramReport, ShardedProgram, shard_program
+from ._samples import SampleDataset, open_samples
 from ._shard import ShardedModule, ShardReport, Trial, reset_structure, shard, try_sharded
 from ._training import Daso, DataParallel, GradientSync, Join, ShardedParameters, load_model, save_model
 from ._xarray import FieldShard, open_shard, to_dataset
@@ -26,9 +27,9 @@ from ._xarray import FieldShard, open_shard, to_dataset
 _register_backend()
 
 __all__ = ["AxisPart", "Daso", "DataParallel", "Domain", "Error", "FieldPart", "FieldShard", "Forecaster", "GradientSync",
-           "Join", "NotSharded", "Program", "ProgramInput", "ProgramNode", "ProgramReport", "ShardReport", "ShardedModule",
+           "Join", "NotSharded", "Program", "ProgramInput", "ProgramNode", "ProgramReport", "SampleDataset", "ShardReport", "ShardedModule",
            "ShardedParameters", "ShardedProgram", "Trial", "all_sum", "all_to_all", "broadcast", "checkpoint", "copy_to_region",
            "engine", "field", "from_dtensor", "gather", "gather_to_root", "init_process_group", "launch", "load_model", "nn",
-           "open_shard", "part_of", "reduce_loss", "reduce_scatter", "reset_structure", "rollout", "save_model", "scatter",
+           "open_samples", "open_shard", "part_of", "reduce_loss", "reduce_scatter", "reset_structure", "rollout", "save_model", "scatter",
            "scatter_from_root", "shard", "shard_of", "shard_program", "start", "sum_to_root", "team_of", "to_dataset",
            "to_dtensor", "try_sharded", "whole", "whole_field"]

@@ -116,4 +116,5 @@ PYBIND11_MODULE(_core, m) {
   graticule::python::define_training(m);
   graticule::python::define_forecaster(m);
   graticule::python::define_program(m);
+  graticule::python::define_samples(m);
 }

@@ -33,5 +33,6 @@ void define_collectives(py::module_& m);
 void define_process_groups(py::module_& m);
 void define_training(py::module_& m);
 void define_program(py::module_& m);
+void define_samples(py::module_& m);
 
 }  // namespace graticule::python
