@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "smooth_noise.hpp"
 
-#include <graticule/partition/detail/random.hpp>
+#include <graticule/samples/detail/random.hpp>
 
 #include <cmath>
 #include <numbers>
@@ -11,7 +11,7 @@ namespace graticule::forecasting {
 SmoothNoise::SmoothNoise(std::uint64_t seed, std::string const& stream) {
   constexpr int num_waves = 48;
   constexpr double wavenumber = 12;
-  graticule::detail::Random random(seed, "perturbation " + stream);
+  samples::Random random(seed, "perturbation " + stream);
   for (int w = 0; w < num_waves; ++w) {
     Wave wave{};
     for (double& component : wave.vector) component = wavenumber * random.normal();

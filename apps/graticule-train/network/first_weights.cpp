@@ -2,7 +2,7 @@
 #include "first_weights.hpp"
 
 #include <graticule/nn_bridge/spectral/spherical_convolution.hpp>
-#include <graticule/partition/detail/random.hpp>
+#include <graticule/samples/detail/random.hpp>
 
 #include <cmath>
 #include <string>
@@ -19,7 +19,7 @@ double deviation(torch::nn::Module const& module, std::string const& parameter, 
   return 1 / std::sqrt(double(num_summed));
 }
 
-void fill_normal(torch::Tensor& parameter, double deviation, graticule::detail::Random random) {
+void fill_normal(torch::Tensor& parameter, double deviation, samples::Random random) {
   torch::Tensor values = torch::empty(parameter.sizes(), torch::kFloat64);
   double* const data = values.data_ptr<double>();
   for (std::int64_t i = 0; i < values.numel(); ++i) data[i] = deviation * random.normal();
@@ -39,8 +39,7 @@ void initialise_parameters(torch::nn::Module& model, std::uint64_t seed) {
       else if (parameter.dim() < 2 || module.key() == "head")
         parameter.zero_();
       else
-        fill_normal(parameter, deviation(*module.value(), item.key(), parameter),
-                    graticule::detail::Random(seed, name));
+        fill_normal(parameter, deviation(*module.value(), item.key(), parameter), samples::Random(seed, name));
     }
   }
 }

@@ -2,8 +2,8 @@
 #include "forecast_task.hpp"
 
 #include <graticule/nn_bridge/model/rollout.hpp>
-#include <graticule/partition/detail/random.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/samples/detail/random.hpp>
 #include <graticule/samples/detail/whole_field.hpp>
 
 #include "smooth_noise.hpp"
@@ -195,7 +195,7 @@ torch::Tensor ForecastTask::input_noise_of(std::span<Index const> samples) const
                                  " field " + std::to_string(field) + " row ";
       for (Index i = box.lo(0); i < box.hi(0); ++i) {
         // Of a whole row, of which this rank takes its columns.
-        graticule::detail::Random random(settings_.seed, stream + std::to_string(i));
+        samples::Random random(settings_.seed, stream + std::to_string(i));
         for (Index j = 0; j < box.hi(1); ++j) {
           double const value = amplitude * random.normal();
           if (j >= box.lo(1)) *out++ = value;

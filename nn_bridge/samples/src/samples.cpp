@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/detail/random.hpp>
+#include <graticule/samples/detail/random.hpp>
 #include <graticule/samples/detail/samples.hpp>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ Index num_training_samples(SampleAxes const& axes, double fraction) {
 }
 
 std::vector<Index> shuffled(std::vector<Index> samples, std::uint64_t seed, Index epoch) {
-  graticule::detail::Random random(seed, "sample order of epoch " + std::to_string(epoch));
+  Random random(seed, "sample order of epoch " + std::to_string(epoch));
   for (std::size_t i = samples.size(); i > 1; --i) std::swap(samples[i - 1], samples[std::size_t(random.below(i))]);
   return samples;
 }

@@ -8,7 +8,7 @@
 #include <numbers>
 #include <string_view>
 
-namespace graticule::detail {
+namespace graticule::samples {
 
 /// A stream of random numbers determined by a seed and a text: the same on every rank, library and platform.
 ///
@@ -38,4 +38,4 @@ class Random {
   std::uint64_t state_;
 };
 
-}  // namespace graticule::detail
+}  // namespace graticule::samples
