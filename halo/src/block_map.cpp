@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "block_map.hpp"
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 namespace graticule::detail {
@@ -9,9 +12,15 @@ Owners owners_of(Layout const& layout) {
   return [layout](Box const& box, auto const& visit) { layout.for_each_owner(box, visit); };
 }
 
-Owners owners_of(BlockGrid const& grid) {
-  return [grid](Box const& box, auto const& visit) { grid.for_each_owner(box, visit); };
+namespace {
+
+Owners owners_on_face(BlockGrid const& grid, int face) {
+  return [grid, face](Box const& box, auto const& visit) { grid.for_each_owner(face, box, visit); };
 }
+
+}  // namespace
+
+Owners owners_of(BlockGrid const& grid) { return owners_on_face(grid, 0); }
 
 std::vector<Box> owned_images(std::vector<Box> const& boxes, IndexMap const& map, Owners const& owners) {
   std::vector<Box> result;
@@ -97,6 +106,109 @@ IndexMap map_of_blocks(IndexMap const& map, IndexMap const& kept, BlockGrid cons
         auto const& source = filled ? block : grid.blocks()[std::size_t(owner)].box;
         result.push_back(in_blocks(part, number, block, filled ? number : owner, source));
       });
+    return result;
+  };
+}
+
+namespace {
+
+/// From coordinates beyond the first side of a joint to those of the other face.
+AxisMaps across(FaceJoint const& joint, Indices const& extents) {
+  int const a = joint.one.axis;
+  int const b = joint.other.axis;
+  bool const from_upper = joint.one.side == Side::upper;
+  bool const to_upper = joint.other.side == Side::upper;
+  AxisMaps maps{};
+  // The distance beyond the side becomes the distance from the other side.
+  Index const begin = from_upper ? extents[a] : -1;  // the cell at distance 0
+  int const slope = from_upper == to_upper ? -1 : 1;
+  maps[std::size_t(a)] = {b, slope, (to_upper ? extents[b] - 1 : 0) - slope * begin};
+  bool const reversed = joint.along == Along::reversed;
+  maps[std::size_t(1 - a)] = {1 - b, reversed ? -1 : 1, reversed ? extents[1 - a] - 1 : 0};
+  return maps;
+}
+
+AxisMaps composed(AxisMaps const& first, AxisMaps const& second) {
+  AxisMaps maps{};
+  for (std::size_t a = 0; a < 2; ++a) {
+    auto const& then = second[std::size_t(first[a].source_axis)];
+    maps[a] = {then.source_axis, then.slope * first[a].slope, then.slope * first[a].offset + then.offset};
+  }
+  return maps;
+}
+
+/// The image of `box`, which lies beyond the side of `axis` of a face.
+std::optional<OnFace> beyond(BlockGrid const& grid, OnFace const& from, int axis, Side side) {
+  auto const* const joint = grid.beyond({from.face, axis, side});
+  if (joint == nullptr) return std::nullopt;
+  return OnFace{joint->other.face, from.box, composed(from.maps, across(*joint, grid.extents()))};
+}
+
+/// Round a corner: beyond the side of `first`, then beyond that of the other axis.
+std::optional<OnFace> round_corner(BlockGrid const& grid, OnFace const& from, int first,
+                                   std::array<Side, 2> const& sides) {
+  auto const next = beyond(grid, from, first, sides[std::size_t(first)]);
+  if (!next) return std::nullopt;
+  auto const& map = next->maps[std::size_t(1 - first)];
+  bool const upper = (sides[std::size_t(1 - first)] == Side::upper) == (map.slope > 0);
+  return beyond(grid, *next, map.source_axis, upper ? Side::upper : Side::lower);
+}
+
+}  // namespace
+
+std::vector<OnFace> on_faces(BlockGrid const& grid, int face, Box const& box) {
+  std::vector<OnFace> result;
+  OnFace own{face, box, {}};
+  own.maps[1].source_axis = 1;
+  auto const& n = grid.extents();
+  // Below, on and above the face along both axes.
+  for (int row = -1; row <= 1; ++row)
+    for (int column = -1; column <= 1; ++column) {
+      std::array const part{row, column};
+      own.box = box;
+      std::array<Side, 2> sides{};
+      for (int a : {0, 1}) {
+        auto const at = std::size_t(a);
+        sides[at] = part[at] < 0 ? Side::lower : Side::upper;
+        Index const lo = part[at] < 0 ? box.lo(a) : part[at] == 0 ? 0 : n[a];
+        Index const hi = part[at] < 0 ? 0 : part[at] == 0 ? n[a] : box.hi(a);
+        own.box.set(a, std::max(box.lo(a), lo), std::max(std::max(box.lo(a), lo), std::min(box.hi(a), hi)));
+      }
+      if (own.box.empty()) continue;
+      if (row == 0 && column == 0) {
+        result.push_back(own);
+      } else if (row != 0 && column != 0) {
+        auto const one = round_corner(grid, own, 0, sides);
+        auto const other = round_corner(grid, own, 1, sides);
+        if (one && other && one->face == other->face && one->maps == other->maps) result.push_back(*one);
+      } else if (auto const image = beyond(grid, own, row != 0 ? 0 : 1, sides[row != 0 ? 0 : 1])) {
+        result.push_back(*image);
+      }
+    }
+  return result;
+}
+
+IndexMap map_of_faces(BlockGrid const& grid, int component, double hole) {
+  return [grid, component, hole](Box const& needed) {
+    std::vector<Piece> result;
+    int const number = int(needed.lo(0));
+    auto const& block = grid.blocks()[std::size_t(number)];
+    Box box = block.box;
+    for (int a : {0, 1}) box.set(a, needed.lo(a + 1) + block.box.lo(a), needed.hi(a + 1) + block.box.lo(a));
+    auto const nothing = [](Box const&) { return std::vector<Piece>(); };
+    for (auto const& image : on_faces(grid, block.face, box)) {
+      Piece piece;
+      piece.box = image.box;
+      piece.maps = image.maps;
+      // The written field is this one, or, where the axes turn, the other component.
+      int const written = component < 0 ? -1 : image.turned() ? 1 - component : component;
+      piece.negated = written >= 0 && image.maps[std::size_t(written)].slope < 0;
+      for_each_owned(piece, nothing, owners_on_face(grid, image.face), hole, [&](int owner, Piece const& part) {
+        bool const filled = owner < 0;
+        auto const& source = filled ? block.box : grid.blocks()[std::size_t(owner)].box;
+        result.push_back(in_blocks(part, number, block.box, filled ? number : owner, source));
+      });
+    }
     return result;
   };
 }

@@ -25,6 +25,22 @@ using Owners = std::function<void(Box const&, std::function<void(int, Box const&
 /// on a mirror line whose originals have no owner keep their values.
 [[nodiscard]] IndexMap with_holes(IndexMap map, IndexMap kept, Owners owners, double hole);
 
+/// Cells of a face or beyond its sides, and their images on a face.
+struct OnFace {
+  int face;
+  Box box;        ///< in the coordinates of the first face
+  AxisMaps maps;  ///< to those of `face`
+  [[nodiscard]] bool turned() const noexcept { return maps[0].source_axis != 0; }
+};
+
+/// The parts of `box`, which lies on or around `face`, that have images. Beyond two sides at once these are the cells
+/// to which both ways round the corner lead.
+[[nodiscard]] std::vector<OnFace> on_faces(BlockGrid const& grid, int face, Box const& box);
+
+/// As `map_of_blocks` on faces that meet, for a kind of scalars (`component` -1), or of components along an axis: the
+/// field itself where axes do not turn, and the field of the other component where they do.
+[[nodiscard]] IndexMap map_of_faces(BlockGrid const& grid, int component, double hole);
+
 /// The same in coordinates (number of the block, place in the block), for boxes of one block.
 [[nodiscard]] IndexMap map_of_blocks(IndexMap const& map, IndexMap const& kept, BlockGrid const& grid, double hole);
 

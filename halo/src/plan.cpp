@@ -101,12 +101,13 @@ Layout detail::layout_of(Layout const& layout, Boundary const& boundary) {
 }
 
 BlockGrid detail::grid_of(BlockGrid const& grid, Boundary const& boundary) {
+  if (grid.num_faces() > 1 || grid.has_joints()) return grid;
   auto extents = grid.extents();
   std::vector<Block> blocks(grid.blocks().begin(), grid.blocks().end());
   for (int a = 0; a < grid.ndim(); ++a) {
     if (boundary.axes[std::size_t(a)].stagger != Stagger::all_faces || extents[a] == 0) continue;
-    for (auto& [box, rank] : blocks)
-      if (box.hi(a) == extents[a]) box.set(a, box.lo(a), extents[a] + 1);
+    for (auto& block : blocks)
+      if (block.box.hi(a) == extents[a]) block.box.set(a, block.box.lo(a), extents[a] + 1);
     ++extents[a];
   }
   return extents == grid.extents() ? grid : BlockGrid(extents, blocks);
@@ -133,6 +134,7 @@ void check(HaloKind const& kind, int ndim) {
 std::uint64_t fingerprint_of(HaloKind const& kind) {
   Hash hash;
   hash.add(kind.hole)
+      .add(kind.component)
       .add(kind.boundary.fingerprint())
       .add(int(kind.corners))
       .add(int(kind.widths_of))
@@ -190,6 +192,74 @@ PullKind describe(Layout const& layout, int rank, HaloKind const& kind) {
   return {target.box, {target}, std::move(map), of_kind};
 }
 
+/// The kind of the other component of a vector. @throws `BadOption`
+HaloKind const& other_component(std::vector<HaloKind> const& kinds, std::size_t k) {
+  std::size_t first = k;  // of the run of components in which kind k lies
+  while (first > 0 && kinds[first - 1].component >= 0) --first;
+  auto const other = (k - first) % 2 == 0 ? k + 1 : k - 1;
+  if (other >= kinds.size() || kinds[other].component != 1 - kinds[k].component)
+    throw Error("BadOption", "kind " + std::to_string(detail::place_number(Index(k))) + " is component " +
+                                 std::to_string(detail::place_number(kinds[k].component)) +
+                                 " of a vector; the kind of the other one is not beside it");
+  return kinds[other];
+}
+
+void check_components(bool faces_meet, std::vector<HaloKind> const& kinds) {
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    if (kinds[k].component < 0) continue;
+    if (!faces_meet || kinds[k].component > 1)
+      throw Error("BadOption", "kind " + std::to_string(detail::place_number(Index(k))) + " has component " +
+                                   std::to_string(detail::place_number(kinds[k].component)) +
+                                   "; components of vectors are told apart along the 2 axes of faces that meet");
+    auto const& other = other_component(kinds, k);
+    auto const same = [](std::vector<Width> const& a, std::vector<Width> const& b) {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                        [](Width const& x, Width const& y) { return x.lower == y.lower && x.upper == y.upper; });
+    };
+    if (!same(kinds[k].widths, other.widths) || !same(kinds[k].memory, other.memory) ||
+        kinds[k].corners != other.corners || kinds[k].directions != other.directions)
+      throw Error("BadOption", "kinds of the components of a vector have halos of different widths or parts");
+  }
+}
+
+void check_on_faces(BlockGrid const& grid, HaloKind const& kind) {
+  for (int a = 0; a < int(kind.boundary.axes.size()); ++a) {
+    auto const& axis = kind.boundary.axes[std::size_t(a)];
+    auto const name = detail::axis_text(a, Index(kind.boundary.axes.size()));
+    if (axis.lower != Edge::untouched || axis.upper != Edge::untouched)
+      throw Error("BadBoundary", name + " has the rules " + to_string(axis.lower) + " and " + to_string(axis.upper) +
+                                     "; on faces that meet, both are `untouched`");
+    if (axis.stagger != Stagger::centre)
+      throw Error("BadBoundary",
+                  name + " has staggered values; on faces that meet, values lie in the centres of cells");
+  }
+  for (int a : {0, 1})
+    for (int b : {0, 1})
+      if (auto const& width = kind.widths[std::size_t(a)]; std::max(width.lower, width.upper) > grid.extents()[b])
+        throw Error("BadHaloWidth", detail::axis_text(a, 2) + " has widths " + text_of(width) + " on faces of " +
+                                        to_string(grid.extents()) + " cells");
+}
+
+/// Blocks of faces that meet. Components have two targets: their own field, and that of the other one.
+PullKind describe_on_faces(BlockGrid const& grid, int rank, HaloKind const& kind) {
+  check_on_faces(grid, kind);
+  Target own{detail::local_box_of_blocks(grid.layout().owned(rank), kind), {}};
+  auto other = own;
+  int const first = grid.first_block(rank);
+  for (int b = first; b < first + grid.num_blocks(rank); ++b) {
+    auto const& block = grid.blocks()[std::size_t(b)];
+    for_each_part(block.box, grown(block.box, kind.widths), [&](Indices const& direction, Box const& box) {
+      if ((kind.corners == Corners::skip && is_corner(direction)) || !wants(kind, direction)) return;
+      for (auto const& image : detail::on_faces(grid, block.face, box))
+        (kind.component >= 0 && image.turned() ? other : own)
+            .needed.push_back(detail::in_block(image.box, b, block.box));
+    });
+  }
+  std::vector<Target> targets{own};
+  if (kind.component >= 0) targets.push_back(other);
+  return {own.box, std::move(targets), detail::map_of_faces(grid, kind.component, kind.hole), grid.layout()};
+}
+
 /// The same for blocks, in coordinates (number of the block, place in the block).
 PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind) {
   int const ndim = grid.ndim();
@@ -198,6 +268,7 @@ PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind) {
     throw Error("AxesMismatch", "blocks of " + std::to_string(ndim) + " axes need halo widths for each, got " +
                                     std::to_string(kind.widths.size()));
   auto const map = detail::boundary_map(grid.extents(), kind.boundary);
+  if (grid.num_faces() > 1 || grid.has_joints()) return describe_on_faces(grid, rank, kind);
   auto const of_kind = detail::grid_of(grid, kind.boundary);
   Target target{detail::local_box_of_blocks(of_kind.layout().owned(rank), kind), {}};
   int const first = grid.first_block(rank);
@@ -262,6 +333,7 @@ PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vec
   PullDescription result{layout, {}, 0, AfterAdjoint::zero};
   run_agreed(comm, [&] {
     if (kinds.empty()) throw Error("BadOption", "a halo plan needs at least one kind of field");
+    check_components(false, kinds);
     Hash hash;
     for (auto const& kind : kinds) {
       result.kinds.push_back(describe(layout, comm.rank(), kind));
@@ -283,6 +355,7 @@ PullDescription describe_agreed(Comm const& comm, BlockGrid const& grid, std::ve
     if (kinds.empty()) throw Error("BadOption", "a halo plan needs at least one kind of field");
     Hash hash;
     hash.add(grid.fingerprint());
+    check_components(grid.has_joints(), kinds);
     for (auto const& kind : kinds) {
       result.kinds.push_back(describe(grid, comm.rank(), kind));
       hash.add(fingerprint_of(kind));
@@ -299,11 +372,18 @@ PullDescription describe_agreed(Comm const& comm, BlockGrid const& grid, std::ve
 /// Fields as both sources and targets. Calls of few fields allocate nothing, and only the fields given are initialized.
 class InPlace {
  public:
-  explicit InPlace(std::span<HaloField const> fields) : size_(fields.size()) {
+  /// With `components`, fields of these kinds write to the field of the other component, too, which is beside them.
+  InPlace(std::span<HaloField const> fields, std::span<HaloKind const> components) : size_(fields.size()) {
     if (size_ > most_) many_.resize(size_);
+    if (!components.empty()) pairs_.resize(size_);
     for (std::size_t i = 0; i < size_; ++i) {
       auto const& field = fields[i];
-      PullField const pulled{field.view, std::span(&field.view, 1), field.parity, field.kind};
+      auto targets = std::span(&field.view, 1);
+      if (auto const other = partner(fields, components, i); other < size_) {
+        pairs_[i] = {field.view, fields[other].view};
+        targets = pairs_[i];
+      }
+      PullField const pulled{field.view, targets, field.parity, field.kind};
       if (size_ > most_)
         many_[i] = pulled;
       else
@@ -318,7 +398,22 @@ class InPlace {
   [[nodiscard]] std::span<PullField const> fields() const { return {size_ > most_ ? many_.data() : few_, size_}; }
 
  private:
+  /// The field of the other component; past the end for none, which the plan refuses, so that the peers are told.
+  [[nodiscard]] static std::size_t partner(std::span<HaloField const> fields, std::span<HaloKind const> kinds,
+                                           std::size_t i) {
+    auto const component = [&](std::size_t f) {
+      int const kind = fields[f].kind;
+      return kind >= 0 && kind < int(kinds.size()) ? kinds[std::size_t(kind)].component : -1;
+    };
+    if (component(i) < 0) return fields.size();
+    std::size_t first = i;
+    while (first > 0 && component(first - 1) >= 0) --first;
+    auto const other = (i - first) % 2 == 0 ? i + 1 : i - 1;
+    return other < fields.size() && component(other) == 1 - component(i) ? other : fields.size();
+  }
+
   static constexpr std::size_t most_ = 16;
+  std::vector<std::array<FieldView, 2>> pairs_;
   std::size_t size_;
   union {
     PullField few_[most_];
@@ -351,6 +446,7 @@ HaloPlan::HaloPlan(Comm const& comm, BlockGrid const& blocks, std::vector<HaloKi
       kinds_(std::move(kinds)),
       owned_(layout_.owned(comm.rank())),
       plan_(comm, describe_agreed(comm, blocks, kinds_)) {
+  has_components_ = std::any_of(kinds_.begin(), kinds_.end(), [](HaloKind const& k) { return k.component >= 0; });
   for (auto const& kind : kinds_) {
     blocks_.push_back(detail::grid_of(blocks, kind.boundary));
     layouts_.push_back(blocks_.back().layout());
@@ -415,15 +511,15 @@ std::vector<Box> HaloPlan::border(std::span<Width const> reach, int kind) const 
 }
 
 Pending HaloPlan::start(std::span<HaloField const> fields, DeviceQueue const& queue) const {
-  return plan_.start(InPlace(fields).fields(), queue);
+  return plan_.start(InPlace(fields, components()).fields(), queue);
 }
 
 Pending HaloPlan::start_adjoint(std::span<HaloField const> fields, DeviceQueue const& queue) const {
-  return plan_.start_adjoint(InPlace(fields).fields(), queue);
+  return plan_.start_adjoint(InPlace(fields, components()).fields(), queue);
 }
 
 TuningRecord HaloPlan::tune(std::span<HaloField const> fields, int num_calls) {
-  return graticule::tune(plan_, InPlace(fields).fields(), num_calls);
+  return graticule::tune(plan_, InPlace(fields, components()).fields(), num_calls);
 }
 
 }  // namespace graticule

@@ -239,8 +239,7 @@ static void moves_to_bands(void) {
   double* weights = calloc((size_t)(places[0] * places[1] * places[2] + 1), sizeof(double));
   for (int b = 0; b < all.own; ++b)
     for (int64_t i = 0; i < all.upper[b][0] - all.lower[b][0]; ++i)
-      for (int64_t j = 0; j < all.upper[b][1] - all.lower[b][1]; ++j)
-        weights[(b * places[1] + i) * places[2] + j] = 1;
+      for (int64_t j = 0; j < all.upper[b][1] - all.lower[b][1]; ++j) weights[(b * places[1] + i) * places[2] + j] = 1;
   gr_field weight;
   OK(gr_field_dense(weights, GR_F64, 3, places, &weight));
   gr_area_sum* sum = NULL;

@@ -265,9 +265,9 @@ void compare_walls(Comm const& comm, HaloPlan const& plan, std::vector<Block> co
     auto const n = std::size_t(k);
     std::vector<Box> every;
     std::vector<Box> mine;
-    for (auto const& [box, rank] : blocks) {
-      every.push_back(box);
-      if (rank == comm.rank()) mine.push_back(box);
+    for (auto const& block : blocks) {
+      every.push_back(block.box);
+      if (block.rank == comm.rank()) mine.push_back(block.box);
     }
     all[n] = with_faces(every, k / 2 != 0, k % 2 != 0);
     own[n] = with_faces(mine, k / 2 != 0, k % 2 != 0);

@@ -6,8 +6,9 @@ namespace graticule {
 
 namespace {
 
-/// `view` without the memory axis of grid axis 0, which has one element or none.
-FieldView without_block_axis(FieldView const& view) {
+/// `view` of one block, without the memory axis of its number; with several faces that becomes the axis of the face.
+FieldView of_one_block(FieldView const& view, int num_faces) {
+  if (num_faces > 1) return view;
   FieldView result = view;
   result.extents = {};
   result.strides = {};
@@ -33,10 +34,10 @@ std::vector<FieldView> views_of_blocks(BlockGrid const& grid, int rank, FieldVie
   for (std::size_t b = 0; b < boxes.size(); ++b) {
     Box block = places;
     block.set(0, places.lo(0) + Index(b), places.lo(0) + Index(b) + 1);
-    for (int a = 0; a < boxes[b].ndim(); ++a) block.set(a + 1, 0, boxes[b].extent(a));
-    views.push_back(without_block_axis(all.part(places, block)));
+    for (int a = 1; a <= grid.ndim(); ++a) block.set(a, 0, boxes[b].extent(boxes[b].ndim() - grid.ndim() + a - 1));
+    views.push_back(of_one_block(all.part(places, block), grid.num_faces()));
   }
-  if (views.empty()) views.push_back(without_block_axis(all.without_cells()));
+  if (views.empty()) views.push_back(of_one_block(all.without_cells(), grid.num_faces()));
   return views;
 }
 

@@ -32,6 +32,9 @@ struct HaloKind {
   std::vector<Width> memory = {};
   WidthsOf widths_of = WidthsOf::all_ranks;  ///< of `widths` and `memory`
   double hole = 0;                           ///< becomes the value of ghost cells whose image no rank owns
+  /// On faces that meet with a turn: fields of this kind are the component along this axis (0 or 1) of a vector. Kinds
+  /// of components come in pairs, one kind after the other, and so do their fields in a call. -1: no component.
+  int component = -1;
 };
 
 /// One field of an exchange: memory that covers the local box of its kind, and how it behaves at a fold.
@@ -68,7 +71,12 @@ class HaloPlan {
   ///
   /// Kinds have the axes of the grid; fields, `owned()` and `local()` have the number of the block as one more axis in
   /// front (see `BlockGrid`). Ghost cells of a block that is smaller than the rank's largest follow its own cells.
-  /// @throws as above
+  /// Where faces meet (cubed spheres), ghost cells are those of the other face; beyond two sides at once they are
+  /// filled where both ways round the corner lead to one cell, and keep their values where three faces meet, as they do
+  /// beyond sides without joint.
+  /// @throws as above, `BadBoundary` on faces that meet for rules other than `Edge::untouched` and for values that do
+  ///         not lie in centres, `BadHaloWidth` for more halo cells than such a face has, `BadOption` for a component
+  ///         without the other one
   HaloPlan(Comm const& comm, BlockGrid const& blocks, std::vector<HaloKind> kinds);
 
   /// Kinds are numbered from 0; functions that take a kind throw `OutOfRange` for any other number.
@@ -162,11 +170,15 @@ class HaloPlan {
     return std::size_t(kind);
   }
 
+  [[nodiscard]] std::span<HaloKind const> components() const noexcept {
+    return has_components_ ? std::span<HaloKind const>(kinds_) : std::span<HaloKind const>();
+  }
   [[nodiscard]] Box interior_of_blocks(std::span<Width const> reach, int kind) const;
 
   Layout layout_;
   Indices grid_extents_;
   std::vector<BlockGrid> blocks_;  ///< by kind; none for one box per rank
+  bool has_components_ = false;
   std::vector<HaloKind> kinds_;
   Box owned_;
   std::vector<Layout> layouts_;  ///< by kind

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Faces that meet with a turn: a cubed sphere in space, folded at its edges, says what each ghost cell holds.
+#include <graticule/halo/depth.hpp>
+#include <graticule/halo/plan.hpp>
+#include <graticule/repartition/block_views.hpp>
+#include <graticule/repartition/plan.hpp>
+
+#include "expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace graticule;
+using test::rule_of;
+
+namespace {
+
+constexpr Index n = 7;
+constexpr Index width = 2;
+
+using Vector = std::array<Index, 3>;
+
+Vector operator+(Vector a, Vector const& b) {
+  for (std::size_t k = 0; k < 3; ++k) a[k] += b[k];
+  return a;
+}
+Vector operator*(Index factor, Vector a) {
+  for (auto& value : a) value *= factor;
+  return a;
+}
+Index dot(Vector const& a, Vector const& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+
+/// A face of the cube [-n, n]^3: its outward normal, and the directions of growing rows and columns.
+struct Face {
+  Vector normal;
+  Vector row;
+  Vector column;
+};
+
+constexpr Vector x{1, 0, 0};
+constexpr Vector y{0, 1, 0};
+constexpr Vector z{0, 0, 1};
+Vector operator-(Vector const& a) { return -1 * a; }
+
+std::array<Face, 6> const faces{
+    {{x, z, y}, {y, z, -x}, {-x, z, -y}, {-y, z, x}, {z, -x, y}, {-z, x, y}}};
+
+/// A cell of the surface, and the directions along which its face's components are counted there: round an edge both
+/// the place and the directions are folded.
+struct Place {
+  Vector at;
+  std::array<Vector, 2> along;
+};
+
+Place place_of(int face, Index i, Index j) {
+  auto const& f = faces[std::size_t(face)];
+  std::array<Index, 2> cell{2 * i + 1 - n, 2 * j + 1 - n};
+  std::array<Vector, 2> const direction{f.row, f.column};
+  Place result{{}, direction};
+  Index height = n;
+  for (std::size_t a = 0; a < 2; ++a) {
+    Index const side = cell[a] > n ? 1 : cell[a] < -n ? -1 : 0;
+    if (side == 0) continue;
+    height -= side * cell[a] - n;
+    cell[a] = side * n;
+    result.along[a] = -side * f.normal;
+  }
+  result.at = height * f.normal + cell[0] * f.row + cell[1] * f.column;
+  return result;
+}
+
+double scalar_at(Vector const& at) { return double(dot(at, {1, 40, 1600})); }
+
+/// Any vector in space for each cell.
+Vector vector_at(Vector const& at) { return {dot(at, {3, 1, 4}) + 7, dot(at, {1, 5, 9}) - 1, dot(at, {2, 6, 5}) + 2}; }
+
+/// Kinds: 0 a scalar, 1 and 2 the components along rows and columns.
+double value_at(int kind, Place const& place) {
+  return kind == 0 ? scalar_at(place.at) : double(dot(vector_at(place.at), place.along[std::size_t(kind - 1)]));
+}
+
+/// Blocks of 3 x 4 cells and less at the ends: 6 on each face.
+std::vector<Block> blocks_of(int num_ranks, bool with_holes = false) {
+  std::vector<Block> blocks;
+  int number = 0;
+  for (int f = 0; f < 6; ++f)
+    for (Index i = 0; i < n; i += 3)
+      for (Index j = 0; j < n; j += 4) {
+        int const at = number++;
+        if (with_holes && at % 5 == 2) continue;
+        blocks.push_back({Box({i, j}, {std::min(i + 3, n), std::min(j + 4, n)}), at % num_ranks, f});
+      }
+  return blocks;
+}
+
+std::vector<HaloKind> kinds_of() {
+  HaloKind kind{.widths = {{width, width}, {width, width}}, .boundary = Boundary::uniform(2, Edge::untouched), .hole = 7};
+  std::vector<HaloKind> kinds(3, kind);
+  kinds[1].component = 0;
+  kinds[2].component = 1;
+  return kinds;
+}
+
+bool is_inside(Index i) { return i >= 0 && i < n; }
+
+class Fields {
+ public:
+  Fields(Comm const& comm, BlockGrid const& grid, HaloPlan const& plan)
+      : grid_(grid), local_(plan.local()), first_(grid.first_block(comm.rank())), num_(grid.num_blocks(comm.rank())) {
+    for (auto& field : values_) field.assign(std::size_t(local_.num_cells()), untouched);
+  }
+  double& at(int k, int b, Index i, Index j) {
+    Box const& box = grid_.blocks()[std::size_t(first_ + b)].box;
+    return values_[std::size_t(k)][std::size_t(((b * local_.extent(1)) + i - box.lo(0) + width) * local_.extent(2) + j -
+                                               box.lo(1) + width)];
+  }
+  /// Calls `visit(kind, block, face, i, j, is_owned)` for each cell and ghost cell.
+  template <class Visit>
+  void for_each(Visit const& visit) const {
+    for (int k = 0; k < 3; ++k)
+      for (int b = 0; b < num_; ++b) {
+        auto const& block = grid_.blocks()[std::size_t(first_ + b)];
+        Box const& box = block.box;
+        for (Index i = box.lo(0) - width; i < box.hi(0) + width; ++i)
+          for (Index j = box.lo(1) - width; j < box.hi(1) + width; ++j)
+            visit(k, b, block.face, i, j, box.contains(Box({i, j}, {i + 1, j + 1})));
+      }
+  }
+  std::vector<HaloField> fields() {
+    std::vector<HaloField> result;
+    for (int k = 0; k < 3; ++k)
+      result.push_back({field_view(values_[std::size_t(k)].data(), local_.extents(), 3), Parity::even, k});
+    return result;
+  }
+  std::vector<double>& values(int k) { return values_[std::size_t(k)]; }
+  static constexpr double untouched = -12345;
+
+ private:
+  BlockGrid grid_;
+  Box local_;
+  int first_;
+  int num_;
+  std::array<std::vector<double>, 3> values_;
+};
+
+BlockGrid cube_of(std::vector<Block> const& blocks) { return {{n, n}, 6, cubed_sphere_joints(), blocks}; }
+
+TEST(Faces, exchange_scalars_and_vectors_of_a_cubed_sphere) {
+  Comm const comm(MPI_COMM_WORLD);
+  auto const grid = cube_of(blocks_of(comm.num_ranks()));
+  ASSERT_FALSE(grid.has_holes());
+  ASSERT_GT(grid.num_blocks(comm.rank()), 1);
+  HaloPlan const plan(comm, grid, kinds_of());
+  Fields fields(comm, grid, plan);
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
+    if (owned) fields.at(k, b, i, j) = value_at(k, place_of(face, i, j));
+  });
+
+  plan.exchange(fields.fields());
+
+  std::set<std::string> edges;
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool) {
+    bool const corner = !is_inside(i) && !is_inside(j);
+    EXPECT_EQ(fields.at(k, b, i, j), corner ? Fields::untouched : value_at(k, place_of(face, i, j)))
+        << "kind " << k << " face " << face << " cell " << i << ", " << j;
+    if (is_inside(i) != is_inside(j))
+      edges.insert(std::to_string(face) + (is_inside(i) ? "columns" : "rows") + (i < 0 || j < 0 ? "below" : "above"));
+  });
+  EXPECT_TRUE(comm.num_ranks() > 1 || edges.size() == 24) << edges.size();
+}
+
+TEST(Faces, with_holes_fill_what_no_block_has) {
+  Comm const comm(MPI_COMM_WORLD);
+  auto const grid = cube_of(blocks_of(comm.num_ranks(), true));
+  HaloPlan const plan(comm, grid, kinds_of());
+  std::set<Vector> owned_places;
+  for (auto const& block : grid.blocks())
+    for (Index i = block.box.lo(0); i < block.box.hi(0); ++i)
+      for (Index j = block.box.lo(1); j < block.box.hi(1); ++j)
+        owned_places.insert(place_of(block.face, i, j).at);
+  Fields fields(comm, grid, plan);
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
+    if (owned) fields.at(k, b, i, j) = value_at(k, place_of(face, i, j));
+  });
+
+  plan.exchange(fields.fields());
+
+  ASSERT_TRUE(grid.has_holes());
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool) {
+    if (!is_inside(i) && !is_inside(j)) return;
+    auto const place = place_of(face, i, j);
+    EXPECT_EQ(fields.at(k, b, i, j), owned_places.contains(place.at) ? value_at(k, place) : 7);
+  });
+}
+
+TEST(Faces, adjoint_is_the_transpose) {
+  Comm const comm(MPI_COMM_WORLD);
+  auto const grid = cube_of(blocks_of(comm.num_ranks()));
+  HaloPlan const plan(comm, grid, kinds_of());
+  Fields before(comm, grid, plan);
+  Fields there(comm, grid, plan);
+  for (int k = 0; k < 3; ++k) {
+    before.values(k).assign(before.values(k).size(), 0);
+    there.values(k).assign(there.values(k).size(), 0);
+  }
+  std::vector<double> sums(2, 0);
+  before.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
+    if (owned) before.at(k, b, i, j) = value_at(k, place_of(face, i, j));
+    there.at(k, b, i, j) = double((k * 5 + b * 3 + i * 7 + j * 11 + face) % 13);
+  });
+  auto image = before;
+  plan.exchange(image.fields());
+  image.for_each([&](int k, int b, int, Index i, Index j, bool) { sums[0] += image.at(k, b, i, j) * there.at(k, b, i, j); });
+
+  plan.exchange_adjoint(there.fields());
+
+  there.for_each([&](int k, int b, int, Index i, Index j, bool) { sums[1] += before.at(k, b, i, j) * there.at(k, b, i, j); });
+  comm.sum(sums);
+  EXPECT_EQ(sums[0], sums[1]);  // of whole numbers
+  EXPECT_GT(std::abs(sums[0]), 1);
+}
+
+TEST(Faces, move_to_a_layout_of_whole_faces) {
+  Comm const comm(MPI_COMM_WORLD);
+  auto const grid = cube_of(blocks_of(comm.num_ranks()));
+  HaloPlan const halo(comm, grid, kinds_of());
+  Fields fields(comm, grid, halo);
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
+    if (owned) fields.at(k, b, i, j) = value_at(k, place_of(face, i, j));
+  });
+  Layout const whole(ProcessGrid{comm.num_ranks(), 1, 1}, {6, n, n});
+  Box const mine = whole.owned(comm.rank());
+  std::vector<double> on_faces(std::size_t(mine.num_cells()), 0);
+  RepartitionPlan const plan(comm, whole, grid.boxes(comm.rank()));
+
+  plan.apply_inverse(
+      field_view(on_faces.data(), mine.extents(), 3),
+      views_of_blocks(grid, comm.rank(), fields.fields()[0].view.part(halo.local(), halo.owned())));
+
+  std::size_t at = 0;
+  for (Index face = mine.lo(0); face < mine.hi(0); ++face)
+    for (Index i = 0; i < n; ++i)
+      for (Index j = 0; j < n; ++j) EXPECT_EQ(on_faces[at++], scalar_at(place_of(int(face), i, j).at));
+}
+
+/// Tiles of a torus: at each corner four of them meet, and both ways round it lead to one cell.
+TEST(Faces, fill_corners_where_four_meet) {
+  Comm const comm(MPI_COMM_WORLD);
+  std::vector<FaceJoint> joints;
+  for (int f = 0; f < 4; ++f) {
+    joints.push_back({{f, 0, Side::upper}, {(f + 2) % 4, 0, Side::lower}});
+    joints.push_back({{f, 1, Side::upper}, {f ^ 1, 1, Side::lower}});
+  }
+  std::vector<Block> blocks;
+  for (int f = 0; f < 4; ++f) blocks.push_back({Box({0, 0}, {n, n}), f % comm.num_ranks(), f});
+  BlockGrid const grid({n, n}, 4, joints, blocks);
+  HaloPlan const plan(comm, grid, {kinds_of()[0]});
+  Fields fields(comm, grid, plan);
+  auto const value = [](int face, Index i, Index j) {
+    Index const row = (face / 2 * n + i + 2 * n) % (2 * n);
+    Index const column = (face % 2 * n + j + 2 * n) % (2 * n);
+    return double(row * 2 * n + column);
+  };
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
+    if (owned) fields.at(k, b, i, j) = value(face, i, j);
+  });
+
+  plan.exchange(fields.fields()[0].view);
+
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool) {
+    if (k > 0) return;
+    EXPECT_EQ(fields.at(k, b, i, j), value(face, i, j)) << "face " << face << " cell " << i << ", " << j;
+  });
+}
+
+/// The code of docs/grids.md.
+TEST(Faces, of_the_page) {
+  Comm const comm(MPI_COMM_WORLD);
+  auto const blocks = blocks_of(comm.num_ranks());
+
+  BlockGrid const grid({n, n}, 6, cubed_sphere_joints(), blocks);  // {box, rank, face}
+  HaloKind const scalar{.widths = {{2, 2}, {2, 2}}, .boundary = Boundary::uniform(2, Edge::untouched)};
+  HaloKind rows = scalar;  // components of vectors along rows and columns of the face
+  HaloKind columns = scalar;
+  rows.component = 0;
+  columns.component = 1;
+  HaloPlan const plan(comm, grid, {scalar, rows, columns});
+  Fields fields(comm, grid, plan);
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
+    if (owned) fields.at(k, b, i, j) = value_at(k, place_of(face, i, j));
+  });
+  auto const t = fields.fields()[0].view;
+  auto const u = fields.fields()[1].view;
+  auto const v = fields.fields()[2].view;
+
+  plan.exchange(HaloField{t}, HaloField{.view = u, .kind = 1}, HaloField{.view = v, .kind = 2});
+
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool) {
+    if (!is_inside(i) && !is_inside(j)) return;
+    EXPECT_EQ(fields.at(k, b, i, j), value_at(k, place_of(face, i, j)));
+  });
+}
+
+TEST(Faces, refuse_what_they_lack) {
+  Comm const comm(MPI_COMM_WORLD);
+  auto const blocks = blocks_of(comm.num_ranks());
+  auto const grid = cube_of(blocks);
+  auto const rule_with = [&](auto const& change) {
+    auto kinds = kinds_of();
+    change(kinds);
+    return rule_of([&] { HaloPlan const plan(comm, grid, kinds); });
+  };
+  EXPECT_EQ(rule_with([](auto& kinds) { kinds[0].boundary.axes[0].stagger = Stagger::high_face; }), "BadBoundary");
+  EXPECT_EQ(rule_with([](auto& kinds) { kinds[1].boundary.axes[1].stagger = Stagger::all_faces; }), "BadBoundary");
+  EXPECT_EQ(rule_with([](auto& kinds) { kinds[0].boundary = Boundary::uniform(2, Edge::symmetric); }), "BadBoundary");
+  EXPECT_EQ(rule_with([](auto& kinds) { kinds[0].widths[1].upper = n + 1; }), "BadHaloWidth");
+  EXPECT_EQ(rule_with([](auto& kinds) { kinds.pop_back(); }), "BadOption");
+  EXPECT_EQ(rule_with([](auto& kinds) { kinds[2].component = 0; }), "BadOption");
+  EXPECT_EQ(rule_with([](auto& kinds) { kinds[2].widths[0].upper = 1; }), "BadOption");
+  EXPECT_EQ(rule_of([&] { HaloPlan const plan(comm, Layout(ProcessGrid{1, 1}, {n, n}), kinds_of()); }), "BadOption");
+  HaloPlan const plan(comm, grid, kinds_of());
+  EXPECT_EQ(rule_of([&] { HaloDepth const depth(plan, "q"); }), "Unsupported");
+  Fields fields(comm, grid, plan);
+  auto all = fields.fields();
+  EXPECT_EQ(rule_of([&] { plan.exchange(std::span<HaloField const>(all).first(2)); }), "FieldMismatch");
+
+  auto joints = cubed_sphere_joints();
+  joints.push_back(joints.front());
+  joints.back().other = {3, 0, Side::upper};
+  EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n}, 6, joints, blocks); }), "BadLayout");
+  EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n + 1}, 6, cubed_sphere_joints(), blocks); }), "BadLayout");
+  EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n}, 5, {}, blocks); }), "OutOfRange");
+}
+
+}  // namespace
