@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <math.h>
+#include <unistd.h>
 
 enum { ROWS = 17, COLUMNS = 22, WIDTH = 2, MOST = 64 };
 static double const land = -7;
@@ -117,6 +118,39 @@ static void exchanges(gr_layout const* layout, blocks const* all, int ndim) {
   OK(gr_halo_destroy(&halo));
 }
 
+/// Checkpoints and counted depths know layouts that cover their grid, and say so.
+static void refuses_without_support(gr_layout const* layout, int ndim, char const* why) {
+  gr_halo_kind kinds[3];
+  make_kinds(kinds);
+  gr_halo* halo = NULL;
+  gr_halo_depth* depth = NULL;
+  OK(gr_halo_create(comm, layout, 3, kinds, &halo));
+  FAILS(gr_halo_depth_create(halo, "t", 0, GR_EVEN, &depth), GR_ERROR_PROGRAM, "one box per rank without holes");
+  RULE("Unsupported");
+  OK(gr_halo_destroy(&halo));
+  int64_t lower[3];
+  int64_t upper[3];
+  int64_t extents[3];
+  OK(gr_layout_owned(layout, world_rank, ndim, lower, upper));
+  int64_t cells = 1;
+  for (int a = 0; a < ndim; ++a) cells *= extents[a] = upper[a] - lower[a];
+  double* values = calloc((size_t)cells + 1, sizeof(double));
+  gr_field field;
+  OK(gr_field_dense(values, GR_F64, ndim, extents, &field));
+  gr_checkpoints* checkpoints = NULL;
+  gr_checkpoint_writer* writer = NULL;
+  OK(gr_checkpoints_create(comm, "bindings-blocks-checkpoints", 1, &checkpoints));
+  OK(gr_checkpoint_begin(checkpoints, 0, &writer));
+  gr_status const status = gr_checkpoint_add(writer, "t", layout, &field);
+  CHECK(status == GR_ERROR_PROGRAM && strstr(gr_error_text(), why) != NULL);
+  RULE("Unsupported");
+  OK(gr_checkpoint_writer_destroy(&writer));
+  OK(gr_checkpoints_destroy(&checkpoints));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (world_rank == 0) (void)rmdir("bindings-blocks-checkpoints");
+  free(values);
+}
+
 static void exchanges_blocks(void) {
   blocks const all = ocean();
   int64_t const extents[2] = {ROWS, COLUMNS};
@@ -151,6 +185,7 @@ static void exchanges_blocks(void) {
   gr_layout* other = NULL;
   FAILS(gr_layout_relabel(layout, layout, NULL, 0, NULL, 0, NULL, &other, NULL), GR_ERROR_PROGRAM,
         "from has several blocks per rank");
+  refuses_without_support(layout, 3, "layout has several blocks per rank");
   OK(gr_layout_destroy(&layout));
 }
 
@@ -170,6 +205,7 @@ static void exchanges_boxes_with_holes(void) {
         "no rank owns");
   OK(gr_layout_create_with_holes(comm, 2, extents, 1, all.lower[0], all.upper[0], &layout));
   exchanges(layout, &all, 2);
+  refuses_without_support(layout, 2, "a checkpoint needs a layout without holes");
   OK(gr_layout_destroy(&layout));
 }
 

@@ -4,6 +4,7 @@
 #include <graticule/halo/cell_sum.hpp>
 #include <graticule/halo/depth.hpp>
 #include <graticule/halo/plan.hpp>
+#include <graticule/halo/virtual_plan.hpp>
 #include <graticule/repartition/block_views.hpp>
 #include <graticule/repartition/plan.hpp>
 
@@ -184,6 +185,8 @@ TEST(Blocks, one_box_per_rank_may_leave_holes) {
   auto const layout = Layout::with_holes({rows, columns}, boxes);
 
   EXPECT_EQ(rule_of([&] { AxisSumPlan const sums(comm, layout, 1); }), "Unsupported");
+  EXPECT_EQ(rule_of([&] { VirtualHalo const halo(layout, kinds().front()); }), "Unsupported");
+  EXPECT_EQ(rule_of([&] { HaloDepth const depth(HaloPlan(comm, layout, kinds()), "q"); }), "Unsupported");
   EXPECT_EQ(
       rule_of([&] {
         PullPlan const all(comm, {layout, {{layout.owned(comm.rank()), {{layout.global(), {layout.global()}}}, keep}}});
