@@ -211,7 +211,7 @@ TEST(Blocks, are_found_by_number_among_thousands) {
   for (auto const& sought : {Box({1, 1}, {2, 2}), Box({100, 90}, {110, 91}), Box({0, 0}, {1, 192}),
                              Box({-3, 185}, {5, 400}), Box({0, 0}, {192, 192}), Box({7, 7}, {7, 9})}) {
     Parts found;
-    grid.for_each_owner(sought, [&](int block, Box const& part) { found.emplace_back(block, part); });
+    grid.for_each_owner(0, sought, [&](int block, Box const& part) { found.emplace_back(block, part); });
 
     Parts expected;
     for (std::size_t b = 0; b < grid.blocks().size(); ++b)

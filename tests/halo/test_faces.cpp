@@ -47,8 +47,7 @@ constexpr Vector y{0, 1, 0};
 constexpr Vector z{0, 0, 1};
 Vector operator-(Vector const& a) { return -1 * a; }
 
-std::array<Face, 6> const faces{
-    {{x, z, y}, {y, z, -x}, {-x, z, -y}, {-y, z, x}, {z, -x, y}, {-z, x, y}}};
+std::array<Face, 6> const faces{{{x, z, y}, {y, z, -x}, {-x, z, -y}, {-y, z, x}, {z, -x, y}, {-z, x, y}}};
 
 /// A cell of the surface, and the directions along which its face's components are counted there: round an edge both
 /// the place and the directions are folded.
@@ -99,7 +98,8 @@ std::vector<Block> blocks_of(int num_ranks, bool with_holes = false) {
 }
 
 std::vector<HaloKind> kinds_of() {
-  HaloKind kind{.widths = {{width, width}, {width, width}}, .boundary = Boundary::uniform(2, Edge::untouched), .hole = 7};
+  HaloKind kind{
+      .widths = {{width, width}, {width, width}}, .boundary = Boundary::uniform(2, Edge::untouched), .hole = 7};
   std::vector<HaloKind> kinds(3, kind);
   kinds[1].component = 0;
   kinds[2].component = 1;
@@ -181,8 +181,7 @@ TEST(Faces, with_holes_fill_what_no_block_has) {
   std::set<Vector> owned_places;
   for (auto const& block : grid.blocks())
     for (Index i = block.box.lo(0); i < block.box.hi(0); ++i)
-      for (Index j = block.box.lo(1); j < block.box.hi(1); ++j)
-        owned_places.insert(place_of(block.face, i, j).at);
+      for (Index j = block.box.lo(1); j < block.box.hi(1); ++j) owned_places.insert(place_of(block.face, i, j).at);
   Fields fields(comm, grid, plan);
   fields.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
     if (owned) fields.at(k, b, i, j) = value_at(k, place_of(face, i, j));
@@ -215,11 +214,13 @@ TEST(Faces, adjoint_is_the_transpose) {
   });
   auto image = before;
   plan.exchange(image.fields());
-  image.for_each([&](int k, int b, int, Index i, Index j, bool) { sums[0] += image.at(k, b, i, j) * there.at(k, b, i, j); });
+  image.for_each(
+      [&](int k, int b, int, Index i, Index j, bool) { sums[0] += image.at(k, b, i, j) * there.at(k, b, i, j); });
 
   plan.exchange_adjoint(there.fields());
 
-  there.for_each([&](int k, int b, int, Index i, Index j, bool) { sums[1] += before.at(k, b, i, j) * there.at(k, b, i, j); });
+  there.for_each(
+      [&](int k, int b, int, Index i, Index j, bool) { sums[1] += before.at(k, b, i, j) * there.at(k, b, i, j); });
   comm.sum(sums);
   EXPECT_EQ(sums[0], sums[1]);  // of whole numbers
   EXPECT_GT(std::abs(sums[0]), 1);
@@ -238,9 +239,8 @@ TEST(Faces, move_to_a_layout_of_whole_faces) {
   std::vector<double> on_faces(std::size_t(mine.num_cells()), 0);
   RepartitionPlan const plan(comm, whole, grid.boxes(comm.rank()));
 
-  plan.apply_inverse(
-      field_view(on_faces.data(), mine.extents(), 3),
-      views_of_blocks(grid, comm.rank(), fields.fields()[0].view.part(halo.local(), halo.owned())));
+  plan.apply_inverse(field_view(on_faces.data(), mine.extents(), 3),
+                     views_of_blocks(grid, comm.rank(), fields.fields()[0].view.part(halo.local(), halo.owned())));
 
   std::size_t at = 0;
   for (Index face = mine.lo(0); face < mine.hi(0); ++face)

@@ -136,8 +136,9 @@ struct CheckpointWriter::State {
     Description description;
     run_agreed(comm, [&] {
       if (layout != nullptr && layout->has_holes())
-        throw Error("Unsupported", "field " + std::string(name) + ": a checkpoint needs a layout without holes; move the field to one by a repartition, whose inverse leaves the "
-                    "cells without owner as they are");
+        throw Error("Unsupported", "field " + std::string(name) +
+                                       ": a checkpoint needs a layout without holes; move the field to one by a "
+                                       "repartition, whose inverse leaves the cells without owner as they are");
       description = describe(comm, name, layout, view, chosen);
     });
     auto const& field = description.field;
