@@ -116,8 +116,8 @@ namespace {
 AxisMaps across(FaceJoint const& joint, Indices const& extents) {
   int const a = joint.one.axis;
   int const b = joint.other.axis;
-  bool const from_upper = joint.one.side == Side::upper;
-  bool const to_upper = joint.other.side == Side::upper;
+  bool const from_upper = joint.one.side == AxisEnd::upper;
+  bool const to_upper = joint.other.side == AxisEnd::upper;
   AxisMaps maps{};
   // The distance beyond the side becomes the distance from the other side.
   Index const begin = from_upper ? extents[a] : -1;  // the cell at distance 0
@@ -138,7 +138,7 @@ AxisMaps composed(AxisMaps const& first, AxisMaps const& second) {
 }
 
 /// The image of `box`, which lies beyond the side of `axis` of a face.
-std::optional<OnFace> beyond(BlockGrid const& grid, OnFace const& from, int axis, Side side) {
+std::optional<OnFace> beyond(BlockGrid const& grid, OnFace const& from, int axis, AxisEnd side) {
   auto const* const joint = grid.beyond({from.face, axis, side});
   if (joint == nullptr) return std::nullopt;
   return OnFace{joint->other.face, from.box, composed(from.maps, across(*joint, grid.extents()))};
@@ -146,12 +146,12 @@ std::optional<OnFace> beyond(BlockGrid const& grid, OnFace const& from, int axis
 
 /// Round a corner: beyond the side of `first`, then beyond that of the other axis.
 std::optional<OnFace> round_corner(BlockGrid const& grid, OnFace const& from, int first,
-                                   std::array<Side, 2> const& sides) {
+                                   std::array<AxisEnd, 2> const& sides) {
   auto const next = beyond(grid, from, first, sides[std::size_t(first)]);
   if (!next) return std::nullopt;
   auto const& map = next->maps[std::size_t(1 - first)];
-  bool const upper = (sides[std::size_t(1 - first)] == Side::upper) == (map.slope > 0);
-  return beyond(grid, *next, map.source_axis, upper ? Side::upper : Side::lower);
+  bool const upper = (sides[std::size_t(1 - first)] == AxisEnd::upper) == (map.slope > 0);
+  return beyond(grid, *next, map.source_axis, upper ? AxisEnd::upper : AxisEnd::lower);
 }
 
 }  // namespace
@@ -166,10 +166,10 @@ std::vector<OnFace> on_faces(BlockGrid const& grid, int face, Box const& box) {
     for (int column = -1; column <= 1; ++column) {
       std::array const part{row, column};
       own.box = box;
-      std::array<Side, 2> sides{};
+      std::array<AxisEnd, 2> sides{};
       for (int a : {0, 1}) {
         auto const at = std::size_t(a);
-        sides[at] = part[at] < 0 ? Side::lower : Side::upper;
+        sides[at] = part[at] < 0 ? AxisEnd::lower : AxisEnd::upper;
         Index const lo = part[at] < 0 ? box.lo(a) : part[at] == 0 ? 0 : n[a];
         Index const hi = part[at] < 0 ? 0 : part[at] == 0 ? n[a] : box.hi(a);
         own.box.set(a, std::max(box.lo(a), lo), std::max(std::max(box.lo(a), lo), std::min(box.hi(a), hi)));

@@ -25,11 +25,11 @@ namespace {
 
 std::string text_of(FaceSide const& side) {
   return "face " + std::to_string(detail::place_number(side.face)) + " " +
-         (side.side == Side::lower ? "below" : "above") + " " + detail::axis_text(side.axis, 2);
+         (side.side == AxisEnd::lower ? "below" : "above") + " " + detail::axis_text(side.axis, 2);
 }
 
 std::size_t place_of(FaceSide const& side) {
-  return std::size_t(side.face) * 4 + std::size_t(side.axis) * 2 + (side.side == Side::upper ? 1 : 0);
+  return std::size_t(side.face) * 4 + std::size_t(side.axis) * 2 + (side.side == AxisEnd::upper ? 1 : 0);
 }
 
 std::string name_of(Block const& block, std::size_t number) {
@@ -230,8 +230,8 @@ std::string to_string(BlockGrid const& grid) {
 }
 
 std::vector<FaceJoint> cubed_sphere_joints() {
-  auto const lower = [](int face, int axis) { return FaceSide{face, axis, Side::lower}; };
-  auto const upper = [](int face, int axis) { return FaceSide{face, axis, Side::upper}; };
+  auto const lower = [](int face, int axis) { return FaceSide{face, axis, AxisEnd::lower}; };
+  auto const upper = [](int face, int axis) { return FaceSide{face, axis, AxisEnd::upper}; };
   std::vector<FaceJoint> joints;
   for (int f = 0; f < 4; ++f) joints.push_back({upper(f, 1), lower((f + 1) % 4, 1), Along::same});
   joints.push_back({upper(0, 0), lower(4, 0), Along::same});

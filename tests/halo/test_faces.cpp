@@ -253,8 +253,8 @@ TEST(Faces, fill_corners_where_four_meet) {
   Comm const comm(MPI_COMM_WORLD);
   std::vector<FaceJoint> joints;
   for (int f = 0; f < 4; ++f) {
-    joints.push_back({{f, 0, Side::upper}, {(f + 2) % 4, 0, Side::lower}});
-    joints.push_back({{f, 1, Side::upper}, {f ^ 1, 1, Side::lower}});
+    joints.push_back({{f, 0, AxisEnd::upper}, {(f + 2) % 4, 0, AxisEnd::lower}});
+    joints.push_back({{f, 1, AxisEnd::upper}, {f ^ 1, 1, AxisEnd::lower}});
   }
   std::vector<Block> blocks;
   for (int f = 0; f < 4; ++f) blocks.push_back({Box({0, 0}, {n, n}), f % comm.num_ranks(), f});
@@ -331,7 +331,7 @@ TEST(Faces, refuse_what_they_lack) {
 
   auto joints = cubed_sphere_joints();
   joints.push_back(joints.front());
-  joints.back().other = {3, 0, Side::upper};
+  joints.back().other = {3, 0, AxisEnd::upper};
   EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n}, 6, joints, blocks); }), "BadLayout");
   EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n + 1}, 6, cubed_sphere_joints(), blocks); }), "BadLayout");
   EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n}, 5, {}, blocks); }), "OutOfRange");

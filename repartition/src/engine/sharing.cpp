@@ -196,7 +196,9 @@ std::vector<Touched> touched(PullTable const& table, Use const& use) {
 bool FieldChecks::have_common_cells(Use const& a, Use const& b, Direction direction, bool& as_it_is) const {
   if (!have_common_boxes(a, b)) return false;
   // An adjoint with a factor writes all owned cells, images or not.
-  auto const scales = [&](Use const& use) { return use.target < 0 && (plan_.segments || use.call->update != Update{}); };
+  auto const scales = [&](Use const& use) {
+    return use.target < 0 && (plan_.segments || use.call->update != Update{});
+  };
   if (direction == Direction::adjoint && (scales(a) || scales(b))) return true;
   auto const of_a = touched(plan_.table, a);
   auto const of_b = touched(plan_.table, b);

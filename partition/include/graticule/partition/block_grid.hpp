@@ -18,7 +18,7 @@ struct Block {
 };
 
 /// One side of a face: before its first or after its last cell along an axis.
-enum class Side : std::uint8_t { lower, upper };
+enum class AxisEnd : std::uint8_t { lower, upper };
 
 /// Whether the cells along two sides that meet are counted in the same direction.
 enum class Along : std::uint8_t { same, reversed };
@@ -27,12 +27,12 @@ enum class Along : std::uint8_t { same, reversed };
 struct FaceSide {
   int face = 0;
   int axis = 0;
-  Side side = Side::lower;
+  AxisEnd side = AxisEnd::lower;
   friend bool operator==(FaceSide const&, FaceSide const&) = default;
 };
 
-/// Two sides that meet. Example: `{{0, 0, Side::upper}, {2, 1, Side::lower}, Along::reversed}`: beyond the last row of
-/// face 0, at column i of n, lies the first column of face 2, at row n - 1 - i.
+/// Two sides that meet. Example: `{{0, 0, AxisEnd::upper}, {2, 1, AxisEnd::lower}, Along::reversed}`: beyond the last
+/// row of face 0, at column i of n, lies the first column of face 2, at row n - 1 - i.
 struct FaceJoint {
   FaceSide one;
   FaceSide other;
@@ -77,8 +77,8 @@ class BlockGrid {
 
   /// Which rank owns which cells (number of the block, place in the block).
   [[nodiscard]] Layout const& layout() const noexcept;
-  /// Calls `visit(block, part)` for each block of `face` that has cells of `box`, with the number of the block; in the order of
-  /// numbers. Cost: O(log blocks) for a small box
+  /// Calls `visit(block, part)` for each block of `face` that has cells of `box`, with the number of the block; in the
+  /// order of numbers. Cost: O(log blocks) for a small box
   void for_each_owner(int face, Box const& box, std::function<void(int, Box const&)> const& visit) const;
   /// What lies beyond a side, as a joint whose `one` is that side; `nullptr` for nothing.
   [[nodiscard]] FaceJoint const* beyond(FaceSide const& side) const noexcept;
