@@ -875,7 +875,7 @@ case_bench() {
             grep -qE "^  $option( |,|\[|$)" out || fail "$driver --help lacks $option of its README"
         done <listed
         # One line for each option, to compare options that several drivers have.
-        sed -n '/^  --/,$p' out | tr '\n' ' ' | sed 's/   *\(--[a-z]\)/\n\1/g' | tr -s ' ' >>options
+        awk '/^  --/ { printf "\n" } /^[^ ]/ { on = 0 } /^  --/ { on = 1 } on { printf "%s ", $0 } END { printf "\n" }' out | tr -s ' ' | sed 's/^ //' >>options
     done
     for option in --partition --checkpoint-every --time-limit --config --report --device; do
         [ "$(grep -E "^$option " options | sed 's/[.;:[(].*//' | sort -u | wc -l)" -eq 1 ] ||

@@ -57,7 +57,8 @@ program test_fortran_blocks
   call that(num_wrong(deep(:, :, 1, :n), 1) + num_wrong(deep(:, :, 2, :n), 1) == 0, 'levels')
   call that(all(deep(:, :, :, n + 1:) == 0), 'no other block')
 
-  path = 'bindings-fortran-blocks.nc'
+  call get_environment_variable('GRATICULE_TEST_NAME', path)
+  path = 'fortran-blocks-' // trim(path) // '.nc'
   call gr_writer_create(comm, trim(path), writer=writer)
   call gr_writer_add_dimension(writer, 'x', nx)
   call gr_writer_add_dimension(writer, 'y', ny)

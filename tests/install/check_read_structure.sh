@@ -57,13 +57,14 @@ if [ "${GRATICULE_TEST_HIDDEN:-no}" = yes ]; then
     mkdir empty
     mount --bind empty "$build/bin" || fail "mount"
     took "$moved/bin/graticule-read-structure" "$consumer"
-    # Nowhere: one line names the folders.
+    # Nowhere: a line names the folders.
     mv "$moved/bin/graticule-read-structure" "$moved/away"
     timeout 120 "${launcher[@]}" 2 "$consumer" >out 2>&1
     code=$?
     mv "$moved/away" "$moved/bin/graticule-read-structure"
     [ $code = 0 ] || fail "exit $code without the program"
-    [ "$(grep -c 'graticule-read-structure was not found in' out)" = 1 ] || fail "not one line about the missing program"
+    # Both ranks read, and none says it twice.
+    [ "$(grep -c 'graticule-read-structure was not found in' out)" = 2 ] || fail "not one line of each rank about the missing program"
     for folder in "$(dirname "$consumer")" "$moved/bin" "$build/bin" PATH; do
         grep 'was not found in' out | grep -qF "$folder" || fail "the line does not name $folder"
     done

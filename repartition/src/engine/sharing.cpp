@@ -199,7 +199,7 @@ bool FieldChecks::have_common_cells(Use const& a, Use const& b, Direction direct
   auto const scales = [&](Use const& use) {
     return use.target < 0 && (plan_.segments || use.call->update != Update{});
   };
-  if (direction == Direction::adjoint && (scales(a) || scales(b))) return true;
+  if (direction == Direction::adjoint && ((a.target < 0 && b.target < 0) || scales(a) || scales(b))) return true;
   auto const of_a = touched(plan_.table, a);
   auto const of_b = touched(plan_.table, b);
   if (of_a.size() * of_b.size() > std::size_t(most_comparisons)) return true;

@@ -68,6 +68,7 @@ class Dataset {
 
   /// Opens the files. Collective over the domain and the data team.
   /// @param domain ranks that share a sample  @param files names, or patterns of the shell, in order of time
+  /// @param options variables, steps, batches and order
   /// @throws on all ranks: `BadOption` (usage), `ArgumentDisagreement`; `NoSuchFile`, `MissingVariable`, `BadInput` and
   ///         the others of files (input), which name file and variable; `BadCuts`
   Dataset(Comm const& domain, std::vector<std::string> files, DatasetOptions options);
