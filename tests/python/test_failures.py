@@ -166,7 +166,7 @@ def test_what_ends_while_a_function_is_traced_is_not_in_its_graph():
         return torch.roll(x, 1, -2) - x.mean((-2, -1), keepdim=True)
 
     before = gc.get_threshold()
-    for threshold in range(100, 4000, 500):
+    for threshold in range(100, 4000, 1000):
         for net in doors(function).values():
             try:
                 gc.collect()
