@@ -78,9 +78,10 @@ void declare(CLI::App& app, info::Options& options) {
       ->default_str("0");
   app.add_option("--ranks-per-node", options.ranks_per_node, "Consecutive ranks that share a node; 0: all on one node")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--partition", options.partition,
-                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; 8x0: any number along longitude; auto: the "
-                 "fastest exchange (for a file: latitude only). For NET.pt2: the blocks that fields come in")
+  app.add_option(
+         "--partition", options.partition,
+         "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; 8x0: any number along longitude; auto: the "
+         "fastest exchange (for a file: latitude only). For NET.pt2: the blocks that fields come in")
       ->type_name("auto|RxC");
   app.add_option("--cuts", options.cuts,
                  "balanced (equal rows), area (equal area), a list such as 61,60,60,60 or 121,120x240,240, or "

@@ -116,12 +116,14 @@ class Joins(TorchFunctionMode):
         if not planned.direct:
             inputs = [] if planned.program is None else [self._in_bands(x) for x in leaves]
             return planned.run(leaves, inputs, self._marked, self._cut_as)
+        copied = False
         try:
-            return self._with_marks(planned, leaves, _plainly(func, *args, **kwargs), False)
+            result = _plainly(func, *args, **kwargs)
         except Error:
             raise
         except Exception as error:
-            return self._with_marks(planned, leaves, _densely(func, what, args, kwargs, leaves, planned, error), True)
+            result, copied = _densely(func, what, args, kwargs, leaves, planned, error), True
+        return self._with_marks(planned, leaves, result, copied)
 
     def _with_marks(self, planned: "_calls.Planned", leaves: Sequence[torch.Tensor], result: Any, copied: bool) -> Any:
         if isinstance(result, torch.Tensor):
