@@ -32,20 +32,12 @@ FieldView channels(torch::Tensor const& tensor, Index offset, FieldView const& a
 }
 
 torch::ScalarType torch_type(DType type) {
-  switch (type) {
-    case DType::u8: return torch::kUInt8;
-    case DType::i8: return torch::kInt8;
-    case DType::i16: return torch::kInt16;
-    case DType::i32: return torch::kInt32;
-    case DType::i64: return torch::kInt64;
-    case DType::f16: return torch::kFloat16;
-    case DType::bf16: return torch::kBFloat16;
-    case DType::f32: return torch::kFloat32;
-    case DType::f64: return torch::kFloat64;
-    case DType::c64: return torch::kComplexFloat;
-    case DType::c128: return torch::kComplexDouble;
-  }
-  return torch::kFloat64;
+  using torch::ScalarType;
+  for (auto const candidate : {ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
+                               ScalarType::Half, ScalarType::BFloat16, ScalarType::Float, ScalarType::Double,
+                               ScalarType::ComplexFloat, ScalarType::ComplexDouble})
+    if (nn::detail::dtype_of(candidate) == type) return candidate;
+  throw Error("UnsupportedTensor", "LibTorch has no tensors of type " + to_string(type));
 }
 
 /// Dense memory with the values of an array, in its order.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Domains, and fields cut over them.
+#include <graticule/halo/detail/edges.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/collective/fields.hpp>
 #include <graticule/partition/failure.hpp>
@@ -20,14 +21,9 @@ namespace {
 
 /// Names as `to_string(Edge)` has them. @throws `BadBoundary`
 Edge edge_of(std::string const& name) {
-  std::string names;
-  for (auto const edge : {Edge::untouched, Edge::constant, Edge::periodic, Edge::reflect, Edge::symmetric,
-                          Edge::replicate, Edge::pole_face, Edge::pole_row, Edge::antireflect, Edge::antisymmetric,
-                          Edge::tripolar_face, Edge::tripolar_row}) {
-    if (to_string(edge) == name) return edge;
-    names += (names.empty() ? "'" : ", '") + to_string(edge) + "'";
-  }
-  throw Error("BadBoundary", "'" + name + "' is none of " + names);
+  for (Edge const edge : graticule::detail::enum_values<Edge>)
+    if (graticule::detail::enum_name(edge) == name) return edge;
+  throw Error("BadBoundary", "'" + name + "' is none of '" + graticule::detail::enum_names<Edge>("', '") + "'");
 }
 
 using Edges = std::array<std::string, 2>;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The sharded counterparts of torch.nn's layers, made from the attributes of the serial module.
+#include <graticule/nn_bridge/detail/pad_modes.hpp>
 #include <graticule/nn_bridge/norm/norms.hpp>
 #include <graticule/nn_bridge/pooling/layers.hpp>
 #include <graticule/nn_bridge/pooling/unpooling.hpp>
@@ -9,6 +10,9 @@
 #include <graticule/nn_bridge/stencil/resize.hpp>
 
 #include "layer.hpp"
+
+#include <map>
+#include <string>
 
 namespace graticule::python {
 
@@ -203,13 +207,9 @@ Layer pad(Reader const& r, nn::PadMode mode) {
 
 template <std::size_t D>
 Layer pad_by_name(Reader const& r) {
-  return pad<D>(r, r.one_of<nn::PadMode>("mode",
-                                         {{"constant", nn::PadMode::constant},
-                                          {"reflect", nn::PadMode::reflect},
-                                          {"replicate", nn::PadMode::replicate},
-                                          {"circular", nn::PadMode::circular},
-                                          {"domain", nn::PadMode::domain}},
-                                         nn::PadMode::constant));
+  std::map<std::string, nn::PadMode> modes;
+  for (auto const mode : graticule::detail::enum_values<nn::PadMode>) modes[enum_row(mode).name] = mode;
+  return pad<D>(r, r.one_of<nn::PadMode>("mode", modes, nn::PadMode::constant));
 }
 
 template <class Sharded>

@@ -7,6 +7,7 @@
 #include <graticule/training/daso/averaging.hpp>
 #include <graticule/training/data_parallel/join.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
+#include <graticule/training/detail/wires.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 #include <graticule/training/state/model.hpp>
 
@@ -16,6 +17,7 @@
 #include <pybind11/functional.h>
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -119,8 +121,10 @@ tr::DataParallelOptions parallel_options(Reader const& r) {
   tr::DataParallelOptions options;
   options.unused = r.one_of<tr::Unused>("unused", {{"refused", tr::Unused::refused}, {"allowed", tr::Unused::allowed}},
                                         tr::Unused::refused);
-  options.wire = r.one_of<tr::Wire>("wire", {{"own", tr::Wire::own}, {"bf16", tr::Wire::bf16}, {"f16", tr::Wire::f16}},
-                                    tr::Wire::own);
+  std::map<std::string, tr::Wire> wires;
+  for (auto const wire : graticule::detail::enum_values<tr::Wire>)
+    if (enum_row(wire).of_gradients) wires[enum_row(wire).name] = wire;
+  options.wire = r.one_of<tr::Wire>("wire", wires, tr::Wire::own);
   options.order = r.one_of<tr::SumOrder>("order", {{"by_rank", tr::SumOrder::by_rank}, {"any", tr::SumOrder::any}},
                                          tr::SumOrder::by_rank);
   options.buffers = r.one_of<tr::BufferPolicy>("buffers",

@@ -23,11 +23,15 @@ AttentionModule<Derived>::AttentionModule(char const* layer, torch::nn::Multihea
   auto const refuse = [&](std::string const& what) { throw Error("BadOption", std::string(layer) + " " + what); };
   auto const embed = attention.embed_dim();
   if (attention.num_heads() < 1 || embed < 1 || embed % attention.num_heads() != 0)
-    refuse("of " + std::to_string(embed) + " channels in " + std::to_string(attention.num_heads()) + " heads");
-  if (attention.dropout() != 0) refuse("with dropout, whose mask would depend on the cuts");
-  if (attention.add_bias_kv() || attention.add_zero_attn()) refuse("with added keys");
+    refuse("needs heads that divide its channels, got " + std::to_string(embed) + " channels and " +
+           std::to_string(attention.num_heads()) + " heads");
+  if (attention.dropout() != 0) refuse("has no dropout, whose mask would depend on the cuts");
+  if (attention.add_bias_kv() || attention.add_zero_attn())
+    refuse("has no added keys: add_bias_kv and add_zero_attn must be false");
   // LibTorch leaves 0 in options that were not given.
-  if (attention.kdim() != embed || attention.vdim() != embed) refuse("with keys or values of other dimensions");
+  if (attention.kdim() != embed || attention.vdim() != embed)
+    refuse("needs keys and values of as many channels as queries, " + std::to_string(embed) + ", got kdim " +
+           std::to_string(attention.kdim()) + " and vdim " + std::to_string(attention.vdim()));
 }
 
 template <class Derived>
@@ -200,8 +204,11 @@ WindowAttentionImpl::WindowAttentionImpl(WindowAttentionOptions const& given, Do
     auto const size = options.window[a];
     auto const shift = options.shift[a];
     if (size < 1 || shift < 0 || shift >= size || (shift > 0 && options.kind == WindowKind::dilated))
-      throw Error("BadOption", "WindowAttention with windows of " + std::to_string(size) + " shifted by " +
-                                   std::to_string(shift) + " along axis " + std::to_string(int(a) - 2));
+      throw Error("BadOption",
+                  "WindowAttention needs windows of at least 1 cell and a shift in [0, window), 0 for dilated ones; "
+                  "got windows of " +
+                      std::to_string(size) + " shifted by " + std::to_string(shift) + " along axis " +
+                      std::to_string(int(a) - 2));
   }
   reset();
 }

@@ -61,10 +61,11 @@ Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& bounda
   hash.add(grid.fingerprint()).add(boundary.fingerprint());
   require_same(comm, "BadProcessGrid", hash.value(), "a process grid of " + to_string(grid.extents()));
   if (grid.ndim() != 2 || grid.num_ranks() != comm.num_ranks())
-    throw Error("BadProcessGrid", "a process grid of " + to_string(grid.extents()) + " for " +
-                                      std::to_string(comm.num_ranks()) + " ranks over latitude and longitude");
+    throw Error("BadProcessGrid", "the process grid must have 2 axes, latitude and longitude, and " +
+                                      std::to_string(comm.num_ranks()) + " ranks, got " + to_string(grid.extents()));
   if (boundary.axes.size() != 2)
-    throw Error("BadProcessGrid", "a boundary of " + std::to_string(boundary.axes.size()) + " axes");
+    throw Error("BadProcessGrid",
+                "the boundary must have 2 axes, latitude and longitude, got " + std::to_string(boundary.axes.size()));
   run_agreed(comm, [] { detail::keep_tensor_memory(); });
   state_.reset(new State{comm, grid, boundary, grid.coords(comm.rank())});
   state_->generation = comm.generation();

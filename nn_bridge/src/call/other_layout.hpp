@@ -35,8 +35,8 @@ class OtherLayout : public Agreement {
     return of(field, [&] {
       (void)tensor_view(field);
       if (x.defined() && other.dim() != x.dim())
-        throw Error("ShapeMismatch",
-                    layer_ + " of " + std::to_string(x.dim()) + " axes like " + std::to_string(other.dim()) + " axes");
+        throw Error("ShapeMismatch", layer_ + " needs tensors of as many axes, got " + std::to_string(x.dim()) +
+                                         " and " + std::to_string(other.dim()));
     });
   }
 

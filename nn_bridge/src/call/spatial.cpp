@@ -22,25 +22,28 @@ void check_convolution(std::string const& layer, std::size_t num_axes, torch::Te
                        torch::Tensor const& weight, Domain const& domain) {
   check_spatial(layer, num_axes, x, domain, {});
   if (!torch::isFloatingType(x.scalar_type()))
-    throw Error("UnsupportedTensor", layer + " of " + c10::toString(x.scalar_type()) + "; real numbers are required");
+    throw Error("UnsupportedTensor", layer + " needs real numbers, got " + c10::toString(x.scalar_type()));
   auto const channels = x.size(-std::int64_t(num_axes) - 1);
   if (channels != in_channels)
     throw Error("ShapeMismatch",
-                layer + " of " + std::to_string(in_channels) + " input channels given " + std::to_string(channels));
+                layer + " has " + std::to_string(in_channels) + " input channels, got " + std::to_string(channels));
   if (x.scalar_type() != weight.scalar_type())
-    throw Error("ShapeMismatch", layer + " with weights of " + c10::toString(weight.scalar_type()) + " given " +
-                                     c10::toString(x.scalar_type()));
+    throw Error("ShapeMismatch", layer + " has weights of " + c10::toString(weight.scalar_type()) +
+                                     ", got a tensor of " + c10::toString(x.scalar_type()));
 }
 
 void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int64_t num_channels) {
   for (auto const channel : odd_channels)
     if (channel < 0 || channel >= num_channels)
-      throw Error("BadBoundary", "channel " + std::to_string(channel) + " of " + std::to_string(num_channels));
+      throw Error("BadBoundary", "an odd channel must be in [0, " + std::to_string(num_channels) + "), got " +
+                                     std::to_string(channel));
 }
 
 void check_longitude(std::string const& layer, std::size_t num_axes, Domain const& domain) {
   if (num_axes == 1 && domain.grid().extent(1) > 1)
-    throw Error("LongitudeIsCut", layer + " in a domain of " + to_string(domain.grid().extents()) + " parts");
+    throw Error("LongitudeIsCut",
+                layer + " needs whole longitudes: the domain must have 1 part along them, got a process grid of " +
+                    to_string(domain.grid().extents()));
 }
 
 std::string axis_names(std::size_t num_axes) {
@@ -54,8 +57,9 @@ std::string axis_names(std::size_t num_axes) {
 void check_width(Edge edge, Width const& padding, Index extent) {
   Index const widest = std::max(padding.lower, padding.upper);
   if ((edge == Edge::reflect && widest >= extent) || (edge == Edge::periodic && widest > extent))
-    throw Error("BadHaloWidth", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
-                                    std::to_string(extent));
+    throw Error("BadHaloWidth", to_string(edge) + " padding must be " +
+                                    (edge == Edge::reflect ? "less than" : "at most") + " the axis of " +
+                                    std::to_string(extent) + " cells, got " + std::to_string(widest));
 }
 
 torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes) {

@@ -22,8 +22,8 @@ using detail::Sizes;
 std::int64_t from_last(torch::Tensor const& x, std::int64_t axis) {
   auto const result = axis < 0 ? axis : axis - x.dim();
   if (!x.defined() || result < -x.dim() || result >= 0)
-    throw Error("BadAxis", "axis " + std::to_string(axis) + " of a tensor of " +
-                               std::to_string(x.defined() ? x.dim() : 0) + " axes");
+    throw Error("BadAxis", "the axis must be one of " + std::to_string(x.defined() ? x.dim() : 0) + ", got " +
+                               std::to_string(axis));
   return result;
 }
 
@@ -33,14 +33,15 @@ void require_dense(torch::Tensor const& x) {
 
 void require_cuts(torch::Tensor const& x, std::int64_t axis, Cuts const& cuts, Comm const& comm) {
   if (cuts.num_parts() != comm.num_ranks() || cuts.extent() != x.size(axis))
-    throw Error("BadCuts", std::to_string(cuts.num_parts()) + " parts of " + std::to_string(cuts.extent()) +
-                               " cells for " + std::to_string(comm.num_ranks()) + " ranks and an axis of " +
-                               std::to_string(x.size(axis)));
+    throw Error("BadCuts", "the cuts must have " + std::to_string(comm.num_ranks()) + " parts, one per rank, of " +
+                               std::to_string(x.size(axis)) + " cells, got " + std::to_string(cuts.num_parts()) +
+                               " parts of " + std::to_string(cuts.extent()));
 }
 
 void require_root(int root, Comm const& comm) {
   if (root < 0 || root >= comm.num_ranks())
-    throw Error("OutOfRange", "root " + std::to_string(root) + " of " + std::to_string(comm.num_ranks()) + " ranks");
+    throw Error("OutOfRange",
+                "root must be in [0, " + std::to_string(comm.num_ranks()) + "), got " + std::to_string(root));
 }
 
 /// What one rank brings to a call: a description that must be the same on all ranks, and numbers for all of them.
@@ -247,7 +248,7 @@ Sharding cut_along(std::int64_t axis, Domain const& domain) { return {{axis}, Pr
 
 std::int64_t checked_axis(std::int64_t axis) {
   if (axis >= 0)
-    throw Error("BadAxis", "axis " + std::to_string(axis) + "; modules count axes from the last: -1, -2, ...");
+    throw Error("BadAxis", "modules count axes from the last, -1, -2, ..., got axis " + std::to_string(axis));
   return axis;
 }
 

@@ -31,9 +31,9 @@ int checked_place(std::string const& name, Sharding const& sharding, std::int64_
   auto const found = std::find(sharding.axes.begin(), sharding.axes.end(), axis);
   if (axis >= 0 || found == sharding.axes.end() || sharding.grid.ndim() != int(sharding.axes.size()) ||
       sharding.grid.num_ranks() != comm.num_ranks())
-    throw Error("BadOption", name + ": features along axis " + std::to_string(axis) + ", sharding " +
-                                 to_string(sharding) + " in a domain of " + std::to_string(comm.num_ranks()) +
-                                 " ranks");
+    throw Error("BadOption", name + ": the axis of features must be one of the sharding's, whose grid has " +
+                                 std::to_string(comm.num_ranks()) + " ranks; got axis " + std::to_string(axis) +
+                                 " and sharding " + to_string(sharding));
   return int(found - sharding.axes.begin());
 }
 
@@ -69,7 +69,7 @@ torch::Tensor SplitLayer::forward(torch::Tensor const& x, std::function<void()> 
     auto const place = checked_place(layer(), sharding_, features_.axis, domain().comm());
     // With whole inputs each rank has all of them, and their cuts mean nothing.
     if (options_.split != FeatureSplit::output && layout.extent(place) != features_.inputs)
-      throw Error("ShapeMismatch", layer() + " of " + std::to_string(features_.inputs) + " input features given " +
+      throw Error("ShapeMismatch", layer() + " has " + std::to_string(features_.inputs) + " input features, got " +
                                        std::to_string(layout.extent(place)) + " on all ranks");
     if (!team_) team_ = make_team(sharding_, place, domain().comm());
     auto const parts = int(sharding_.grid.extent(place));
@@ -79,7 +79,7 @@ torch::Tensor SplitLayer::forward(torch::Tensor const& x, std::function<void()> 
   auto const checked = [&] {
     check();
     if (options_.split == FeatureSplit::output && x.size(features_.axis) != features_.inputs)
-      throw Error("ShapeMismatch", layer() + " of " + std::to_string(features_.inputs) + " input features given " +
+      throw Error("ShapeMismatch", layer() + " has " + std::to_string(features_.inputs) + " input features, got " +
                                        std::to_string(x.size(features_.axis)));
   };
   bool const parameter_grad = weight.requires_grad() || (bias.defined() && bias.requires_grad());

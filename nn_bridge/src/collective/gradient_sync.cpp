@@ -106,7 +106,7 @@ GradientSync::GradientSync(torch::nn::Module const& module, std::vector<TeamRule
 void GradientSync::set_rules(std::string const& parameter, std::vector<TeamRule> rules) {
   auto const known =
       std::any_of(parameters_.begin(), parameters_.end(), [&](auto const& p) { return p.first == parameter; });
-  if (!known) throw Error("UnknownName", "no parameter: " + parameter);
+  if (!known) throw Error("UnknownName", "the module has no parameter '" + parameter + "'");
   own_rules_.insert_or_assign(parameter, std::move(rules));
 }
 

@@ -29,11 +29,11 @@ void LinearImpl::reset() {
 torch::Tensor LinearImpl::forward(torch::Tensor const& x) {
   auto const check = [&] {
     if (!x.defined() || x.layout() != torch::kStrided || x.scalar_type() != weight.scalar_type())
-      throw Error("ShapeMismatch", std::string("Linear with weights of ") + c10::toString(weight.scalar_type()) +
-                                       " given " + (x.defined() ? c10::toString(x.scalar_type()) : "no tensor"));
+      throw Error("ShapeMismatch", std::string("Linear has weights of ") + c10::toString(weight.scalar_type()) +
+                                       ", got " + (x.defined() ? c10::toString(x.scalar_type()) : "no tensor"));
     if (x.dim() < -feature_axis_)
-      throw Error("ShapeMismatch", "Linear with features along axis " + std::to_string(feature_axis_) + " given " +
-                                       std::to_string(x.dim()) + " axes");
+      throw Error("ShapeMismatch", "Linear has its features along axis " + std::to_string(feature_axis_) +
+                                       ", got a tensor of " + std::to_string(x.dim()) + " axes");
   };
   return state().forward(x, check, weight, bias, [&](auto const& part, auto const& slice, auto const& shift) {
     if (feature_axis_ == -1) return torch::linear(part, slice, shift);

@@ -19,9 +19,9 @@ struct Match {
 
 std::shared_ptr<Match const> make_match(Comm const& comm, Layout const& from, Layout const& to) {
   if (from.global() != to.global())
-    throw Error("ShapeMismatch", "MatchCuts of a field of " + std::to_string(from.extent(0)) + " x " +
-                                     std::to_string(from.extent(1)) + " cells like one of " +
-                                     std::to_string(to.extent(0)) + " x " + std::to_string(to.extent(1)));
+    throw Error("ShapeMismatch", "MatchCuts needs fields of equal sizes, got " + std::to_string(from.extent(0)) +
+                                     " x " + std::to_string(from.extent(1)) + " and " + std::to_string(to.extent(0)) +
+                                     " x " + std::to_string(to.extent(1)) + " cells");
   if (from.fingerprint() == to.fingerprint()) return std::make_shared<Match const>();
   return std::make_shared<Match const>(
       Match{std::make_shared<detail::TensorMove const>(comm, from, to, std::vector<std::int64_t>{-2, -1})});

@@ -22,8 +22,8 @@ void check_sharding(Sharding const& sharding, Comm const& comm) {
     throw Error("BadOption", "a grid of " + to_string(sharding.grid) + " ranks for " + std::to_string(axes.size()) +
                                  " axes (" + to_string(sharding) + "); axes count from the last, -1, and appear once");
   if (sharding.grid.num_ranks() != comm.num_ranks() || sharding.grid.last_rank() != comm.num_ranks() - 1)
-    throw Error("BadOption",
-                "a grid of " + to_string(sharding.grid) + " ranks in a domain of " + std::to_string(comm.num_ranks()));
+    throw Error("BadOption", "the grid must have the " + std::to_string(comm.num_ranks()) +
+                                 " ranks of the domain, got " + to_string(sharding.grid));
 }
 
 std::vector<std::int64_t> all_axes(RepartitionOptions const& options) {
@@ -100,7 +100,7 @@ std::shared_ptr<detail::TensorMove const> make_move(RepartitionOptions const& op
 }
 
 void check_back(detail::TensorMove const* move, torch::Tensor const& y) {
-  if (!move) throw Error("WrongState", "Repartition back before any forward");
+  if (!move) throw Error("WrongState", "Repartition has nothing to move back before its first forward");
   (void)tensor_view(y, move->axes());
   for (std::size_t a = 0; a < move->axes().size(); ++a)
     if (y.size(move->axes()[a]) != move->to_box().extent(int(a)))

@@ -58,8 +58,8 @@ torch::Tensor sum_but(torch::Tensor const& x, std::int64_t kept) {
 
 void check_length(std::string const& loss, std::string const& what, std::size_t found, std::int64_t expected) {
   if (std::int64_t(found) != expected)
-    throw Error("ShapeMismatch",
-                loss + ": " + std::to_string(found) + " weights for " + std::to_string(expected) + " " + what);
+    throw Error("ShapeMismatch", loss + " needs " + std::to_string(expected) + " weights, one for each of the " + what +
+                                     ", got " + std::to_string(found));
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ torch::Tensor row_weights(std::string const& loss, LossOptions const& options, L
   std::array<Index, 2> found{num_rows > 0 && !options.row_weights.empty() ? 1 : 0,
                              num_rows > 0 && options.row_weights.empty() ? 1 : 0};
   domain.comm().max(found);
-  if (found[0] && found[1]) throw Error("ShapeMismatch", loss + ": row weights on some ranks only");
+  if (found[0] && found[1]) throw Error("ShapeMismatch", loss + ": some ranks have row weights and others have none");
   if (!found[0]) return {};
   return tensor_of(options.row_weights).unsqueeze(-1);
 }
@@ -160,7 +160,7 @@ torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, AxisWe
   auto const weight = totals[1].detach();
   auto const least = weight.numel() ? value_on_host(weight.min()) : 0;
   if (!(least > 0))
-    throw Error("TooFewValues", loss + ": no cell with a weight and a target on any rank" +
+    throw Error("TooFewValues", loss + ": no rank has a cell with a weight and a target" +
                                     (weight.numel() > 1 ? ", for one value of " + std::to_string(weight.numel()) : ""));
   switch (options.reduction) {
     case LossReduction::sum: return totals[0];

@@ -27,7 +27,8 @@ void check_tensors(LossFunction const& function, torch::Tensor const& prediction
     if (!x->defined() || x->layout() != torch::kStrided)
       throw Error("UnsupportedTensor", function.name + " takes dense tensors");
   if (!torch::isFloatingType(prediction.scalar_type()))
-    throw Error("UnsupportedTensor", function.name + " of a prediction of " + c10::toString(prediction.scalar_type()));
+    throw Error("UnsupportedTensor",
+                function.name + " needs a prediction of real numbers, got " + c10::toString(prediction.scalar_type()));
   std::ostringstream text;
   text << function.name << ": prediction " << prediction.sizes() << ", target " << target.sizes();
   if (mask.defined()) text << ", mask " << mask.sizes();
@@ -208,8 +209,8 @@ BCEWithLogitsLossImpl::BCEWithLogitsLossImpl(Domain const& domain, LossOptions o
               text << "BCEWithLogitsLoss: prediction " << p.sizes() << ", target " << t.sizes();
               if (p.sizes() != t.sizes() || (count > 0 && p.dim() < 4)) throw Error("ShapeMismatch", text.str());
               if (count > 0 && count != p.size(1))
-                throw Error("ShapeMismatch",
-                            std::to_string(count) + " positive weights for " + std::to_string(p.size(1)) + " channels");
+                throw Error("ShapeMismatch", "BCEWithLogitsLoss needs a positive weight for each of " +
+                                                 std::to_string(p.size(1)) + " channels, got " + std::to_string(count));
             };
             return std::make_shared<LossFunction const>(std::move(function));
           }(),
@@ -243,13 +244,13 @@ void check_classes(std::string const& name, ClassOptions const& o, bool probabil
       (are_classes(t) ? t.scalar_type() != torch::kLong : !probabilities))
     throw Error("ShapeMismatch", text.str());
   if (!o.class_weights.empty() && std::int64_t(o.class_weights.size()) != p.size(1))
-    throw Error("ShapeMismatch", name + ": " + std::to_string(o.class_weights.size()) + " weights for " +
-                                     std::to_string(p.size(1)) + " classes");
+    throw Error("ShapeMismatch", name + " needs a weight for each of " + std::to_string(p.size(1)) + " classes, got " +
+                                     std::to_string(o.class_weights.size()));
   if (!are_classes(t)) return;
   auto const wrong = ((t < 0) | (t >= p.size(1))) & (t != o.ignore_index);
   if (detail::value_on_host(wrong.any()) != 0)
-    throw Error("OutOfRange", name + ": class " + std::to_string(t.masked_select(wrong)[0].item<std::int64_t>()) +
-                                  " of " + std::to_string(p.size(1)));
+    throw Error("OutOfRange", name + ": a class must be in [0, " + std::to_string(p.size(1)) + "), got " +
+                                  std::to_string(t.masked_select(wrong)[0].item<std::int64_t>()));
 }
 
 /// @param logs logarithms of probabilities, 0 where the cell is not valid

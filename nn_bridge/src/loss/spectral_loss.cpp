@@ -92,8 +92,8 @@ torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::
     auto const& weights = spectral_.wavenumber_weights;
     auto const count = std::size_t(layout.extent(1) / 2 + 1);
     if (!weights.empty() && weights.size() != count)
-      throw Error("ShapeMismatch", std::string(loss_name) + ": " + std::to_string(weights.size()) + " weights for " +
-                                       std::to_string(count) + " wavenumbers");
+      throw Error("ShapeMismatch", std::string(loss_name) + " needs " + std::to_string(count) +
+                                       " weights, one per wavenumber, got " + std::to_string(weights.size()));
     set_up->wavenumbers =
         detail::Constant(weights.empty() ? torch::ones({std::int64_t(count)}, torch::kDouble)
                                          : torch::tensor(at::ArrayRef<double>(weights), torch::kDouble));

@@ -125,7 +125,7 @@ RandomMask::RandomMask(Options const& o, Domain const& domain)
       num_axes_(o.num_axes),
       random_(o.random),
       sharding_(o.sharding ? *o.sharding : domain.sharding()) {
-  if (!(p_ >= 0 && p_ <= 1)) throw Error("BadOption", o.name + " of p " + std::to_string(p_));
+  if (!(p_ >= 0 && p_ <= 1)) throw Error("BadOption", o.name + ": p must be in [0, 1], got " + std::to_string(p_));
 }
 
 torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {

@@ -42,9 +42,9 @@ struct detail::PlaceSetUp {
 PositionEmbeddingImpl::PositionEmbeddingImpl(PositionEmbeddingOptions given, Domain const& domain)
     : CommunicatingModule(domain, "PositionEmbedding"), options(given) {
   if (options.channels < 1 || options.rows < 1 || options.columns < 1)
-    throw Error("ShapeMismatch", "PositionEmbedding of " + std::to_string(options.channels) + " channels, " +
-                                     std::to_string(options.rows) + " rows, " + std::to_string(options.columns) +
-                                     " columns");
+    throw Error("ShapeMismatch", "PositionEmbedding needs at least 1 channel, row and column, got " +
+                                     std::to_string(options.channels) + ", " + std::to_string(options.rows) + " and " +
+                                     std::to_string(options.columns));
   reset();
 }
 
@@ -58,8 +58,8 @@ torch::Tensor PositionEmbeddingImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
     for (int a = 0; a < 2; ++a)
       if (extents[std::size_t(a)] != 1 && extents[std::size_t(a)] != layout.extent(a))
-        throw Error("ShapeMismatch", "PositionEmbedding of " + std::to_string(options.rows) + " x " +
-                                         std::to_string(options.columns) + " cells given " +
+        throw Error("ShapeMismatch", "PositionEmbedding has " + std::to_string(options.rows) + " x " +
+                                         std::to_string(options.columns) + " cells, got " +
                                          std::to_string(layout.extent(0)) + " x " + std::to_string(layout.extent(1)) +
                                          " on all ranks");
     return std::make_shared<detail::PlaceSetUp const>(detail::PlaceSetUp{layout.owned(domain().comm().rank())});
@@ -119,10 +119,10 @@ CoordinateFeaturesImpl::CoordinateFeaturesImpl(CoordinateFeaturesOptions options
 torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
     if (layout.extent(0) != Index(options_.latitudes.size()) || layout.extent(1) != Index(options_.longitudes.size()))
-      throw Error("ShapeMismatch", std::to_string(options_.latitudes.size()) + " latitudes and " +
-                                       std::to_string(options_.longitudes.size()) + " longitudes for " +
-                                       std::to_string(layout.extent(0)) + " x " + std::to_string(layout.extent(1)) +
-                                       " cells");
+      throw Error("ShapeMismatch", "CoordinateFeatures has " + std::to_string(options_.latitudes.size()) +
+                                       " latitudes and " + std::to_string(options_.longitudes.size()) +
+                                       " longitudes, got " + std::to_string(layout.extent(0)) + " x " +
+                                       std::to_string(layout.extent(1)) + " cells");
     auto features = features_of(options_, layout.owned(domain().comm().rank())).to(x.scalar_type());
     return std::make_shared<detail::FeatureSetUp const>(detail::FeatureSetUp{detail::Constant(features)});
   };
@@ -137,8 +137,8 @@ torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
 LevelEmbeddingImpl::LevelEmbeddingImpl(std::int64_t channels, std::int64_t levels)
     : channels_(channels), levels_(levels) {
   if (channels < 1 || levels < 1)
-    throw Error("ShapeMismatch", "LevelEmbedding of " + std::to_string(channels) + " channels and " +
-                                     std::to_string(levels) + " levels");
+    throw Error("ShapeMismatch", "LevelEmbedding needs at least 1 channel and 1 level, got " +
+                                     std::to_string(channels) + " and " + std::to_string(levels));
   reset();
 }
 
@@ -147,7 +147,7 @@ void LevelEmbeddingImpl::reset() { weight = register_parameter("weight", initial
 torch::Tensor LevelEmbeddingImpl::forward(torch::Tensor const& x) {
   check_field("LevelEmbedding", x, 5, channels_);
   if (x.dim() != 5 || x.size(2) != levels_)
-    throw Error("ShapeMismatch", "LevelEmbedding of " + std::to_string(levels_) + " levels given " +
+    throw Error("ShapeMismatch", "LevelEmbedding has " + std::to_string(levels_) + " levels, got " +
                                      std::to_string(x.size(2)) + " along axis 2 of " + std::to_string(x.dim()));
   return x + weight.to(x.scalar_type()).unsqueeze(-1).unsqueeze(-1);
 }

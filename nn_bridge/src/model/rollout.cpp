@@ -113,9 +113,10 @@ torch::Tensor rollout(Domain const& domain, torch::Tensor const& state, RolloutO
                       std::function<torch::Tensor(torch::Tensor const&, std::int64_t)> const& step,
                       std::function<torch::Tensor(torch::Tensor const&, std::int64_t)> const& on_state) {
   if (options.num_steps < 1 || options.checkpoint_steps < 0 || options.gradient_steps < 0)
-    throw Error("BadOption", "rollout of " + std::to_string(options.num_steps) + " steps, checkpoints of " +
-                                 std::to_string(options.checkpoint_steps) + ", gradients over " +
-                                 std::to_string(options.gradient_steps));
+    throw Error("BadOption",
+                "a rollout needs at least 1 step, and 0 or more steps of checkpoints and of gradients, got " +
+                    std::to_string(options.num_steps) + ", " + std::to_string(options.checkpoint_steps) + " and " +
+                    std::to_string(options.gradient_steps));
   auto current = state;
   torch::Tensor total;
   auto const take = [&](torch::Tensor const& part) { total = total.defined() ? total + part : part; };

@@ -42,7 +42,9 @@ class detail::MeanState : public LayerState<MeanSetUp> {
     auto const checked = [&] {
       if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
         throw Error("UnsupportedTensor", layer() + " takes dense tensors of a real floating-point dtype");
-      if (x.dim() < 2) throw Error("ShapeMismatch", layer() + " given " + std::to_string(x.dim()) + " axes");
+      if (x.dim() < 2)
+        throw Error("ShapeMismatch", layer() + " needs tensors [batch, channels, ..., rows, columns], got " +
+                                         std::to_string(x.dim()) + " axes");
       detail::check_axes(layer(), options, x.sizes(), true);
       check();
     };
@@ -99,8 +101,9 @@ ConservationFixerImpl::ConservationFixerImpl(Domain const& domain, ConservationO
   check_mean_weights(options_.weights, domain);
   auto sorted = options_.channels;
   std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-    throw Error("BadOption", "ConservationFixer corrects each channel once");
+  if (auto const twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+    throw Error("BadOption",
+                "ConservationFixer corrects each channel once, got channel " + std::to_string(*twice) + " twice");
 }
 
 namespace {

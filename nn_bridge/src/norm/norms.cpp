@@ -50,8 +50,8 @@ void check_types(std::string const& layer, torch::Tensor const& x, torch::Tensor
   if (!parameter.defined()) return;
   auto const type = parameter.scalar_type();
   if (type != x.scalar_type() && !(detail::is_narrow(x.scalar_type()) && type == torch::kFloat))
-    throw Error("ShapeMismatch",
-                layer + " with weights of " + c10::toString(type) + " given " + c10::toString(x.scalar_type()));
+    throw Error("ShapeMismatch", layer + " has weights of " + c10::toString(type) + ", got a tensor of " +
+                                     c10::toString(x.scalar_type()));
 }
 
 std::int64_t product(at::IntArrayRef sizes) {
@@ -191,7 +191,8 @@ template class detail::InstanceNormBase<3, InstanceNorm3dImpl>;
 GroupNormImpl::GroupNormImpl(torch::nn::GroupNormOptions const& given, Domain const& domain)
     : CommunicatingModule(domain, "GroupNorm"), options(given) {
   if (options.num_groups() < 1 || options.num_channels() % options.num_groups() != 0)
-    throw Error("ShapeMismatch", "GroupNorm of " + std::to_string(options.num_channels()) + " channels in " +
+    throw Error("ShapeMismatch", "GroupNorm needs groups that divide its channels, got " +
+                                     std::to_string(options.num_channels()) + " channels and " +
                                      std::to_string(options.num_groups()) + " groups");
   reset();
 }

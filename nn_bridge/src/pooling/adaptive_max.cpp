@@ -61,7 +61,8 @@ torch::Tensor flat_indices(std::vector<MaxWindows> const& axes, torch::Tensor co
 AdaptiveMax::AdaptiveMax(Domain const& domain, std::string const& layer, std::vector<std::optional<std::int64_t>> sizes)
     : NeedState(domain, layer), sizes_(std::move(sizes)) {
   for (auto const& size : sizes_)
-    if (size && *size < 1) throw Error("BadOption", layer + " to " + std::to_string(*size) + " cells");
+    if (size && *size < 1)
+      throw Error("BadOption", layer + " needs outputs of at least 1 cell, got " + std::to_string(*size));
 }
 
 std::shared_ptr<AdaptiveMaxSetUp const> AdaptiveMax::make(torch::Tensor const& x, Layout const& layout) const {
@@ -71,7 +72,8 @@ std::shared_ptr<AdaptiveMaxSetUp const> AdaptiveMax::make(torch::Tensor const& x
   Hash hash;
   for (int i = num_axes == 3 ? -1 : 0; i < 2; ++i) {
     Index const extent = i < 0 ? x.size(-3) : layout.extent(i);
-    if (extent < 1) throw Error("KernelTooLarge", layer() + " of an axis without cells");
+    if (extent < 1)
+      throw Error("KernelTooLarge", layer() + " needs axes of at least 1 cell, got " + std::to_string(extent));
     auto const place = std::size_t(num_axes == 3 ? i + 1 : i);
     auto const size = place < num_axes ? sizes_[place] : std::nullopt;
     ResizeAxis const axis{.kind = ResizeKind::area, .num_inputs = extent, .num_outputs = size.value_or(extent)};

@@ -53,7 +53,7 @@ std::shared_ptr<WindowPool> make_core(PoolOptions<torch::nn::AvgPoolOptions<D>> 
   auto d = described(name_of<D>("AvgPool"), options);
   d.windows.padding = values(options.pool.padding());
   d.needs_whole_kernel = D == 3;
-  if (options.pool.divisor_override() == 0) throw Error("BadOption", d.layer + " with a divisor of 0");
+  if (options.pool.divisor_override() == 0) throw Error("BadOption", d.layer + ": divisor_override must not be 0");
   d.rule = {PoolKind::means, options.pool.count_include_pad(), {}};
   // LibTorch's avg_pool1d has no divisor option.
   if (D > 1) d.rule.divisor = options.pool.divisor_override();

@@ -20,7 +20,7 @@ Index PoolAxis::num_outputs() const {
   auto const& w = window;
   Index const total = count();
   if (total < 1 || w.extent < least_cells)
-    throw Error("KernelTooLarge", "a window of " + std::to_string(w.reach()) + " cells on an axis of " +
+    throw Error("KernelTooLarge", "a window of " + std::to_string(w.reach()) + " cells does not fit an axis of " +
                                       std::to_string(w.extent) + " with padding " + std::to_string(w.before));
   // A dilated window may surround the field and contain no cell; LibTorch then returns some other cell as its maximum.
   for (Index o = 0; o < total && !by_domain; ++o) {

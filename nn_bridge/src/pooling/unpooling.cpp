@@ -44,8 +44,9 @@ struct UnpoolDescription {
 Index num_outputs_of(UnpoolDescription const& d, TransposedAxis const& axis, std::optional<Index> wanted) {
   Index const usual = axis.least_outputs();
   if (wanted && std::abs(*wanted - usual) > axis.stride)
-    throw Error("BadOption", d.layer + " of " + std::to_string(axis.extent) + " cells to " + std::to_string(*wanted) +
-                                 ", more than a stride from " + std::to_string(usual));
+    throw Error("BadOption", d.layer + ": the output of " + std::to_string(axis.extent) + " cells must have " +
+                                 std::to_string(usual) + " cells, less or more by a stride of " +
+                                 std::to_string(axis.stride) + " at most, got " + std::to_string(*wanted));
   Index const total = wanted.value_or(usual);
   if (total < 1 || axis.extent < 1)
     throw Error("KernelTooLarge", d.layer + ": padding " + std::to_string(axis.padding) + " leaves no output of " +
@@ -156,8 +157,10 @@ UnpoolDescription described(torch::nn::MaxUnpoolOptions<D> const& o) {
                       detail::along_axes(o.stride(), 1), detail::along_axes(o.padding(), 0)};
   for (std::size_t i = 0; i < d.kernel.size(); ++i)
     if (d.kernel[i] < 1 || d.stride[i] < 1 || d.padding[i] < 0)
-      throw Error("BadOption", d.layer + " of kernel " + std::to_string(d.kernel[i]) + ", stride " +
-                                   std::to_string(d.stride[i]) + ", padding " + std::to_string(d.padding[i]));
+      throw Error("BadOption",
+                  d.layer + " needs a kernel and a stride of at least 1 and a padding of at least 0, got kernel " +
+                      std::to_string(d.kernel[i]) + ", stride " + std::to_string(d.stride[i]) + ", padding " +
+                      std::to_string(d.padding[i]));
   return d;
 }
 

@@ -73,11 +73,12 @@ AxisPart FourierTransformImpl::part() const {
 FourierConvolutionImpl::FourierConvolutionImpl(FourierConvolutionOptions given, Domain const& domain)
     : CommunicatingModule(domain, "FourierConvolution"), options(given) {
   if (options.in_channels < 1 || options.out_channels < 1)
-    throw Error("ShapeMismatch", "FourierConvolution of " + std::to_string(options.in_channels) + " to " +
-                                     std::to_string(options.out_channels) + " channels");
+    throw Error("ShapeMismatch", "FourierConvolution needs at least 1 channel in and out, got " +
+                                     std::to_string(options.in_channels) + " and " +
+                                     std::to_string(options.out_channels));
   if (options.row_modes < 1 || options.column_modes < 1)
-    throw Error("BadOption", "truncation: FourierConvolution of " + std::to_string(options.row_modes) + " x " +
-                                 std::to_string(options.column_modes) + " modes");
+    throw Error("BadOption", "truncation: FourierConvolution needs at least 1 mode along either axis, got " +
+                                 std::to_string(options.row_modes) + " x " + std::to_string(options.column_modes));
   reset();
 }
 
@@ -101,8 +102,9 @@ void FourierConvolutionImpl::check(torch::Tensor const& x) const {
 torch::Tensor FourierConvolutionImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
     if (2 * options.row_modes > layout.extent(0))
-      throw Error("BadOption", "truncation: " + std::to_string(options.row_modes) + " modes of either sign along " +
-                                   std::to_string(layout.extent(0)) + " rows");
+      throw Error("BadOption", "truncation: modes along " + std::to_string(layout.extent(0)) +
+                                   " rows must be at most half of them, of either sign, got " +
+                                   std::to_string(options.row_modes));
     return std::make_shared<FourierMap const>(
         domain().comm(), layout,
         detail::FourierModes{FourierAxes::rows_and_columns, options.norm, options.column_modes});

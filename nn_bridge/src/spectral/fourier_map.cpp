@@ -26,8 +26,8 @@ AxisPart spectral_part(Comm const& comm, Layout const& fields, FourierModes cons
 Index num_waves_of(Index wanted, Index num_columns) {
   auto const all = num_columns / 2 + 1;
   if (wanted < 0 || wanted > all || num_columns < 1)
-    throw Error("BadOption",
-                "truncation: " + std::to_string(wanted) + " waves of " + std::to_string(num_columns) + " columns");
+    throw Error("BadOption", "truncation: waves of " + std::to_string(num_columns) + " columns must be in [0, " +
+                                 std::to_string(all) + "], got " + std::to_string(wanted));
   return wanted > 0 ? wanted : all;
 }
 

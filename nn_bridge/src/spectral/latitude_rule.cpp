@@ -147,7 +147,8 @@ std::uint64_t LatitudeRule::fingerprint() const { return Hash().add(int(grid)).a
 
 LatitudeRule latitude_rule(LatitudeGrid grid, Index num_rows) {
   if (num_rows < (has_poles(grid) ? 2 : 1))
-    throw Error("BadCoordinates", "no quadrature: " + std::to_string(num_rows) + " rows, " + name_of(grid));
+    throw Error("BadCoordinates", "no quadrature: " + std::string(name_of(grid)) + " latitudes need at least " +
+                                      (has_poles(grid) ? "2 rows" : "1 row") + ", got " + std::to_string(num_rows));
   LatitudeRule rule{.grid = grid, .latitudes = {}, .sines = {}, .cosines = {}, .weights = {}};
   if (grid == LatitudeGrid::gaussian)
     fill_gaussian(rule, num_rows);
@@ -161,7 +162,7 @@ LatitudeRule latitude_rule(LatitudeGrid grid, Index num_rows) {
 
 LatitudeRule latitude_rule(std::span<double const> latitudes) {
   auto const n = Index(latitudes.size());
-  if (n == 0) throw Error("BadCoordinates", "no quadrature: no latitudes");
+  if (n == 0) throw Error("BadCoordinates", "no quadrature: the list of latitudes is empty");
   auto const tolerance = std::min(0.005, 1.8 / double(n));
   bool const southward = latitudes.front() >= latitudes.back();
   std::optional<LatitudeRule> nearest;

@@ -52,8 +52,9 @@ std::shared_ptr<SphericalConvolutionSetUp const> make_set_up(SphericalConvolutio
 SphericalConvolutionImpl::SphericalConvolutionImpl(SphericalConvolutionOptions given, Domain const& domain)
     : CommunicatingModule(domain, "SphericalConvolution"), options(std::move(given)) {
   if (options.in_channels < 1 || options.out_channels < 1)
-    throw Error("ShapeMismatch", "SphericalConvolution of " + std::to_string(options.in_channels) + " to " +
-                                     std::to_string(options.out_channels) + " channels");
+    throw Error("ShapeMismatch", "SphericalConvolution needs at least 1 channel in and out, got " +
+                                     std::to_string(options.in_channels) + " and " +
+                                     std::to_string(options.out_channels));
   reset();
 }
 
@@ -73,8 +74,9 @@ void SphericalConvolutionImpl::check(torch::Tensor const& x) const {
                     " channels, rows, columns], not " +
                     (x.dim() < 3 ? std::to_string(x.dim()) + " axes" : std::to_string(x.size(-3)) + " channels"));
   if (x.scalar_type() != weight.scalar_type())
-    throw Error("ShapeMismatch", std::string("SphericalConvolution with weights of ") +
-                                     c10::toString(weight.scalar_type()) + " given " + c10::toString(x.scalar_type()));
+    throw Error("ShapeMismatch", std::string("SphericalConvolution has weights of ") +
+                                     c10::toString(weight.scalar_type()) + ", got a tensor of " +
+                                     c10::toString(x.scalar_type()));
 }
 
 torch::Tensor SphericalConvolutionImpl::forward(torch::Tensor const& x) {

@@ -9,7 +9,8 @@ namespace graticule::nn::detail {
 
 Index num_degrees_of(Index wanted, LatitudeRule const& rule) {
   if (wanted < 0 || wanted > rule.num_rows())
-    throw Error("BadOption", "truncation: " + std::to_string(wanted) + " degrees of " + to_string(rule));
+    throw Error("BadOption", "truncation: degrees must be in [0, " + std::to_string(rule.num_rows()) +
+                                 "], the number of rows of " + to_string(rule) + ", got " + std::to_string(wanted));
   return wanted > 0 ? wanted : rule.num_degrees;
 }
 
@@ -17,8 +18,9 @@ Truncation truncation_of(Truncation const& wanted, LatitudeRule const& rule, Ind
   auto const degrees = num_degrees_of(wanted.num_degrees, rule);
   auto const orders = wanted.num_orders > 0 ? wanted.num_orders : std::min(degrees, (num_columns + 1) / 2);
   if (wanted.num_orders < 0 || orders > degrees || orders > num_columns / 2 + 1 || degrees < 1 || num_columns < 1)
-    throw Error("BadOption", "truncation: " + std::to_string(orders) + " orders of " + std::to_string(degrees) +
-                                 " degrees on " + std::to_string(num_columns) + " columns and " + to_string(rule));
+    throw Error("BadOption", "truncation: orders must be at most the " + std::to_string(degrees) + " degrees of " +
+                                 to_string(rule) + " and the " + std::to_string(num_columns / 2 + 1) + " waves of " +
+                                 std::to_string(num_columns) + " columns, got " + std::to_string(orders));
   return {degrees, orders};
 }
 
@@ -34,8 +36,8 @@ SphericalMap::SphericalMap(Comm const& comm, Layout fields, LatitudeRule const& 
       truncation_(truncation_of(wanted, rule, fields_.extent(1))),
       orders_(cuts_of_orders(truncation_, comm.num_ranks())) {
   if (fields_.extent(0) != rule.num_rows())
-    throw Error("ShapeMismatch",
-                "fields of " + std::to_string(fields_.extent(0)) + " rows on all ranks, but " + to_string(rule));
+    throw Error("ShapeMismatch", "fields must have as many rows on all ranks as " + to_string(rule) + ", got " +
+                                     std::to_string(fields_.extent(0)));
   bool const cut = fields_.grid()->extent(1) > 1;
   auto const lines = cut ? whole_columns(fields_) : fields_;
   to_columns_ = move_to_whole_columns(comm, fields_);

@@ -54,8 +54,9 @@ TransposedDescription described(detail::ConvNdOptions<D> const& o, Padding paddi
 
 void check_output_padding(TransposedDescription const& d, std::size_t i, Index output_padding, char const* rule) {
   if (output_padding < 0 || output_padding >= std::max(d.stride[i], d.dilation[i]))
-    throw Error(rule, d.layer + ": output padding " + std::to_string(output_padding) + " for stride " +
-                          std::to_string(d.stride[i]) + " and dilation " + std::to_string(d.dilation[i]));
+    throw Error(rule, d.layer + ": the output padding must be in [0, " +
+                          std::to_string(std::max(d.stride[i], d.dilation[i])) +
+                          "), below the larger of stride and dilation, got " + std::to_string(output_padding));
 }
 
 std::string axis_name(TransposedDescription const& d, std::size_t i) {

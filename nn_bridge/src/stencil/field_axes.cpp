@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "field_axes.hpp"
 
+#include <graticule/halo/detail/edges.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <algorithm>
@@ -25,10 +26,12 @@ FieldAxes::FieldAxes(HaloExchangeOptions const& o, Domain const& domain)
   }
   if (has_longitude_) return;
   if (o.longitude.lower != 0 || o.longitude.upper != 0)
-    throw Error("BadHaloWidth", "a halo along a longitude that has no axis");
+    throw Error("BadHaloWidth", "a halo along longitude needs an axis of longitudes among those of the exchange");
   if (domain.grid().extent(1) > 1)
     throw Error("LongitudeIsCut",
-                "a halo along latitude alone in a domain of " + to_string(domain.grid().extents()) + " parts");
+                "a halo along latitude alone needs whole longitudes: the domain must have 1 part along them, got a "
+                "process grid of " +
+                    to_string(domain.grid().extents()));
   // One column behind all axes: half way round it lies the column itself.
   for (auto& axis : from_) --axis;
   from_.insert(from_.begin() + 1, -1);
@@ -55,9 +58,18 @@ torch::Tensor FieldAxes::as_given(torch::Tensor const& planes) const {
 torch::Tensor with_images_of_levels(torch::Tensor const& x, std::int64_t lower, std::int64_t upper, Edge edge) {
   auto const n = x.size(2);
   auto const levels = torch::arange(-lower, n + upper, torch::dtype(torch::kLong).device(x.device()));
-  auto const images = edge == Edge::periodic  ? levels.remainder(n)
-                      : edge == Edge::reflect ? n - 1 - (n - 1 - levels.abs()).abs()
-                                              : levels.clamp(0, n - 1);
+  auto const images = [&]() -> torch::Tensor {
+    using graticule::detail::Ghost;
+    switch (enum_row(edge).ghost) {
+      case Ghost::opposite_side: return levels.remainder(n);
+      case Ghost::mirror_at_row: return n - 1 - (n - 1 - levels.abs()).abs();
+      case Ghost::edge_cell: return levels.clamp(0, n - 1);
+      case Ghost::nothing:
+      case Ghost::constant:
+      case Ghost::mirror_at_face: break;
+    }
+    throw Error("BadBoundary", "levels are padded by reflect, replicate or periodic, and not by " + to_string(edge));
+  }();
   return x.index_select(2, images);
 }
 

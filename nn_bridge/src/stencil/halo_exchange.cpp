@@ -45,7 +45,7 @@ torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
   try {
     (void)tensor_view(x);
     if (!options_.odd_channels.empty() && x.dim() < 3)
-      throw Error("BadBoundary", "odd channels of a tensor without a channel axis");
+      throw Error("BadBoundary", "odd channels need a tensor with a channel axis");
     x = state().axes.as_planes(x);
   } catch (...) {
     failure = std::current_exception();

@@ -161,7 +161,7 @@ torch::Tensor PaddedHaloExchangeImpl::forward(torch::Tensor const& given) {
   try {
     (void)tensor_view(given);
     if (!options_.odd_channels.empty() && given.dim() < 3)
-      throw Error("BadBoundary", "odd channels of a tensor without a channel axis");
+      throw Error("BadBoundary", "odd channels need a tensor with a channel axis");
     if (!given.is_non_overlapping_and_dense())
       throw Error("UnsupportedTensor", "a padded field whose cells share memory or lie apart");
     padded = state().axes.as_planes(given);

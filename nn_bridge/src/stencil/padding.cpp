@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/pad_modes.hpp>
 #include <graticule/nn_bridge/stencil/padding.hpp>
 
 #include "call/spatial.hpp"
@@ -55,14 +56,8 @@ class Padder : public NeedState<PadSetUp> {
 
 namespace {
 
-Edge edge_of(PadMode mode) {
-  switch (mode) {
-    case PadMode::reflect: return Edge::reflect;
-    case PadMode::replicate: return Edge::replicate;
-    case PadMode::circular: return Edge::periodic;
-    default: return Edge::constant;
-  }
-}
+/// @pre `mode` is not that of the domain
+Edge edge_of(PadMode mode) { return enum_row(mode).edge.value(); }
 
 Boundary boundary_of(PadDescription const& d, Domain const& domain) {
   if (d.mode == PadMode::domain) return domain.boundary();
@@ -76,7 +71,8 @@ Index padded_extent(Index extent, Width const& width) {
   Index const total = extent + width.lower + width.upper;
   if (total < 1 || extent + std::min(width.lower, width.upper) < 1)
     throw Error("BadHaloWidth", "cropped: widths " + std::to_string(width.lower) + " and " +
-                                    std::to_string(width.upper) + " on an axis of " + std::to_string(extent));
+                                    std::to_string(width.upper) + " leave no cell of an axis of " +
+                                    std::to_string(extent));
   return total;
 }
 
@@ -97,10 +93,7 @@ torch::Tensor pad_levels(PadDescription const& d, torch::Tensor const& x) {
   auto const [lower, upper] = d.widths[0];
   if (lower == 0 && upper == 0) return x;
   if (d.mode == PadMode::constant) return at::constant_pad_nd(x, {0, 0, 0, 0, lower, upper}, d.value);
-  auto const edge = d.mode == PadMode::circular  ? Edge::periodic
-                    : d.mode == PadMode::reflect ? Edge::reflect
-                                                 : Edge::replicate;
-  return with_images_of_levels(x, lower, upper, edge);
+  return with_images_of_levels(x, lower, upper, edge_of(d.mode));
 }
 
 }  // namespace
@@ -174,7 +167,8 @@ std::shared_ptr<detail::Padder> make_padder(PadOptions<D> const& o, Domain const
 template <std::size_t D>
 PadOptions<D> trimming(torch::ExpandingArray<2 * D> widths) {
   for (auto& width : *widths) {
-    if (width < 0) throw Error("BadHaloWidth", "cropped: Trim of " + std::to_string(width) + " cells");
+    if (width < 0)
+      throw Error("BadHaloWidth", "cropped: Trim needs widths of at least 0 cells, got " + std::to_string(width));
     width = -width;
   }
   return widths;

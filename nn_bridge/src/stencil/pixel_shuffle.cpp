@@ -17,7 +17,7 @@ struct UnshuffleSetUp {
 };
 
 void check_factor(std::string const& layer, std::int64_t factor) {
-  if (factor < 1) throw Error("BadOption", layer + " by " + std::to_string(factor));
+  if (factor < 1) throw Error("BadOption", layer + " needs a factor of at least 1, got " + std::to_string(factor));
 }
 
 void check_axes(std::string const& layer, torch::Tensor const& x) {
@@ -53,8 +53,8 @@ std::shared_ptr<UnshuffleSetUp const> make_unshuffle(Comm const& comm, Layout co
   for (int a = 0; a < 2; ++a) {
     Index const extent = layout.extent(a);
     if (extent % factor != 0)
-      throw Error("ShapeMismatch",
-                  "PixelUnshuffle by " + std::to_string(factor) + " of an axis of " + std::to_string(extent));
+      throw Error("ShapeMismatch", "PixelUnshuffle needs axes that its factor " + std::to_string(factor) +
+                                       " divides, got " + std::to_string(extent) + " cells");
     detail::ConvAxis const axis{.extent = extent, .kernel = factor, .stride = factor};
     auto const outputs = detail::own_range(comm, layout, a, axis.output_cuts(*layout.cuts(a), extent / factor));
     need.needed[std::size_t(a)] = {outputs.lo * factor, outputs.hi * factor};
@@ -75,8 +75,8 @@ torch::Tensor PixelShuffleImpl::forward(torch::Tensor const& x) {
   auto const check = [&] {
     check_axes("PixelShuffle", x);
     if (x.size(-3) % (factor_ * factor_) != 0)
-      throw Error("ShapeMismatch",
-                  "PixelShuffle by " + std::to_string(factor_) + " of " + std::to_string(x.size(-3)) + " channels");
+      throw Error("ShapeMismatch", "PixelShuffle needs channels that the square of its factor " +
+                                       std::to_string(factor_) + " divides, got " + std::to_string(x.size(-3)));
   };
   auto const call = enter(x, check, [](Layout const&) { return std::make_shared<detail::NoSetUp const>(); });
   return shuffled(x, factor_);

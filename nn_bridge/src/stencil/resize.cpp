@@ -44,12 +44,15 @@ std::int64_t num_axes_of(F::InterpolateFuncOptions::mode_t const& mode) {
 }
 
 void check_options(F::InterpolateFuncOptions const& o) {
-  if (o.antialias()) throw Error("Unsupported", "Resize with antialias");
-  if (o.size() && o.scale_factor()) throw Error("BadOption", "Resize: both a size and a scale factor");
+  if (o.antialias()) throw Error("Unsupported", "Resize has no antialias: interpolate's option must be false");
+  if (o.size() && o.scale_factor()) throw Error("BadOption", "Resize needs a size or a scale factor, got both");
   auto const kind = kind_of(o.mode());
   // In nearest-exact mode LibTorch warns unless a corner convention is given, although the mode has none.
   bool const has_none = kind == detail::ResizeKind::nearest || kind == detail::ResizeKind::area;
-  if (o.align_corners() && has_none) throw Error("BadOption", "Resize: align_corners in nearest or area mode");
+  if (o.align_corners() && has_none)
+    throw Error(
+        "BadOption",
+        "Resize has align_corners in linear, bilinear, trilinear and bicubic mode, and not in nearest or area mode");
 }
 
 /// Global sizes of the spatial axes of `x`, whose shards lie as `layout` says.
@@ -65,8 +68,8 @@ std::vector<Index> output_sizes(F::InterpolateFuncOptions const& o, std::vector<
   if (given == 0)
     throw Error("BadOption", "Resize: neither a size nor a scale factor: only forward_like knows the sizes");
   if (given != inputs.size())
-    throw Error("BadOption", "Resize: " + std::to_string(given) + " sizes or factors for " +
-                                 std::to_string(inputs.size()) + " spatial axes");
+    throw Error("BadOption", "Resize needs " + std::to_string(inputs.size()) +
+                                 " sizes or factors, one per spatial axis, got " + std::to_string(given));
   std::vector<Index> sizes;
   if (o.size()) {
     sizes = *o.size();
@@ -122,8 +125,8 @@ std::vector<ResizeAxis> axes_of(Wanted const& wanted, torch::Tensor const& x, La
   std::vector<ResizeAxis> axes;
   for (std::size_t a = 0; a < inputs.size(); ++a) {
     if (inputs[a] < 1 || outputs[a] < 1)
-      throw Error("BadOption",
-                  "Resize: from " + std::to_string(inputs[a]) + " to " + std::to_string(outputs[a]) + " cells");
+      throw Error("BadOption", "Resize needs axes of at least 1 cell, got " + std::to_string(inputs[a]) + " to be " +
+                                   std::to_string(outputs[a]));
     bool const is_level = x.dim() == 5 && a == 0;
     axes.push_back({.kind = kind_of(o.mode()),
                     .align_corners = o.align_corners().value_or(false),
@@ -198,10 +201,10 @@ void check_input(ResizeOptions const& options, Domain const& domain, torch::Tens
                     std::to_string(x.dim()) + " axes");
   auto const mode_axes = num_axes_of(options.interpolate.mode());
   if (mode_axes > 0 && mode_axes != x.dim() - 2)
-    throw Error("BadOption", "Resize: a mode for " + std::to_string(mode_axes) + " spatial axes given " +
+    throw Error("BadOption", "Resize has a mode for " + std::to_string(mode_axes) + " spatial axes, got " +
                                  std::to_string(x.dim() - 2));
   if (!torch::isFloatingType(x.scalar_type()))
-    throw Error("UnsupportedTensor", std::string("Resize of ") + c10::toString(x.scalar_type()));
+    throw Error("UnsupportedTensor", std::string("Resize needs real numbers, got ") + c10::toString(x.scalar_type()));
   detail::check_longitude("Resize of a length", std::size_t(x.dim() - 2), domain);
   detail::check_odd_channels(options.odd_channels, x.size(1));
 }

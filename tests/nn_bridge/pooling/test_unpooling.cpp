@@ -190,10 +190,10 @@ TEST(MaxUnpool2d, refuses_by_name_on_all_ranks) {
   EXPECT_EQ(rule_of([&] {
               layer->forward_like(x, good, torch::ones({1, 1, 5, 4}));
             }),
-            (test::ErrorWith{"BadOption", "more than a stride"}));
+            (test::ErrorWith{"BadOption", "less or more by a stride"}));
   EXPECT_EQ(rule_of([&] { layer->forward_like(x, good, torch::ones({1, 2, 4})); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { nn::MaxUnpool2d(torch::nn::MaxUnpool2dOptions(0), domain); }),
-            (test::ErrorWith{"BadOption", "of kernel 0"}));
+            (test::ErrorWith{"BadOption", "got kernel 0"}));
 }
 
 }  // namespace test_unpooling

@@ -218,7 +218,8 @@ TEST(DataParallel, refuses_what_is_wrong_on_any_rank_on_all) {
             (test::ErrorWith{"UnknownName", "there are rules for"}));
   EXPECT_EQ(rule({.own_buffers = {{"x", training::BufferPolicy::mean}}}, mean),
             (test::ErrorWith{"UnknownName", "there is a policy for"}));
-  EXPECT_EQ(rule({.buckets = {odd_one ? 0 : 1, 1}}, mean), (test::ErrorWith{"BadOption", "buckets of"}));
+  EXPECT_EQ(rule({.buckets = {odd_one ? 0 : 1, 1}}, mean),
+            (test::ErrorWith{"BadOption", "buckets need at least 1 byte"}));
   EXPECT_EQ(rule({}, {mean[0], {comm, Reduction::sum}}), (test::ErrorWith{"BadOption", "a team twice"}));
   if (comm.num_ranks() > 1) {
     EXPECT_EQ(rule({.unused = odd_one ? training::Unused::allowed : training::Unused::refused}, mean),

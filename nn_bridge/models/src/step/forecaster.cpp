@@ -46,9 +46,10 @@ Layout fitting(Layout const& layout, Comm const& domain, Description const& desc
                                                           : std::to_string(global.ndim()) + " axes") +
                                       ", but the network of " + file + " is for " + extents_text(rows, columns));
   if (!layout.grid() || layout.num_ranks() != domain.num_ranks())
-    throw Error("LayoutMismatch", "a layout of " + std::to_string(layout.num_ranks()) + " ranks" +
-                                      (layout.grid() ? "" : " without a process grid") + " for a network on " +
-                                      std::to_string(domain.num_ranks()));
+    throw Error("LayoutMismatch", "the layout must have a process grid and the network's " +
+                                      std::to_string(domain.num_ranks()) + " ranks, got " +
+                                      std::to_string(layout.num_ranks()) +
+                                      (layout.grid() ? "" : " without a process grid"));
   return layout;
 }
 

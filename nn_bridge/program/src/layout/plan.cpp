@@ -159,8 +159,8 @@ void Planner::place_inputs(ExportedGraph const& program) {
 
 void Planner::place_at_ends(Ends const& ends) {
   if (ends.inputs.size() != plan_.user_inputs.size()) {
-    throw Error("BadArgument", std::to_string(ends.inputs.size()) + " placements for " +
-                                   std::to_string(plan_.user_inputs.size()) + " inputs");
+    throw Error("BadArgument", "a program of " + std::to_string(plan_.user_inputs.size()) +
+                                   " inputs needs as many placements, got " + std::to_string(ends.inputs.size()));
   }
   for (std::size_t i = 0; i < ends.inputs.size(); ++i) {
     ValueId const id = plan_.user_inputs[i];
@@ -553,8 +553,9 @@ std::optional<std::size_t> first_field(ExportedGraph const& program, DeclaredFie
   auto const ids = user_inputs(program);
   if (declared) {
     if (declared->size() != ids.size()) {
-      throw Error("BadArgument", std::to_string(declared->size()) + " declarations of fields for " +
-                                     std::to_string(ids.size()) + " inputs");
+      throw Error("BadArgument", "a program of " + std::to_string(ids.size()) +
+                                     " inputs needs as many declarations of fields, got " +
+                                     std::to_string(declared->size()));
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if ((*declared)[i] && program.graph.value(ids[i]).tensor.sizes.size() < 2) {

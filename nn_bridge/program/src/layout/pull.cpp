@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pull.hpp"
 
+#include <graticule/partition/detail/enum_table.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <algorithm>
@@ -74,19 +75,13 @@ PullTable pad_table(std::int64_t extent, std::int64_t lower, std::int64_t upper,
 }
 
 PadMode pad_mode(std::string_view name) {
-  if (name == "constant") {
-    return PadMode::constant;
+  for (PadMode const mode : graticule::detail::enum_values<PadMode>) {
+    if (name == enum_row(mode).name) {
+      return mode;
+    }
   }
-  if (name == "reflect") {
-    return PadMode::reflect;
-  }
-  if (name == "replicate") {
-    return PadMode::replicate;
-  }
-  if (name == "circular") {
-    return PadMode::circular;
-  }
-  throw Error(Fault::input, "RefusedProgram", "padding of the mode '" + std::string(name) + "' is not known");
+  throw Error(Fault::input, "RefusedProgram",
+              "padding of the mode '" + std::string(name) + "' is none of " + graticule::detail::enum_names<PadMode>());
 }
 
 }  // namespace graticule::program

@@ -30,12 +30,26 @@ using PullTable = std::vector<Source>;
 /// What lies beyond the edges.
 enum class PadMode { constant, reflect, replicate, circular };
 
+/// As PyTorch calls it.
+struct PadModeRow {
+  char const* name = nullptr;
+};
+[[nodiscard]] constexpr PadModeRow enum_row(PadMode mode) noexcept {
+  switch (mode) {
+    case PadMode::constant: return {"constant"};
+    case PadMode::reflect: return {"reflect"};
+    case PadMode::replicate: return {"replicate"};
+    case PadMode::circular: return {"circular"};
+  }
+  return {};
+}
+
 /// Sources of padding by `lower` and `upper` indices, which may be negative (a crop). Circular padding goes round what
 /// a crop at the other end leaves: of 4 indices by -1 and 1 it gives 1, 2, 3, 1.
 /// @pre of reflect, the widths are below the extent; of circular, at most what a crop leaves of it
 [[nodiscard]] PullTable pad_table(std::int64_t extent, std::int64_t lower, std::int64_t upper, PadMode mode);
 
-/// "constant", "reflect", "replicate" or "circular", as PyTorch calls them.
+/// Of a name of the table.
 /// @throws Error `RefusedProgram` for another name
 [[nodiscard]] PadMode pad_mode(std::string_view name);
 

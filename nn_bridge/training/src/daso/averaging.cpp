@@ -29,7 +29,7 @@ DasoOptions agreed(Comm const& world, DasoOptions options) {
   auto const& s = options.schedule;
   run_agreed(world, [&] {
     if (options.chunk < 1 || options.chunk > Index(1) << 30)
-      throw Error("BadOption", "DASO with pieces of " + std::to_string(options.chunk) + " elements");
+      throw Error("BadOption", "DASO needs pieces of 1 to 2^30 elements, got " + std::to_string(options.chunk));
   });
   std::array<double, 15> const all{double(s.total_epochs),
                                    double(s.warmup_epochs),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "message.hpp"
 
+#include <graticule/training/detail/wires.hpp>
+
 #include "replicas/moments.hpp"
 
 #include <algorithm>
@@ -60,11 +62,16 @@ void unflatten(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::
 }
 
 torch::ScalarType wire_type(Wire wire, torch::ScalarType lane) {
-  auto wanted = lane;
-  if (wire == Wire::automatic && lane == torch::kFloat) wanted = torch::kBFloat16;
-  if (wire == Wire::bf16) wanted = torch::kBFloat16;
-  if (wire == Wire::f16) wanted = torch::kHalf;
-  if (wire == Wire::f32) wanted = torch::kFloat;
+  auto const wanted = [&]() -> torch::ScalarType {
+    switch (wire) {
+      case Wire::own: return lane;
+      case Wire::bf16: return torch::kBFloat16;
+      case Wire::f16: return torch::kHalf;
+      case Wire::f32: return torch::kFloat;
+      case Wire::automatic: return lane == torch::kFloat ? torch::kBFloat16 : lane;
+    }
+    throw Error("BadOption", "a type of messages of number " + std::to_string(int(wire)));
+  }();
   return c10::elementSize(wanted) < c10::elementSize(lane) ? wanted : lane;
 }
 

@@ -29,7 +29,8 @@ int lowest_rank_of_this_node(Comm const& world) {
 
 NodeGroups node_groups(Comm const& world, std::optional<int> node, UnequalNodes unequal) {
   run_agreed(world, [&] {
-    if (node && *node < 0) throw Error("BadOption", "DASO on node " + std::to_string(*node));
+    if (node && *node < 0)
+      throw Error("BadOption", "DASO needs a node of number 0 or more, got " + std::to_string(*node));
   });
   int const number = node.value_or(lowest_rank_of_this_node(world));
   NodeGroups result{world.split(number, world.rank()), 1, {}};

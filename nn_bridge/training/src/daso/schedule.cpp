@@ -14,8 +14,8 @@ constexpr Index first_global_skip = 4;
 
 void require_at_least(Index least, Index value, char const* name) {
   if (value < least)
-    throw Error("BadOption", std::string("DASO with ") + name + " " + std::to_string(value) + ": " +
-                                 std::to_string(least) + " at least");
+    throw Error("BadOption", "DASO needs at least " + std::to_string(least) + " for " + std::string(name) + ", got " +
+                                 std::to_string(value));
 }
 
 DasoScheduleOptions checked(DasoScheduleOptions const& options) {
@@ -27,9 +27,10 @@ DasoScheduleOptions checked(DasoScheduleOptions const& options) {
   require_at_least(1, options.local_skip_factor, "local_skip_factor");
   if (options.arithmetic == DasoArithmetic::bounded &&
       options.warmup_epochs + options.cooldown_epochs > options.total_epochs)
-    throw Error("BadOption", "DASO with " + std::to_string(options.warmup_epochs) + " epochs of warm-up and " +
-                                 std::to_string(options.cooldown_epochs) + " of cool-down, of " +
-                                 std::to_string(options.total_epochs) + " in all");
+    throw Error("BadOption", "DASO: epochs of warm-up and cool-down must be at most the " +
+                                 std::to_string(options.total_epochs) + " in all, got " +
+                                 std::to_string(options.warmup_epochs) + " and " +
+                                 std::to_string(options.cooldown_epochs));
   return options;
 }
 

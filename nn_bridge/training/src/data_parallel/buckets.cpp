@@ -20,8 +20,8 @@ struct Filling {
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<BucketItem const> items,
                                                      std::span<std::size_t const> order, BucketSizes sizes) {
   if (sizes.first_bytes < 1 || sizes.bytes < 1)
-    throw Error("BadOption",
-                "buckets of " + std::to_string(sizes.first_bytes) + " and " + std::to_string(sizes.bytes) + " bytes");
+    throw Error("BadOption", "buckets need at least 1 byte, got " + std::to_string(sizes.first_bytes) +
+                                 " for the first and " + std::to_string(sizes.bytes) + " for others");
   std::vector<std::vector<std::size_t>> full;
   std::map<std::uint64_t, Filling> filling;
   auto const close = [&](Filling& bucket) { full.push_back(std::exchange(bucket, {}).members); };

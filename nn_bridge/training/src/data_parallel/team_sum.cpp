@@ -5,6 +5,7 @@
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/device_place.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
+#include <graticule/training/detail/wires.hpp>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -21,8 +22,15 @@ constexpr Index max_count = Index(1) << 30;
 constexpr Index block_numel = Index(1) << 15;
 
 torch::ScalarType wire_type(torch::ScalarType type, Wire wire) {
-  if (wire == Wire::bf16) return torch::kBFloat16;
-  return wire == Wire::f16 ? torch::kHalf : type;
+  switch (wire) {
+    case Wire::own: return type;
+    case Wire::bf16: return torch::kBFloat16;
+    case Wire::f16: return torch::kHalf;
+    case Wire::f32:
+    case Wire::automatic: break;
+  }
+  throw Error("BadOption",
+              "gradients are sent in their own type, bf16 or f16, and not in " + graticule::detail::enum_name(wire));
 }
 
 /// A power of two near the square root of the team, as in LibTorch's reducer: neither the values before the sum nor the

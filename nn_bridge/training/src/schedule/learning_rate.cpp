@@ -11,7 +11,7 @@ namespace {
 
 void require_valid(Schedule const& schedule, Index step) {
   auto const refuse = [](std::string const& what) { throw Error("BadOption", what); };
-  if (step < 0) refuse("step " + std::to_string(step));
+  if (step < 0) refuse("a step must be at least 0, got " + std::to_string(step));
   if (schedule.num_steps < 1 || schedule.period < 1) refuse("numbers of steps and periods must be at least 1");
   for (double const value : {schedule.warmup_steps, schedule.final_factor, schedule.gamma})
     if (!(value >= 0 && std::isfinite(value))) refuse("factors and the rise are numbers of 0 or more");

@@ -12,10 +12,10 @@ PlateauDetector::PlateauDetector(PlateauOptions const& options)
     : options_(options), best_(std::numeric_limits<double>::infinity()) {
   if (options.goal == PlateauGoal::highest) best_ = -best_;
   if (!(options.threshold >= 0))
-    throw Error("BadOption", "a plateau's threshold of " + std::to_string(options.threshold));
+    throw Error("BadOption", "a plateau's threshold must be at least 0, got " + std::to_string(options.threshold));
   if (options.patience < 0 || options.cooldown < 0)
-    throw Error("BadOption", "a plateau's patience of " + std::to_string(options.patience) + " and cooldown of " +
-                                 std::to_string(options.cooldown));
+    throw Error("BadOption", "a plateau's patience and cooldown must be at least 0, got " +
+                                 std::to_string(options.patience) + " and " + std::to_string(options.cooldown));
 }
 
 bool PlateauDetector::is_better(double value) const noexcept {

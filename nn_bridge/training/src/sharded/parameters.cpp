@@ -158,8 +158,8 @@ void add_ignored(ShardEngine const& engine, std::vector<torch::Tensor>& tensors)
 double ShardedParameters::clip_grad_norm(double max_norm, ClipOptions const& options) {
   auto const& comm = engine_->team().comm;
   if (!(max_norm >= 0) || !(options.norm_type > 0))
-    throw Error("BadOption", "gradients clipped to " + std::to_string(max_norm) + " in the norm of type " +
-                                 std::to_string(options.norm_type));
+    throw Error("BadOption", "clip_grad_norm needs a norm of at least 0 of a type above 0, got " +
+                                 std::to_string(max_norm) + " and type " + std::to_string(options.norm_type));
   torch::NoGradGuard const no_grad;
   auto replicated = options.replicated.value_or(std::vector<torch::Tensor>());
   if (!options.replicated) add_ignored(*engine_, replicated);

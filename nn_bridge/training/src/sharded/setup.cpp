@@ -22,15 +22,16 @@ namespace {
 
 void check_options(ShardedParametersOptions const& options, int num_ranks) {
   if (options.num_prefetched < 0)
-    throw Error("BadOption", std::to_string(options.num_prefetched) + " units gathered ahead");
+    throw Error("BadOption", "num_prefetched must be at least 0, got " + std::to_string(options.num_prefetched));
   if (options.ranks_per_group < 1 || num_ranks % options.ranks_per_group != 0)
-    throw Error("BadOption", "groups of " + std::to_string(options.ranks_per_group) + " ranks in a team of " +
-                                 std::to_string(num_ranks));
+    throw Error("BadOption", "ranks_per_group must divide the team of " + std::to_string(num_ranks) + " ranks, got " +
+                                 std::to_string(options.ranks_per_group));
   if (!std::isfinite(options.gradient_factor))
-    throw Error("BadOption", "a gradient factor of " + std::to_string(options.gradient_factor));
+    throw Error("BadOption", "gradient_factor must be finite, got " + std::to_string(options.gradient_factor));
   auto const check = [](std::optional<torch::ScalarType> const& type, char const* what) {
     if (type && !at::isFloatingType(*type))
-      throw Error("BadOption", std::string("a precision of ") + c10::toString(*type) + " for " + what);
+      throw Error("BadOption", std::string("the precision of ") + what + " must be a real floating-point type, got " +
+                                   c10::toString(*type));
   };
   check(options.precision.parameters, "parameters");
   check(options.precision.gradients, "gradients");

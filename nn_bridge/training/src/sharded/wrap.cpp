@@ -5,6 +5,7 @@
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/training/detail/buckets.hpp>
+#include <graticule/training/detail/wires.hpp>
 #include <graticule/training/sharded/managed.hpp>
 
 #include "released_storage.hpp"
@@ -58,11 +59,13 @@ void require_arguments(torch::nn::Module const& module, nn::NamedTensors const& 
   (void)assign_buckets({}, {}, options.buckets);
   if (auto const& low = options.low_rank;
       low && (low->rank < 1 || !(low->least_saving > 0) || low->first_iterations < 0))
-    throw Error("BadOption", "gradients of rank " + std::to_string(low->rank) + " that save " +
-                                 std::to_string(low->least_saving) + " times the bytes after " +
-                                 std::to_string(low->first_iterations) + " iterations");
-  if (options.wire == Wire::f32 || options.wire == Wire::automatic)
-    throw Error("BadOption", "gradients are sent in their own type, bf16 or f16");
+    throw Error("BadOption",
+                "low_rank needs a rank of at least 1, a least_saving above 0 and first_iterations of at least 0, got " +
+                    std::to_string(low->rank) + ", " + std::to_string(low->least_saving) + " and " +
+                    std::to_string(low->first_iterations));
+  if (!enum_row(options.wire).of_gradients)
+    throw Error("BadOption", "gradients are sent in their own type, bf16 or f16, and not in " +
+                                 graticule::detail::enum_name(options.wire));
   if (options.hook && (options.wire != Wire::own || options.low_rank))
     throw Error("BadOption",
                 std::string("a gradient hook and ") + (options.low_rank ? "low_rank" : "wire") + " exclude each other");
