@@ -36,13 +36,13 @@ Reducer::~Reducer() {
   graticule::detail::forget_work(this);
   if (broken_) graticule::detail::keep_for_good(std::move(buckets_));
   // Of an iteration that was given up.
-  if (!broken_ && phase_ == Phase::idle) keep_unended();
-  if (broken_ || phase_ == Phase::idle) return;
+  if (!broken_ && !iteration_.is_open()) keep_unended();
+  if (broken_ || !iteration_.is_open()) return;
   using Clock = std::chrono::steady_clock;
   // While an exception unwinds the stack, others may have ended, or wait for this rank in other calls.
   auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
   try {
-    if (phase_ == Phase::in_backward) failed_ = true;
+    if (iteration_.stage == Stage::in_backward) iteration_.failed = true;
     fill_in_order(true);
     for (auto const& bucket : buckets_)
       while (bucket.num_ended < bucket.sums.size()) {
@@ -69,39 +69,34 @@ void Reducer::begin() {
   require_whole();
   graticule::detail::StallScope const scope(stall_rule());
   if (before_) before_();
-  if (joining_) {
+  if (join_) {
     count_present();
-    if (num_present_ == 0) return;
+    if (join_->num_present == 0) return;
   }
-  if (num_complete_ == 1) {
+  if (counts_.complete == 1) {
     rebucket();
-    num_complete_ = 2;
+    counts_.complete = 2;
   }
   for (auto& bucket : buckets_) {
     bucket.num_ready = bucket.num_started = bucket.num_ended = 0;
     bucket.filled = bucket.delivered = bucket.compared = false;
   }
   for (auto& parameter : parameters_) parameter.ready = false;
-  next_in_queue_.assign(teams_.size(), 0);
-  num_filled_ = 0;
-  failed_ = peer_failed_ = nested_ = false;
-  awaited_ = false;
-  unused_.clear();
-  arrivals_.clear();
   for (std::size_t t = 0; t < teams_.size(); ++t) traffic_[t] = {.num_ranks = teams_[t].num_ranks()};
-  ++num_begun_;
-  described_ = "iteration " + std::to_string(num_begun_) + ", bucket ";
-  phase_ = Phase::in_backward;
+  ++counts_.begun;
+  iteration_ = {.stage = Stage::in_backward,
+                .described = "iteration " + std::to_string(counts_.begun) + ", bucket ",
+                .next_in_queue = std::vector<std::size_t>(teams_.size())};
 }
 
 void Reducer::before_accumulation(std::size_t i) {
-  if (phase_ == Phase::pending) complete();
+  if (iteration_.stage == Stage::pending) complete();
   end_failed_backward();
-  if (sync_ && phase_ == Phase::idle) {
+  if (sync_ && !iteration_.is_open()) {
     begin();
-    backward_ = torch::autograd::get_current_graph_task_id();
-    auto const alive = std::make_shared<int>(backward_);
-    backward_is_ = alive;
+    iteration_.backward = torch::autograd::get_current_graph_task_id();
+    auto const alive = std::make_shared<int>(iteration_.backward);
+    iteration_.backward_is = alive;
     torch::autograd::Engine::get_default_engine().queue_callback([this, alive] { end_backward(); });
   }
   auto& parameter = parameters_[i];
@@ -114,7 +109,7 @@ void Reducer::before_accumulation(std::size_t i) {
 }
 
 void Reducer::after_accumulation(std::size_t i) {
-  if (!sync_ || phase_ != Phase::in_backward) return;
+  if (!sync_ || iteration_.stage != Stage::in_backward) return;
   auto& parameter = parameters_[i];
   auto& bucket = buckets_[bucket_of_[i]];
   try {
@@ -122,55 +117,55 @@ void Reducer::after_accumulation(std::size_t i) {
       throw Error("WrongState", "a second gradient of '" + parameter.name +
                                     "' in one backward, after the first was sent; use no_sync() and reduce()");
     // One of a backward inside this one is not the last: it is sent at the end.
-    if (torch::autograd::get_current_graph_task_id() == backward_ && !parameter.ready) {
+    if (torch::autograd::get_current_graph_task_id() == iteration_.backward && !parameter.ready) {
       parameter.ready = true;
-      arrivals_.push_back(i);
+      iteration_.arrivals.push_back(i);
       ++bucket.num_ready;
       note(DataParallel::Event::Kind::gradient_ready, i);
       fill_in_order(false);
     }
     advance();
   } catch (...) {
-    failed_ = true;
+    iteration_.failed = true;
     if (!broken_ && !in_run_) fill_in_order(true);
     throw;
   }
 }
 
 void Reducer::end_backward() {
-  if (phase_ != Phase::in_backward) return;
+  if (iteration_.stage != Stage::in_backward) return;
   torch::NoGradGuard const no_grad;
-  nested_ = bool(torch::autograd::get_current_node());
-  note(DataParallel::Event::Kind::last_gradient, arrivals_.empty() ? 0 : arrivals_.back());
+  iteration_.nested = bool(torch::autograd::get_current_node());
+  note(DataParallel::Event::Kind::last_gradient, iteration_.arrivals.empty() ? 0 : iteration_.arrivals.back());
   try {
     fill_in_order(true);
   } catch (...) {
     if (!in_run_) fail();
     throw;
   }
-  phase_ = Phase::pending;
-  if (options_.wait == GradientWait::in_backward || nested_)
+  iteration_.stage = Stage::pending;
+  if (options_.wait == GradientWait::in_backward || iteration_.nested)
     complete();
   else
     advance();
 }
 
 void Reducer::end_failed_backward() {
-  if (phase_ == Phase::in_backward && backward_is_.expired()) fail();
+  if (iteration_.stage == Stage::in_backward && iteration_.backward_is.expired()) fail();
 }
 
 void Reducer::fail() {
   if (broken_) return;
-  if (phase_ == Phase::pending) complete();
-  if (phase_ == Phase::idle) begin();
-  failed_ = true;
+  if (iteration_.stage == Stage::pending) complete();
+  if (!iteration_.is_open()) begin();
+  iteration_.failed = true;
   complete();
 }
 
 void Reducer::reduce() {
   torch::NoGradGuard const no_grad;
   end_failed_backward();
-  if (phase_ == Phase::pending) complete();
+  if (iteration_.stage == Stage::pending) complete();
   begin();
   try {
     fill_in_order(true);
@@ -187,7 +182,7 @@ void Reducer::forget_reduced() {
 
 bool Reducer::is_there(ReducedParameter const& parameter) const {
   auto const& grad = parameter.tensor.grad();
-  if (!present_ || failed_ || !grad.defined() || parameter.reduced) return false;
+  if (!is_present() || iteration_.failed || !grad.defined() || parameter.reduced) return false;
   nn::detail::require_dense(parameter.name, grad);
   if (!has_its_sizes(parameter, grad))
     throw Error("ParametersChanged",
@@ -202,7 +197,7 @@ void Reducer::fill(Bucket& bucket) {
     auto const& parameter = parameters_[bucket.members[m]];
     bool const there = is_there(parameter);
     bool const given = parameter.nested && parameter.reduced && parameter.tensor.grad().defined();
-    if (present_ && (there || !given)) flags[there ? num + m : m] = 1;
+    if (is_present() && (there || !given)) flags[there ? num + m : m] = 1;
     auto const numel = c10::multiply_integers(parameter.sizes);
     auto const place = bucket.flat.narrow(0, bucket.begins[m], numel).view(parameter.sizes);
     if (!there) {
@@ -212,7 +207,7 @@ void Reducer::fill(Bucket& bucket) {
     auto const grad = parameter.tensor.grad().detach();
     place.copy_(grad.is_complex() ? torch::view_as_real(grad.resolve_conj()) : grad);
   }
-  flags.back() = failed_ ? 1 : 0;
+  flags.back() = iteration_.failed ? 1 : 0;
   auto const given = nn::detail::message_memory({Index(flags.size())}, bucket.flat);
   given.copy_(torch::from_blob(flags.data(), {Index(flags.size())}, torch::kDouble));
   bucket.flat.narrow(0, bucket.num_data, Index(flags.size())).copy_(given, /*non_blocking=*/true);
@@ -221,13 +216,13 @@ void Reducer::fill(Bucket& bucket) {
 }
 
 void Reducer::fill_in_order(bool all) {
-  while (num_filled_ < buckets_.size()) {
-    auto& bucket = buckets_[num_filled_];
+  while (iteration_.num_filled < buckets_.size()) {
+    auto& bucket = buckets_[iteration_.num_filled];
     // The last one leaves at the end of the backward: should that throw, it notifies the others.
-    if (!all && (bucket.num_ready < bucket.members.size() || num_filled_ + 1 == buckets_.size())) return;
+    if (!all && (bucket.num_ready < bucket.members.size() || iteration_.num_filled + 1 == buckets_.size())) return;
     fill(bucket);
-    if (bucket.sums.empty()) note(DataParallel::Event::Kind::bucket_posted, num_filled_);
-    ++num_filled_;
+    if (bucket.sums.empty()) note(DataParallel::Event::Kind::bucket_posted, iteration_.num_filled);
+    ++iteration_.num_filled;
     start_sums();
   }
 }
@@ -237,21 +232,21 @@ void Reducer::start_sums() {
   for (bool left_out = true; left_out;) {
     left_out = false;
     for (std::size_t t = 0; t < teams_.size(); ++t)
-      while (start_next(t)) left_out = left_out || !sums_over_[t];
+      while (start_next(t)) left_out = left_out || !queues_[t].sums;
   }
 }
 
 bool Reducer::start_next(std::size_t t) {
-  if (next_in_queue_[t] == queues_[t].size()) return false;
-  auto const b = queues_[t][next_in_queue_[t]];
+  if (iteration_.next_in_queue[t] == queues_[t].buckets.size()) return false;
+  auto const b = queues_[t].buckets[iteration_.next_in_queue[t]];
   auto& bucket = buckets_[b];
   auto const k = bucket.num_ended;
   if (!bucket.filled || bucket.num_started > k || bucket.rules[k].team != t) return false;
-  if (sums_over_[t] && !is_agreed(t, b)) return false;
+  if (queues_[t].sums && !is_agreed(t, b)) return false;
   if (k == 0 && !bucket.members.empty()) note(DataParallel::Event::Kind::bucket_posted, b);
-  if (sums_over_[t]) {
-    bool const thin = options_.low_rank && num_before_ + num_begun_ > options_.low_rank->first_iterations;
-    double const divisor = bucket.rules[k].reduction == nn::Reduction::mean ? divisors_[t] : 1;
+  if (queues_[t].sums) {
+    bool const thin = options_.low_rank && counts_.loaded + counts_.begun > options_.low_rank->first_iterations;
+    double const divisor = bucket.rules[k].reduction == nn::Reduction::mean ? queues_[t].divisor : 1;
     bucket.order->precede_current();
     if (options_.hook && !bucket.members.empty())
       bucket.sums[k].start(bucket.flat, bucket.num_data, options_.hook(given_to_hook(b)));
@@ -262,7 +257,7 @@ bool Reducer::start_next(std::size_t t) {
     ++bucket.num_ended;
   }
   ++bucket.num_started;
-  ++next_in_queue_[t];
+  ++iteration_.next_in_queue[t];
   return true;
 }
 
@@ -286,11 +281,11 @@ GradientBucket Reducer::given_to_hook(std::size_t b) const {
 }
 
 bool Reducer::is_agreed(std::size_t team, std::size_t b) {
-  if (checks_.empty() || teams_[team].num_ranks() == 1) return true;
+  if (!compares() || teams_[team].num_ranks() == 1) return true;
   auto& bucket = buckets_[b];
-  auto& check = checks_[team];
+  auto& check = *queues_[team].check;
   try {
-    if (!bucket.compared) check.start(described_ + std::to_string(b) + " of " + bucket.described);
+    if (!bucket.compared) check.start(iteration_.described + std::to_string(b) + " of " + bucket.described);
     bucket.compared = true;
     if (!check.advance()) return false;
   } catch (...) {
@@ -304,7 +299,7 @@ bool Reducer::is_agreed(std::size_t team, std::size_t b) {
 void Reducer::advance() {
   for (bool moved = true; moved;) {
     moved = false;
-    for (std::size_t b = 0; b < num_filled_; ++b) {
+    for (std::size_t b = 0; b < iteration_.num_filled; ++b) {
       auto& bucket = buckets_[b];
       if (bucket.num_started == bucket.num_ended) continue;
       auto& sum = bucket.sums[bucket.num_ended];
@@ -317,14 +312,15 @@ void Reducer::advance() {
       ++bucket.num_ended;
       moved = true;
     }
-    if (moved || !checks_.empty()) start_sums();
+    if (moved || compares()) start_sums();
   }
 }
 
 StallRule Reducer::stall_rule() const {
   auto rule = graticule::stall_rule();
   if (options_.patience_seconds > 0) rule.report_seconds = options_.patience_seconds;
-  if (compares_ && (options_.patience_seconds > 0 || rule.error_seconds == 0)) rule.error_seconds = rule.report_seconds;
+  if (compares() && (options_.patience_seconds > 0 || rule.error_seconds == 0))
+    rule.error_seconds = rule.report_seconds;
   return rule;
 }
 
@@ -352,17 +348,18 @@ std::string Reducer::waits_for(std::size_t b) const {
   std::string ranks;
   if (bucket.num_started > bucket.num_ended)
     for (int const rank : sum.missing()) ranks += (ranks.empty() ? " " : ", ") + std::to_string(rank);
-  return "rank " + std::to_string(sum.team().rank()) + " waits in " + described_ + std::to_string(b) + " (" +
+  return "rank " + std::to_string(sum.team().rank()) + " waits in " + iteration_.described + std::to_string(b) + " (" +
          bucket.name + "), for " +
          (ranks.empty() ? "some rank of a team of " + std::to_string(sum.team().num_ranks()) : "rank" + ranks) +
-         (joining_ ? "" : " (ranks with fewer batches than others need a Join)");
+         (join_ ? "" : " (ranks with fewer batches than others need a Join)");
 }
 
 void Reducer::stall(std::size_t b, double waited) {
   try {
     // The bucket may wait for one before it.
-    for (auto& check : checks_)
-      if (check.started()) check.give_up(described_ + std::to_string(b) + " (" + buckets_[b].name + ")", waited);
+    for (auto& queue : queues_)
+      if (queue.check && queue.check->started())
+        queue.check->give_up(iteration_.described + std::to_string(b) + " (" + buckets_[b].name + ")", waited);
     throw Error("StalledExchange", waits_for(b) + " for " + std::to_string(int(waited + 0.5)) + " s");
   } catch (...) {
     broken_ = std::current_exception();
@@ -371,7 +368,7 @@ void Reducer::stall(std::size_t b, double waited) {
 }
 
 bool Reducer::end_sums() {
-  if (phase_ != Phase::pending || !awaited_ || broken_) return false;
+  if (iteration_.stage != Stage::pending || !iteration_.awaited || broken_) return false;
   using Clock = std::chrono::steady_clock;
   torch::NoGradGuard const no_grad;
   auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
@@ -394,17 +391,17 @@ void Reducer::settle() {
 }
 
 void Reducer::remember() {
-  num_begun_before_ = num_begun_;
-  num_complete_before_ = num_complete_;
+  counts_before_.begun = counts_.begun;
+  counts_before_.complete = counts_.complete;
 }
 
 void Reducer::abandon() {
-  if (phase_ != Phase::idle) failed_ = true;
-  num_begun_ = num_begun_before_;
+  if (iteration_.is_open()) iteration_.failed = true;
+  counts_.begun = counts_before_.begun;
   // What is waited for late may have been completed since, on some ranks; and now is on all.
-  if (options_.wait != GradientWait::late) num_complete_ = num_complete_before_;
-  phase_ = Phase::idle;
-  peer_failed_ = true;
+  if (options_.wait != GradientWait::late) counts_.complete = counts_before_.complete;
+  iteration_.stage = Stage::ended;
+  iteration_.peer_failed = true;
   for (auto& parameter : parameters_) {
     parameter.before.reset();
     if (parameter.handed_over) parameter.held.reset();
@@ -422,17 +419,18 @@ void Reducer::deliver(std::size_t b) {
   auto const flags = bucket.flat.narrow(0, bucket.num_data, 2 * num + 1).to(torch::kCPU, torch::kDouble);
   auto const flag = flags.accessor<double, 1>();
   if (flag[2 * num] > 0) {
-    peer_failed_ = true;
+    iteration_.peer_failed = true;
     return;
   }
   for (Index m = 0; m < num; ++m) {
     auto& parameter = parameters_[bucket.members[std::size_t(m)]];
     bool const missing = flag[m] > 0;
     bool const there = flag[num + m] > 0;
-    if (missing && !nested_ && options_.unused == Unused::refused) {
+    if (missing && !iteration_.nested && options_.unused == Unused::refused) {
       constexpr std::size_t max_text = 1000;
-      if (unused_.size() < max_text)
-        unused_ += (unused_.empty() ? "'" : ", '") + parameter.name + (there ? "' on some ranks" : "' on any rank");
+      if (iteration_.unused.size() < max_text)
+        iteration_.unused +=
+            (iteration_.unused.empty() ? "'" : ", '") + parameter.name + (there ? "' on some ranks" : "' on any rank");
     } else if (there) {
       deliver_to(parameter, slot(bucket.flat, bucket.begins[std::size_t(m)], parameter));
     }
@@ -440,7 +438,7 @@ void Reducer::deliver(std::size_t b) {
 }
 
 void Reducer::deliver_to(ReducedParameter& parameter, torch::Tensor const& value) {
-  if (!present_) return;
+  if (!is_present()) return;
   auto& target = parameter.handed_over ? parameter.held : parameter.tensor.mutable_grad();
   auto before = std::exchange(parameter.before, torch::Tensor());
   if (!before.defined() && target.defined() && parameter.reduced) before = target.detach().clone();
@@ -457,7 +455,7 @@ void Reducer::deliver_to(ReducedParameter& parameter, torch::Tensor const& value
 
 void Reducer::complete() {
   require_whole();
-  if (phase_ == Phase::idle) return;
+  if (!iteration_.is_open()) return;
   torch::NoGradGuard const no_grad;
   fill_in_order(true);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
@@ -469,25 +467,25 @@ void Reducer::complete() {
 
 void Reducer::complete(std::vector<std::size_t> const& parameters) {
   require_whole();
-  if (phase_ == Phase::idle) return;
+  if (!iteration_.is_open()) return;
   torch::NoGradGuard const no_grad;
   for (auto const i : parameters) {
     wait_for(bucket_of_[i]);
     deliver(bucket_of_[i]);
   }
-  if (peer_failed_ || !unused_.empty() ||
+  if (iteration_.peer_failed || !iteration_.unused.empty() ||
       std::all_of(buckets_.begin(), buckets_.end(), [](auto const& bucket) { return bucket.delivered; }))
     complete();
 }
 
 void Reducer::await_backward() {
   require_whole();
-  if (phase_ == Phase::idle) return;
+  if (!iteration_.is_open()) return;
   torch::NoGradGuard const no_grad;
   wait_for(buckets_.size() - 1);
   deliver(buckets_.size() - 1);
-  if (peer_failed_) complete();
-  awaited_ = true;
+  if (iteration_.peer_failed) complete();
+  iteration_.awaited = true;
 }
 
 void Reducer::hand_over(std::vector<std::size_t> const& parameters) {
@@ -499,21 +497,21 @@ void Reducer::hand_over(std::vector<std::size_t> const& parameters) {
 }
 
 void Reducer::finish() {
-  phase_ = Phase::idle;
+  iteration_.stage = Stage::ended;
   // What a late step has taken is this rank's alone where there are no sums.
-  if (failed_ || peer_failed_ || !unused_.empty())
+  if (!iteration_.is_whole() || !iteration_.unused.empty())
     for (auto& parameter : parameters_)
       if (parameter.handed_over) parameter.held.reset();
-  bool const complete = !failed_ && !peer_failed_;
-  for (auto& parameter : parameters_) parameter.nested = nested_ && (parameter.nested || parameter.ready);
+  bool const complete = iteration_.is_whole();
+  for (auto& parameter : parameters_) parameter.nested = iteration_.nested && (parameter.nested || parameter.ready);
   for (auto& [key, part] : low_rank_) part.end_iteration(complete);
-  if (failed_) return;
-  if (peer_failed_)
+  if (iteration_.failed) return;
+  if (iteration_.peer_failed)
     throw Error("PeerFailed",
                 "the forward or backward of another rank ended with an exception: this iteration has no gradients");
-  ++num_complete_;
-  if (!unused_.empty())
-    throw Error("UnusedParameter", "this backward gave no gradient to " + unused_ +
+  ++counts_.complete;
+  if (!iteration_.unused.empty())
+    throw Error("UnusedParameter", "this backward gave no gradient to " + iteration_.unused +
                                        "; freeze it on all ranks, or let the options allow it");
 }
 

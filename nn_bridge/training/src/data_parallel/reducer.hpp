@@ -70,6 +70,47 @@ struct Bucket {
   [[nodiscard]] Index numel() const noexcept { return num_data + 2 * Index(members.size()) + 1; }
 };
 
+/// One backward and the sums of its gradients: made by `begin`, ended by `finish`. What has been found out in it stays
+/// until the next one.
+struct Iteration {
+  /// In the backward buckets leave as they fill; pending ones are still to be delivered.
+  enum class Stage : std::uint8_t { ended, in_backward, pending };
+
+  [[nodiscard]] bool is_open() const noexcept { return stage != Stage::ended; }
+  /// No rank has failed, as far as this one knows.
+  [[nodiscard]] bool is_whole() const noexcept { return !failed && !peer_failed; }
+
+  Stage stage = Stage::ended;
+  bool failed = false;       ///< this rank has nothing to give
+  bool peer_failed = false;  ///< found in what was delivered
+  bool nested = false;       ///< its backward ran inside another one
+  bool awaited = false;      ///< all ranks have ended the backward, and it is to be applied late
+  std::string unused = {};   ///< names of parameters that got no gradient
+  std::string described = {};
+  int backward = -1;                            ///< the engine's number of the backward
+  std::weak_ptr<int> backward_is = {};          ///< expires with it
+  std::vector<std::size_t> arrivals = {};       ///< parameters, in the order of their gradients
+  std::size_t num_filled = 0;                   ///< of the buckets
+  std::vector<std::size_t> next_in_queue = {};  ///< by team
+};
+
+/// What a team sums, and in which order.
+struct TeamQueue {
+  bool sums = true;
+  double divisor = 1;  ///< of means
+  std::vector<std::size_t> buckets = {};
+  int generation = 0;                                  ///< of the team, that sums and the check belong to
+  std::optional<messages::CallComparison> check = {};  ///< in checked mode
+};
+
+/// Ranks may have ended.
+struct Joining {
+  std::vector<TeamPlace> rules;  ///< of most parameters
+  JoinOptions options;
+  bool present = true;    ///< this rank has batches
+  Index num_present = 0;  ///< ranks
+};
+
 /// Reduces gradients over teams while the backward runs.
 ///
 /// An iteration begins with the first gradient of a backward and ends when all buckets have been delivered. Buckets
@@ -86,7 +127,7 @@ class Reducer {
   void set_sync(bool on) noexcept { sync_ = on; }
   /// Whether gradients are summed over a team, from the next iteration on; all teams are at first. Same calls on all
   /// its ranks.
-  void set_team(std::size_t team, bool on) { sums_over_[team] = on; }
+  void set_team(std::size_t team, bool on) { queues_[team].sums = on; }
   [[nodiscard]] bool syncs() const noexcept { return sync_; }
   /// Reduces what `.grad` holds now, without a backward. Collective.
   void reduce();
@@ -119,14 +160,14 @@ class Reducer {
   /// Buckets whose sums have not ended stay until the process ends: MPI, or devices of other ranks, may still use them.
   void keep_unended();
   /// A rank has failed in the last iteration, and this one got to know it by what was summed: all ranks have ended it.
-  [[nodiscard]] bool has_failed_by_sums() const noexcept { return peer_failed_ && phase_ == Phase::idle; }
+  [[nodiscard]] bool has_failed_by_sums() const noexcept { return iteration_.peer_failed && !iteration_.is_open(); }
   /// The ranks do not agree about their calls any more.
   [[nodiscard]] bool is_broken() const noexcept { return broken_ != nullptr; }
   /// What becomes of waits.
   [[nodiscard]] StallRule stall_rule() const;
-  [[nodiscard]] bool in_backward() const noexcept { return phase_ == Phase::in_backward; }
-  [[nodiscard]] bool in_iteration() const noexcept { return phase_ != Phase::idle; }
-  [[nodiscard]] Index num_begun() const noexcept { return num_begun_; }
+  [[nodiscard]] bool in_backward() const noexcept { return iteration_.stage == Stage::in_backward; }
+  [[nodiscard]] bool in_iteration() const noexcept { return iteration_.is_open(); }
+  [[nodiscard]] Index num_begun() const noexcept { return counts_.begun; }
 
   [[nodiscard]] std::vector<ReducedParameter>& parameters() noexcept { return parameters_; }
   [[nodiscard]] std::vector<Comm> const& teams() const noexcept { return teams_; }
@@ -138,7 +179,7 @@ class Reducer {
   /// From now on ranks may have ended. @param rules of most parameters
   void begin_join(std::vector<TeamPlace> rules, JoinOptions const& options);
   void end_join() noexcept;
-  [[nodiscard]] bool is_joining() const noexcept { return joining_; }
+  [[nodiscard]] bool is_joining() const noexcept { return join_.has_value(); }
   /// Takes part in an iteration of the others with nothing to add. @returns false when all have ended
   bool shadow();
   /// In checked mode: compares a call among the ranks of each team.
@@ -152,7 +193,13 @@ class Reducer {
   void load_low_rank_state(nn::NamedTensors const& state);
 
  private:
-  enum class Phase : std::uint8_t { idle, in_backward, pending };
+  using Stage = Iteration::Stage;
+  /// Of iterations.
+  struct Counts {
+    Index begun = 0;
+    Index complete = 0;
+    Index loaded = 0;  ///< of a state that was loaded, before the first one here
+  };
 
   void before_accumulation(std::size_t i);
   void after_accumulation(std::size_t i);
@@ -186,47 +233,27 @@ class Reducer {
   void deliver_to(ReducedParameter& parameter, torch::Tensor const& reduced);
   void finish();
 
+  [[nodiscard]] bool compares() const noexcept { return options_.checks == CheckedCalls::on; }
+  [[nodiscard]] bool is_present() const noexcept { return !join_ || join_->present; }
+
   std::vector<ReducedParameter> parameters_;
   std::vector<Comm> teams_;
-  std::vector<bool> sums_over_;  ///< by team
-  DataParallelOptions options_;
-  bool sums_on_device_ = false;  ///< where the parameters are
+  DataParallelOptions options_;    ///< `checks` is on or off
+  std::vector<TeamQueue> queues_;  ///< by team
+  bool sums_on_device_ = false;    ///< where the parameters are
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;
-  std::vector<std::vector<std::size_t>> queues_;  ///< of each team: the buckets that it sums, in order
-  std::vector<std::size_t> next_in_queue_;
-  std::size_t num_filled_ = 0;
-  Phase phase_ = Phase::idle;
+  std::vector<std::size_t> order_;  ///< of the parameters, that buckets were made for
   bool sync_ = true;
-  bool failed_ = false;       ///< this rank has nothing to give
-  bool peer_failed_ = false;  ///< found in what was delivered
-  bool nested_ = false;
-  std::string unused_;
-  int backward_ = -1;               ///< the engine's number of the backward in progress
-  std::weak_ptr<int> backward_is_;  ///< expires with it
-  std::vector<std::size_t> arrivals_;
-  std::function<void()> before_;
-  Index num_begun_ = 0;
-  std::string described_;  ///< this iteration
-  Index num_complete_ = 0;
-  Index num_begun_before_ = 0;  ///< the pass
-  Index num_complete_before_ = 0;
-  std::vector<messages::CallComparison> checks_;  ///< of each team, in checked mode
-  bool compares_ = false;                         ///< the checked mode
-  std::vector<int> generations_;                  ///< of the teams, that sums and checks belong to
-  std::vector<std::size_t> order_;                ///< of the parameters, that buckets were made for
   bool in_run_ = false;
-  bool awaited_ = false;       ///< all ranks have ended the backward of this iteration, and it is to be applied late
+  std::function<void()> before_;
+  Iteration iteration_;
+  Counts counts_;
+  Counts counts_before_;       ///< the pass
   std::exception_ptr broken_;  ///< what ended the agreement of the ranks about their calls
-  bool joining_ = false;
-  bool present_ = true;
-  Index num_present_ = 0;
-  std::vector<TeamPlace> join_rules_;
-  JoinOptions join_;
-  std::vector<double> divisors_;                                         ///< of each team, for means
+  std::optional<Joining> join_;
   std::map<std::pair<std::size_t, std::size_t>, LowRankPart> low_rank_;  ///< by parameter and rule
-  Index num_before_ = 0;                                                 ///< iterations, of a state that was loaded
-  std::vector<DataParallel::Traffic> traffic_;
+  std::vector<DataParallel::Traffic> traffic_;                           ///< by team
   std::vector<DataParallel::Event> events_;
   std::optional<GradientHooks> hooks_;
 };

@@ -35,18 +35,17 @@ Index largest(std::vector<Comm> const& teams, Index value) {
 Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> teams, DataParallelOptions const& options)
     : parameters_(std::move(parameters)),
       teams_(std::move(teams)),
-      sums_over_(teams_.size(), true),
       options_(options),
+      queues_(teams_.size()),
       bucket_of_(parameters_.size()),
       traffic_(teams_.size()) {
   options_.own_rules.clear();
-  divisors_.resize(teams_.size());
-  for (std::size_t t = 0; t < teams_.size(); ++t) divisors_[t] = teams_[t].num_ranks();
+  options_.checks = compares_calls(options.checks) ? CheckedCalls::on : CheckedCalls::off;
+  for (std::size_t t = 0; t < teams_.size(); ++t) queues_[t].divisor = teams_[t].num_ranks();
   for (auto& parameter : parameters_) {
     parameter.sizes = parameter.tensor.sizes().vec();
     if (parameter.tensor.is_complex()) parameter.sizes.push_back(2);
   }
-  compares_ = compares_calls(options.checks);
   watch_calls();
   sums_on_device_ = all_on_devices();
   std::vector<std::size_t> order(parameters_.size());
@@ -69,11 +68,10 @@ bool Reducer::all_on_devices() const {
 }
 
 void Reducer::watch_calls() {
-  generations_.clear();
-  checks_.clear();
-  for (auto const& team : teams_) {
-    generations_.push_back(team.generation());
-    if (compares_) checks_.emplace_back(team);
+  for (std::size_t t = 0; t < teams_.size(); ++t) {
+    queues_[t].generation = teams_[t].generation();
+    queues_[t].check.reset();
+    if (compares()) queues_[t].check.emplace(teams_[t]);
   }
 }
 
@@ -86,8 +84,9 @@ void Reducer::keep_unended() {
 }
 
 void Reducer::renew() {
-  bool const same = std::equal(teams_.begin(), teams_.end(), generations_.begin(),
-                               [](Comm const& team, int generation) { return team.generation() == generation; });
+  bool const same =
+      std::equal(teams_.begin(), teams_.end(), queues_.begin(),
+                 [](Comm const& team, TeamQueue const& of) { return team.generation() == of.generation; });
   if (same) return;
   keep_unended();
   broken_ = nullptr;
@@ -103,11 +102,11 @@ void Reducer::require_watched() const {
 }
 
 void Reducer::require_reduced() const {
-  if (phase_ != Phase::idle) return;
+  if (iteration_.is_open()) return;
   // What was summed before the failure is applied by none.
-  if (failed_ || peer_failed_)
-    throw Error("WrongState", std::string("the last forward or backward of ") + (failed_ ? "this" : "another") +
-                                  " rank ended with an exception");
+  if (!iteration_.is_whole())
+    throw Error("WrongState", std::string("the last forward or backward of ") +
+                                  (iteration_.failed ? "this" : "another") + " rank ended with an exception");
   for (auto const& parameter : parameters_)
     if (parameter.tensor.grad().defined() && !parameter.reduced)
       throw Error("WrongState", "the gradient of '" + parameter.name +
@@ -146,7 +145,7 @@ void Reducer::add_bucket(std::vector<std::size_t> members, torch::TensorOptions 
     bucket.sums.emplace_back(
         TeamSum(teams_[team], bucket.flat.scalar_type(), options_.wire, options_.order, bucket.flat.device()),
         matrices_of(bucket, k));
-    queues_[team].push_back(b);
+    queues_[team].buckets.push_back(b);
   }
   bucket.name = bucket.members.empty() ? "nothing but the end of the backward"
                                        : "gradients of '" + parameters_[bucket.members.front()].name + "'" +
@@ -172,7 +171,7 @@ void Reducer::make_buckets(std::vector<std::size_t> const& order) {
   }
   order_ = order;
   buckets_.clear();
-  queues_.assign(teams_.size(), {});
+  for (auto& queue : queues_) queue.buckets.clear();
   for (auto& members : assign_buckets(items, order, options_.buckets)) {
     auto const& [type, device, rules] = kinds[items[members.front()].kind];
     add_bucket(std::move(members), torch::TensorOptions(c10::toRealValueType(type)).device(device), rules);
@@ -188,7 +187,7 @@ void Reducer::make_buckets(std::vector<std::size_t> const& order) {
 void Reducer::share_on_node() {
   for (std::size_t t = 0; t < teams_.size(); ++t) {
     std::vector<std::pair<TeamSum*, Index>> sums;
-    for (auto const b : queues_[t]) {
+    for (auto const b : queues_[t].buckets) {
       auto& bucket = buckets_[b];
       for (std::size_t k = 0; k < bucket.rules.size(); ++k) {
         if (bucket.rules[k].team != t) continue;
@@ -243,7 +242,7 @@ std::string low_rank_name(std::string const& parameter, std::size_t rule, char c
 }  // namespace
 
 nn::NamedTensors Reducer::low_rank_state() const {
-  nn::NamedTensors state{{"iterations", torch::tensor(num_before_ + num_begun_)}};
+  nn::NamedTensors state{{"iterations", torch::tensor(counts_.loaded + counts_.begun)}};
   for (auto const& [key, part] : low_rank_) {
     auto const& name = parameters_[key.first].name;
     state.emplace_back(low_rank_name(name, key.second, "factor"), part.factor.clone());
@@ -260,7 +259,7 @@ void Reducer::load_low_rank_state(nn::NamedTensors const& state) {
            own[i].second.scalar_type() == state[i].second.scalar_type();
   if (!same)
     throw Error("StateMismatch", "the saved gradient state belongs to another model, other rules or other ranks");
-  num_before_ = state.front().second.item<Index>() - num_begun_;
+  counts_.loaded = state.front().second.item<Index>() - counts_.begun;
   std::size_t at = 1;
   for (auto& [key, part] : low_rank_) {
     part.factor.copy_(state[at++].second);
@@ -270,7 +269,7 @@ void Reducer::load_low_rank_state(nn::NamedTensors const& state) {
 
 void Reducer::rebucket() {
   compare("new buckets");
-  std::vector<Index> order(arrivals_.begin(), arrivals_.end());
+  std::vector<Index> order(iteration_.arrivals.begin(), iteration_.arrivals.end());
   for (auto const& bucket : buckets_)
     for (auto const i : bucket.members)
       if (!parameters_[i].ready) order.push_back(Index(i));
@@ -288,7 +287,8 @@ void Reducer::compare(std::string const& described) {
   require_whole();
   graticule::detail::StallScope const scope(stall_rule());
   try {
-    for (auto& check : checks_) check.compare(described + " after iteration " + std::to_string(num_begun_));
+    for (auto& queue : queues_)
+      if (queue.check) queue.check->compare(described + " after iteration " + std::to_string(counts_.begun));
   } catch (Error const& error) {
     if (error.rule() != "PeerFailed") broken_ = std::current_exception();
     throw;
@@ -296,41 +296,39 @@ void Reducer::compare(std::string const& described) {
 }
 
 void Reducer::begin_join(std::vector<TeamPlace> rules, JoinOptions const& options) {
-  joining_ = true;
-  join_rules_ = std::move(rules);
-  join_ = options;
+  join_ = Joining{.rules = std::move(rules), .options = options};
 }
 
 void Reducer::end_join() noexcept {
-  joining_ = false;
-  present_ = true;
-  for (std::size_t t = 0; t < teams_.size(); ++t) divisors_[t] = teams_[t].num_ranks();
+  join_.reset();
+  for (std::size_t t = 0; t < teams_.size(); ++t) queues_[t].divisor = teams_[t].num_ranks();
 }
 
 void Reducer::count_present() {
-  Index const mine = present_ ? 1 : 0;
+  Index const mine = join_->present ? 1 : 0;
   // Ranks that are present, ranks that there are, domains of which a part is present.
   std::array<Index, 3> counts{mine, 1, 0};
-  for (auto const& [t, reduction] : join_rules_) {
+  for (auto const& [t, reduction] : join_->rules) {
     std::array<Index, 1> here{mine};
     teams_[t].sum(here);
     if (reduction == nn::Reduction::sum && here[0] != 0 && here[0] != teams_[t].num_ranks()) counts[2] = 1;
-    if (join_.divisor == JoinDivisor::active_ranks) divisors_[t] = double(std::max<Index>(here[0], 1));
+    if (join_->options.divisor == JoinDivisor::active_ranks) queues_[t].divisor = double(std::max<Index>(here[0], 1));
   }
-  for (auto const& rule : join_rules_) teams_[rule.team].sum(counts);
-  num_present_ = counts[0];
+  for (auto const& rule : join_->rules) teams_[rule.team].sum(counts);
+  join_->num_present = counts[0];
   if (counts[2] > 0)
     throw Error("UnevenInputs", "some ranks of a team whose gradients are summed have no more batches, others do");
-  if (join_.early_end == EarlyEnd::refused && num_present_ > 0 && num_present_ < counts[1])
-    throw Error("UnevenInputs", std::to_string(counts[1] - num_present_) + " of " + std::to_string(counts[1]) +
+  if (join_->options.early_end == EarlyEnd::refused && counts[0] > 0 && counts[0] < counts[1])
+    throw Error("UnevenInputs", std::to_string(counts[1] - counts[0]) + " of " + std::to_string(counts[1]) +
                                     " ranks have no more batches");
 }
 
 bool Reducer::shadow() {
   complete();
-  present_ = false;
+  if (!join_) return false;
+  join_->present = false;
   begin();
-  if (num_present_ == 0) return false;
+  if (join_->num_present == 0) return false;
   try {
     complete();
   } catch (Error const& error) {
