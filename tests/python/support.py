@@ -4,9 +4,9 @@ import os
 import sys
 
 import torch
-from mpi4py import MPI
 
-import graticule
+import graticule  # before mpi4py, which torchrun needs
+from mpi4py import MPI
 
 COMM = MPI.COMM_WORLD
 RANK, RANKS = COMM.rank, COMM.size
