@@ -92,7 +92,7 @@ std::vector<std::optional<FaceJoint>> checked_joints(Indices const& extents, int
       if (side->face < 0 || side->face >= num_faces || side->axis < 0 || side->axis > 1)
         throw Error("OutOfRange", "a joint has face " + std::to_string(detail::place_number(side->face)) + " of " +
                                       std::to_string(num_faces) + " and axis " +
-                                      std::to_string(detail::place_number(side->axis)) + " of 2");
+                                      std::to_string(detail::axis_number(side->axis, 2)) + " of 2");
     Index const cells = extents[1 - joint.one.axis];
     Index const others = extents[1 - joint.other.axis];
     if (cells != others)

@@ -20,7 +20,7 @@ using test::rule_of;
 
 namespace {
 
-constexpr Index n = 7;
+Index n = 7;
 constexpr Index width = 2;
 
 using Vector = std::array<Index, 3>;
@@ -83,16 +83,18 @@ double value_at(int kind, Place const& place) {
   return kind == 0 ? scalar_at(place.at) : double(dot(vector_at(place.at), place.along[std::size_t(kind - 1)]));
 }
 
-/// Blocks of 3 x 4 cells and less at the ends: 6 on each face.
+/// Blocks of 3 x 4 cells and less at the ends: 6 on each face of 7 x 7, in the same proportions on others.
 std::vector<Block> blocks_of(int num_ranks, bool with_holes = false) {
   std::vector<Block> blocks;
   int number = 0;
+  Index const rows = 3 * n / 7;
+  Index const columns = 4 * n / 7;
   for (int f = 0; f < 6; ++f)
-    for (Index i = 0; i < n; i += 3)
-      for (Index j = 0; j < n; j += 4) {
+    for (Index i = 0; i < n; i += rows)
+      for (Index j = 0; j < n; j += columns) {
         int const at = number++;
         if (with_holes && at % 5 == 2) continue;
-        blocks.push_back({Box({i, j}, {std::min(i + 3, n), std::min(j + 4, n)}), at % num_ranks, f});
+        blocks.push_back({Box({i, j}, {std::min(i + rows, n), std::min(j + columns, n)}), at % num_ranks, f});
       }
   return blocks;
 }
@@ -150,7 +152,8 @@ class Fields {
 
 BlockGrid cube_of(std::vector<Block> const& blocks) { return {{n, n}, 6, cubed_sphere_joints(), blocks}; }
 
-TEST(Faces, exchange_scalars_and_vectors_of_a_cubed_sphere) {
+/// Scalars and vectors of a cubed sphere of 6 x n x n cells; every cell.
+void exchange_all() {
   Comm const comm(MPI_COMM_WORLD);
   auto const grid = cube_of(blocks_of(comm.num_ranks()));
   ASSERT_FALSE(grid.has_holes());
@@ -172,6 +175,14 @@ TEST(Faces, exchange_scalars_and_vectors_of_a_cubed_sphere) {
       edges.insert(std::to_string(face) + (is_inside(i) ? "columns" : "rows") + (i < 0 || j < 0 ? "below" : "above"));
   });
   EXPECT_TRUE(comm.num_ranks() > 1 || edges.size() == 24) << edges.size();
+}
+
+TEST(Faces, exchange_scalars_and_vectors_of_a_cubed_sphere) { exchange_all(); }
+
+TEST(Faces, exchange_6_faces_of_48_cells_squared) {
+  n = 48;
+  exchange_all();
+  n = 7;
 }
 
 TEST(Faces, with_holes_fill_what_no_block_has) {

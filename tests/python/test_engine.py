@@ -417,6 +417,71 @@ def test_blocks_of_an_ocean():
         assert np.array_equal(fields["t"][(b, *cells[b])], 2 * value[i:k, j:m])
 
 
+CUBE = [([1, 0, 0], [0, 0, 1], [0, 1, 0]), ([0, 1, 0], [0, 0, 1], [-1, 0, 0]), ([-1, 0, 0], [0, 0, 1], [0, -1, 0]),
+        ([0, -1, 0], [0, 0, 1], [1, 0, 0]), ([0, 0, 1], [-1, 0, 0], [0, 1, 0]), ([0, 0, -1], [1, 0, 0], [0, 1, 0])]
+
+
+def on_cube(n, face, i, j):
+    """What a cell on or around a face of the cube [-n, n]^3 holds: of a scalar, and of the components along rows and columns."""
+    normal, *directions = (np.array(direction) for direction in CUBE[face])
+    height, at, along = n, np.zeros(3, dtype=int), list(directions)
+    for a, cell in enumerate((2 * i + 1 - n, 2 * j + 1 - n)):
+        side = int(np.sign(cell)) if abs(cell) > n else 0
+        height -= abs(cell) - n if side else 0
+        at += (side * n if side else cell) * directions[a]
+        along[a] = -side * normal if side else directions[a]
+    at += height * normal
+    vector = np.array([[3, 1, 4], [1, 5, 9], [2, 6, 5]]) @ at + [7, -1, 2]
+    return [at @ [1, 200, 40000], vector @ along[0], vector @ along[1]]
+
+
+def test_faces_of_a_cubed_sphere():
+    comm, n, width = e.Comm.create(COMM), 9, 2
+    every = [((f, i, j), (f + 1, min(i + 4, n), min(j + 5, n))) for f in range(6) for i in range(0, n, 4) for j in range(0, n, 5)]
+    own = every[RANK::RANKS]
+    layout = e.Layout.create_faces(comm, [6, n, n], [b[0] for b in own], [b[1] for b in own])
+    kinds = [e.halo_kind_uniform(2, e.Edge.UNTOUCHED, width) for _ in range(3)]
+    for component, kind in enumerate(kinds[1:]):
+        kind.set("has_component", 1)
+        kind.set("component", component)
+    halo = e.Halo.create(comm, layout, kinds)
+    lower, upper = halo.local(0)
+    fields = [np.full(upper - lower, -12345.0) for _ in range(3)]
+    cells = [(b, f, i, j) for b, ((f, i0, j0), (_, i1, j1)) in enumerate(own) for i in range(i0 - width, i1 + width)
+             for j in range(j0 - width, j1 + width)]
+    place = {cell: (cell[0], cell[2] - own[cell[0]][0][1] + width, cell[3] - own[cell[0]][0][2] + width) for cell in cells}
+    for b, f, i, j in cells:
+        if own[b][0][1] <= i < own[b][1][1] and own[b][0][2] <= j < own[b][1][2]:
+            for field, value in zip(fields, on_cube(n, f, i, j)):
+                field[place[b, f, i, j]] = value
+    halo.exchange([e.Field(field, kind=k) for k, field in enumerate(fields)])
+    for b, f, i, j in cells:
+        corner = not 0 <= i < n and not 0 <= j < n
+        found = [field[place[b, f, i, j]] for field in fields]
+        assert found == ([-12345.0] * 3 if corner else on_cube(n, f, i, j)), (f, i, j)
+
+    # Two tiles that meet with a turn: beyond the rows of the first lie the columns of the second.
+    joint = e.FaceJoint(face=0, axis=0, is_upper=1, other_face=1, other_axis=1)
+    mine = [([f, 0, 0], [f + 1, 2, 2]) for f in range(2)] if RANK == 0 else []
+    tiles = e.Layout.create_faces(comm, [2, 2, 2], [b[0] for b in mine], [b[1] for b in mine], joint)
+    halo = e.Halo.create(comm, tiles, e.halo_kind_uniform(2, e.Edge.UNTOUCHED, 1))
+    field = np.zeros((len(mine), 4, 4))
+    field[:, 1:3, 1:3] = np.arange(8.0).reshape(2, 2, 2)[:len(mine)]
+    halo.exchange(field)
+    if RANK == 0:
+        assert list(field[0, 3, 1:3]) == [4, 6] and list(field[1, 1:3, 0]) == [2, 3]
+    raises("BadArgument", lambda: e.Layout.create_faces(comm, [2, 2, 2], [b[0] for b in mine], [b[1] for b in mine]), "without joints")
+
+
+def test_ranks_without_blocks():
+    comm = e.Comm.create(COMM)
+    first = RANK == 0
+    for created in (e.Layout.create_blocks(comm, [4, 3], [[0, 0], [2, 0]] if first else [], [[2, 3], [4, 3]] if first else []),
+                    e.Layout.create_boxes(comm, [4, 3], [[0, 0]] if first else [], [[4, 3]] if first else [])):
+        assert created.owned(0)[1].prod() - created.owned(0)[0].prod() == 12
+        assert all(list(created.owned(r)[0]) == list(created.owned(r)[1]) for r in range(1, RANKS))
+
+
 def test_boxes_that_leave_holes():
     comm = e.Comm.create(COMM)
     layout = e.Layout.create_with_holes(comm, [2, 4 * RANKS], [[0, 4 * RANK]], [[2, 4 * RANK + 3]])

@@ -225,6 +225,19 @@ module graticule_types
     integer(c_int64_t) :: memory_upper(GR_MAX_AXES) = 0  !< the same above
     integer(c_int) :: widths_of_this_rank = 0  !< each rank has widths of its own
     real(c_double) :: hole = 0  !< value of ghost cells whose image no rank owns
+    integer(c_int) :: has_component = 0  !< values are components of vectors on faces that meet
+    integer(c_int) :: component = 0  !< along which axis of the face; the kind of the other component stands beside this one
+  end type
+
+  type, bind(c) :: gr_face_joint
+    integer(c_size_t) :: size = 0  !< sizeof(gr_face_joint)
+    integer(c_int) :: face = 0  !< one face
+    integer(c_int) :: axis = 0  !< of the face, across the side
+    integer(c_int) :: is_upper = 0  !< the side after the last cell of the axis, not before the first
+    integer(c_int) :: other_face = 0  !< the face that it meets, which may be the same one
+    integer(c_int) :: other_axis = 0  !< as `axis`
+    integer(c_int) :: other_is_upper = 0  !< as `is_upper`
+    integer(c_int) :: is_reversed = 0  !< cells along the two sides are counted in opposite directions
   end type
 
   type, bind(c) :: gr_repartition_options
@@ -2099,6 +2112,7 @@ module graticule_calls
   public :: gr_layout_create_boxes
   public :: gr_layout_create_with_holes
   public :: gr_layout_create_blocks
+  public :: gr_layout_create_faces
   public :: gr_layout_create_best
   public :: gr_layout_create_shared
   public :: gr_layout_relabel
@@ -2232,6 +2246,10 @@ module graticule_calls
   public :: gr_checkpoint_reals
   public :: gr_checkpoint_text
   public :: gr_checkpoint_verify
+
+  interface gr_layout_create_faces
+    module procedure gr_layout_create_faces_list, gr_layout_create_faces_one
+  end interface
 
   interface gr_halo_create
     module procedure gr_halo_create_list, gr_halo_create_one
@@ -2402,8 +2420,8 @@ module graticule_calls
   end interface
 
   interface in_c_order
-    module procedure in_c_order_gr_halo_kind, in_c_order_gr_repartition_options, in_c_order_gr_relabel_options, &
-        in_c_order_gr_variable_options
+    module procedure in_c_order_gr_halo_kind, in_c_order_gr_face_joint, in_c_order_gr_repartition_options, &
+        in_c_order_gr_relabel_options, in_c_order_gr_variable_options
   end interface
 
   interface
@@ -2684,6 +2702,21 @@ module graticule_calls
       integer(c_int), value :: num_blocks
       type(c_ptr), value :: lower
       type(c_ptr), value :: upper
+      type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_create_faces(comm, ndim, extents, num_blocks, lower, upper, num_joints, joints, layout) &
+        bind(c, name='gr_layout_create_faces') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: extents
+      integer(c_int), value :: num_blocks
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int), value :: num_joints
+      type(c_ptr), value :: joints
       type(c_ptr), value :: layout
       integer(c_int) :: status
     end function
@@ -3938,6 +3971,17 @@ contains
     x%directions(:n, :) = given%directions(n:1:-1, :)
     x%memory_lower(:n) = given%memory_lower(n:1:-1)
     x%memory_upper(:n) = given%memory_upper(n:1:-1)
+    x%component = n - given%component
+  end function
+
+  elemental function in_c_order_gr_face_joint(given) result(x)
+    type(gr_face_joint), intent(in) :: given
+    type(gr_face_joint) :: x
+    x = given
+    x%face = given%face - 1
+    x%axis = 2 - given%axis
+    x%other_face = given%other_face - 1
+    x%other_axis = 2 - given%other_axis
   end function
 
   elemental function in_c_order_gr_repartition_options(given) result(x)
@@ -4673,6 +4717,80 @@ contains
         c_loc(layout_c))
     layout%handle = layout_c
     call ended(status, stat)
+  end subroutine
+
+  !> Layout of blocks of several faces that meet along sides: a cubed sphere, or tiles that meet with a turn. Collective.
+  !>
+  !> The grid has the axes (face, row, column), in Fortran (i, j, face), and a block lies on one face. Everything else is
+  !> as with `gr_layout_create_blocks`: a field is one array per rank for all of its blocks, and a repartition from a
+  !> layout of the grid moves fields to the blocks. Kinds of halos have the 2 axes of a face, and GR_EDGE_UNTOUCHED.
+  !> Components of vectors are along the axes of their face, two kinds side by side: ghost cells get them along the axes
+  !> of the block's face. Ghost cells beyond a side without joint, and those where three faces meet, keep their values.
+  !> Cubed sphere: the first four faces follow each other eastward round the equator, with rows northward and columns
+  !> eastward. The fifth continues the first one beyond the north, the sixth beyond the south.
+  subroutine gr_layout_create_faces_list(comm, extents, lower, upper, joints, layout, stat)
+    type(gr_comm), intent(in) :: comm
+    integer, intent(in) :: extents(:)
+    integer, intent(in) :: lower(:, :)
+    integer, intent(in) :: upper(:, :)
+    type(gr_face_joint), intent(in), optional :: joints(:)
+    type(gr_layout), intent(inout) :: layout
+    integer, intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: extents_c(:)
+    integer(c_int) :: num_blocks
+    integer(c_int64_t), allocatable, target :: lower_c(:, :)
+    integer(c_int64_t), allocatable, target :: upper_c(:, :)
+    integer(c_int) :: num_joints
+    type(gr_face_joint), allocatable, target :: joints_c(:)
+    type(c_ptr), target :: layout_c
+    type(c_ptr) :: joints_p
+    integer(c_int) :: status
+    comm_c = comm%handle
+    ndim = int(size(extents), c_int)
+    if (size(lower, 1) /= ndim) then
+    call wrong_size('gr_layout_create_faces', 'lower', int(size(lower, 1), c_int), ndim, stat)
+    return
+    end if
+    if (size(upper, 1) /= ndim) then
+    call wrong_size('gr_layout_create_faces', 'upper', int(size(upper, 1), c_int), ndim, stat)
+    return
+    end if
+    extents_c = int(extents(ndim:1:-1), c_int64_t)
+    num_blocks = int(size(lower, 2), c_int)
+    if (size(upper, 2) /= num_blocks) then
+    call wrong_size('gr_layout_create_faces', 'upper', int(size(upper, 2), c_int), num_blocks, stat)
+    return
+    end if
+    lower_c = int(lower(ndim:1:-1, :) - 1, c_int64_t)
+    upper_c = int(upper(ndim:1:-1, :), c_int64_t)
+    num_joints = 0
+    if (present(joints)) num_joints = int(size(joints), c_int)
+    if (present(joints)) then
+    joints_c = in_c_order(joints)
+    joints_c%size = c_sizeof(joints_c(1))
+    end if
+    layout_c = layout%handle
+    joints_p = c_null_ptr
+    if (present(joints)) joints_p = c_loc(joints_c)
+    call gr_fortran_call('ndim=size(extents);num_blocks=size(lower, 2);num_joints=size(joints);' // c_null_char)
+    status = c_gr_layout_create_faces(comm_c, ndim, c_loc(extents_c), num_blocks, c_loc(lower_c), c_loc(upper_c), &
+        num_joints, joints_p, c_loc(layout_c))
+    layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_layout_create_faces_one(comm, extents, lower, upper, joints, layout, stat)
+    type(gr_comm), intent(in) :: comm
+    integer, intent(in) :: extents(:)
+    integer, intent(in) :: lower(:, :)
+    integer, intent(in) :: upper(:, :)
+    type(gr_face_joint), intent(in), target :: joints
+    type(gr_layout), intent(inout) :: layout
+    integer, intent(out), optional :: stat
+    call gr_layout_create_faces_list(comm=comm, extents=extents, lower=lower, upper=upper, joints=[joints], &
+        layout=layout, stat=stat)
   end subroutine
 
   !> Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs.

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -403,6 +404,66 @@ gr_status gr_layout_create_blocks(gr_comm const* comm, int ndim, int64_t const* 
     for (std::size_t r = 0; r < all.size(); ++r)
       for (auto const& box : all[r]) blocks.push_back({box, int(r)});
     give(layout, BlockGrid(grid, blocks));
+  });
+}
+
+namespace {
+
+FaceJoint joint_of(gr_face_joint const& given) {
+  auto const end_of = [](int is_upper) { return is_upper != 0 ? AxisEnd::upper : AxisEnd::lower; };
+  return {{given.face, given.axis, end_of(given.is_upper)},
+          {given.other_face, given.other_axis, end_of(given.other_is_upper)},
+          given.is_reversed != 0 ? Along::reversed : Along::same};
+}
+
+std::vector<FaceJoint> joints_of(int num_joints, gr_face_joint const* joints, Index num_faces) {
+  require_count(num_joints, 0, "num_joints");
+  if (num_joints == 0) {
+    if (num_faces != 6)
+      throw bad_argument("extents have " + std::to_string(num_faces) +
+                         " faces; without joints, faces meet as those of a cubed sphere, which has 6");
+    return cubed_sphere_joints();
+  }
+  std::vector<FaceJoint> result;
+  for (int j = 0; j < num_joints; ++j) result.push_back(joint_of(read_element(joints, j, "joints")));
+  return result;
+}
+
+/// Blocks of boxes (face, row, column). @throws `BadLayout` for one that is not on one face
+std::vector<Block> blocks_on_faces(std::vector<std::vector<Box>> const& boxes) {
+  std::vector<Block> blocks;
+  for (std::size_t r = 0; r < boxes.size(); ++r)
+    for (auto const& box : boxes[r]) {
+      if (box.extent(0) != 1)
+        throw Error("BadLayout", "block " + std::to_string(detail::place_number(Index(blocks.size()))) + " (of rank " +
+                                     std::to_string(r) + ") is " + to_string(box) + ", which is not on one face");
+      blocks.push_back({Box({box.lo(1), box.lo(2)}, {box.hi(1), box.hi(2)}), int(r), int(box.lo(0))});
+    }
+  return blocks;
+}
+
+}  // namespace
+
+gr_status gr_layout_create_faces(gr_comm const* comm, int ndim, int64_t const* extents, int num_blocks,
+                                 int64_t const* lower, int64_t const* upper, int num_joints,
+                                 gr_face_joint const* joints, gr_layout** layout) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    Indices cells;
+    std::vector<Box> own;
+    auto const meet = agreed(of, [&] {
+      required(layout, "layout");
+      if (ndim != 3)
+        throw bad_argument("ndim is " + std::to_string(ndim) + "; faces have 3: their number, rows and columns");
+      require_count(num_blocks, 0, "num_blocks");
+      own = boxes_of(ndim, num_blocks, lower, upper);
+      cells = indices(extents, ndim, "extents");
+      if (cells[0] < 1 || cells[0] > std::numeric_limits<int>::max())
+        throw bad_argument("extents have " + std::to_string(cells[0]) + " faces");
+      return joints_of(num_joints, joints, cells[0]);
+    });
+    auto const blocks = blocks_on_faces(boxes_of_ranks(of, cells, own));
+    give(layout, BlockGrid({cells[1], cells[2]}, int(cells[0]), meet, blocks));
   });
 }
 

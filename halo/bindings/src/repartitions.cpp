@@ -19,7 +19,9 @@ RepartitionPlan plan_to_blocks(Comm const& of, Layout const& from, BlockGrid con
                                RepartitionOptions const& options) {
   require_same(of, "ArgumentDisagreement", blocks.fingerprint(), to_string(blocks));
   bool const as_it_is = options.permutation.size() == 0 && !options.from && !options.to;
-  if (as_it_is && from.global().hi() != blocks.extents())
+  auto extents = blocks.extents();
+  if (blocks.num_faces() > 1) extents = {blocks.num_faces(), extents[0], extents[1]};
+  if (as_it_is && from.global().hi() != extents)
     throw Error("LayoutMismatch", "from " + to_string(from) + " to " + to_string(blocks));
   return {of, from, blocks.boxes(of.rank()), options};
 }

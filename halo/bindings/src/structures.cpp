@@ -254,6 +254,11 @@ HaloKind halo_kind(gr_halo_kind const& kind, Name const& name) {
   if (kind.has_memory != 0) result.memory = widths_of(kind.ndim, kind.memory_lower, kind.memory_upper);
   if (kind.widths_of_this_rank != 0) result.widths_of = WidthsOf::this_rank;
   result.hole = kind.hole;
+  if (kind.has_component == 0) return result;
+  if (kind.component < 0 || kind.component >= kind.ndim)
+    throw bad_argument(name + ".component is " + std::to_string(detail::axis_number(kind.component, kind.ndim)) +
+                       ", the kind has " + std::to_string(kind.ndim) + " axes");
+  result.component = kind.component;
   return result;
 }
 

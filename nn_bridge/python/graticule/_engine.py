@@ -336,7 +336,11 @@ class Function:
             if not array.is_list or isinstance(given, str) or array.base == "gr_field" and not isinstance(given, (list, tuple)):
                 sizes[name] = 1
             elif "boxes" in array.tags:
-                sizes[name] = np.atleast_2d(np.asarray(given, dtype=np.int64)).shape[0 if array.tags["boxes"][0] == a.name else 1]
+                boxes = np.asarray(given, dtype=np.int64)
+                if array.tags["boxes"][0] == a.name:
+                    sizes[name] = len(boxes) if boxes.ndim > 1 or boxes.size == 0 else 1
+                elif boxes.size > 0:
+                    sizes[name] = boxes.shape[-1]
             else:
                 sizes[name] = len(given) if isinstance(given, (list, tuple)) or hasattr(given, "__len__") else 1
         if len(set(sizes.values())) > 1:

@@ -190,6 +190,8 @@ class HaloKind(_engine.Structure):
     memory_upper: the same above.
     widths_of_this_rank: each rank has widths of its own.
     hole: value of ghost cells whose image no rank owns.
+    has_component: values are components of vectors on faces that meet.
+    component: along which axis of the face; the kind of the other component stands beside this one.
     """
     _fields_ = [
         ('size', ctypes.c_size_t),
@@ -212,7 +214,31 @@ class HaloKind(_engine.Structure):
         ('memory_lower', ctypes.c_int64 * 8),
         ('memory_upper', ctypes.c_int64 * 8),
         ('widths_of_this_rank', ctypes.c_int),
-        ('hole', ctypes.c_double)]
+        ('hole', ctypes.c_double),
+        ('has_component', ctypes.c_int),
+        ('component', ctypes.c_int)]
+
+
+class FaceJoint(_engine.Structure):
+    """gr_face_joint of graticule.h. Members:
+
+    face: one face.
+    axis: of the face, across the side.
+    is_upper: the side after the last cell of the axis, not before the first.
+    other_face: the face that it meets, which may be the same one.
+    other_axis: as `axis`.
+    other_is_upper: as `is_upper`.
+    is_reversed: cells along the two sides are counted in opposite directions.
+    """
+    _fields_ = [
+        ('size', ctypes.c_size_t),
+        ('face', ctypes.c_int),
+        ('axis', ctypes.c_int),
+        ('is_upper', ctypes.c_int),
+        ('other_face', ctypes.c_int),
+        ('other_axis', ctypes.c_int),
+        ('other_is_upper', ctypes.c_int),
+        ('is_reversed', ctypes.c_int)]
 
 
 class RepartitionOptions(_engine.Structure):
@@ -639,6 +665,27 @@ class Layout(_engine.Handle):
         Returns layout: layout, with one axis more than the grid.
         """
         return _LAYOUT_CREATE_BLOCKS({'comm': comm, 'extents': extents, 'lower': lower, 'upper': upper})
+
+    @classmethod
+    def create_faces(cls, comm: 'Comm', extents: Sequence[int], lower: Any, upper: Any, joints: Optional[Union['FaceJoint',
+                     Sequence['FaceJoint']]] = None) -> 'Layout':
+        """Layout of blocks of several faces that meet along sides: a cubed sphere, or tiles that meet with a turn. Collective.
+        The grid has the axes (face, row, column), in Fortran (i, j, face), and a block lies on one face. Everything else is
+        as with `layout_create_blocks`: a field is one array per rank for all of its blocks, and a repartition from a
+        layout of the grid moves fields to the blocks. Kinds of halos have the 2 axes of a face, and GR_EDGE_UNTOUCHED.
+        Components of vectors are along the axes of their face, two kinds side by side: ghost cells get them along the axes
+        of the block's face. Ghost cells beyond a side without joint, and those where three faces meet, keep their values.
+        Cubed sphere: the first four faces follow each other eastward round the equator, with rows northward and columns
+        eastward. The fifth continues the first one beyond the north, the sixth beyond the south.
+
+        comm: communicator.
+        extents: number of faces, and the cells of each.
+        lower: first cells.
+        upper: ends.
+        joints: where faces meet; none: as on a cubed sphere.
+        Returns layout: layout of blocks.
+        """
+        return _LAYOUT_CREATE_FACES({'comm': comm, 'extents': extents, 'lower': lower, 'upper': upper, 'joints': joints})
 
     @classmethod
     def create_best(cls, comm: 'Comm', extents: Sequence[int], kind: 'HaloKind', element_bytes: int, num_batch:
@@ -2037,6 +2084,17 @@ _LAYOUT_CREATE_BLOCKS = _engine.function(
     ('lower', 'int64_t const*', 'in, lower ndim, boxes num_blocks'),
     ('upper', 'int64_t const*', 'in, upper ndim, boxes num_blocks'),
     ('layout', 'gr_layout**', 'out'))
+_LAYOUT_CREATE_FACES = _engine.function(
+    'gr_layout_create_faces',
+    ('comm', 'gr_comm const*', 'in'),
+    ('ndim', 'int', 'in, count extents lower upper'),
+    ('extents', 'int64_t const*', 'in, axes ndim'),
+    ('num_blocks', 'int', 'in, count lower upper'),
+    ('lower', 'int64_t const*', 'in, lower ndim, boxes num_blocks'),
+    ('upper', 'int64_t const*', 'in, upper ndim, boxes num_blocks'),
+    ('num_joints', 'int', 'in, count joints'),
+    ('joints', 'gr_face_joint const*', 'in, optional, values num_joints'),
+    ('layout', 'gr_layout**', 'out'))
 _LAYOUT_CREATE_BEST = _engine.function(
     'gr_layout_create_best',
     ('comm', 'gr_comm const*', 'in'),
@@ -2758,9 +2816,9 @@ _CHECKPOINT_VERIFY = _engine.function(
 
 
 __all__ = ['AreaSum', 'AtMirrors', 'Attributes', 'Checkpoint', 'CheckpointWriter', 'Checkpoints', 'Comm', 'Corners',
-           'Cotangents', 'Counts', 'Cuts', 'Edge', 'Field', 'File', 'Halo', 'HaloDepth', 'HaloKind', 'Layout',
-           'MirrorLine', 'NodeMemory', 'OddLongitudes', 'Parity', 'Pending', 'RelabelOptions', 'Relabelling',
-           'Repartition', 'RepartitionOptions', 'Scale', 'Space', 'Stagger', 'Stats', 'Summation', 'Teams',
-           'Transport', 'Type', 'Update', 'VariableOptions', 'Writer', 'Zonal', 'area_weights', 'date_of_time',
-           'halo_kind_sphere', 'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized', 'long_copies',
-           'plan_name', 'set_patience', 'time_of_date', 'version']
+           'Cotangents', 'Counts', 'Cuts', 'Edge', 'FaceJoint', 'Field', 'File', 'Halo', 'HaloDepth', 'HaloKind',
+           'Layout', 'MirrorLine', 'NodeMemory', 'OddLongitudes', 'Parity', 'Pending', 'RelabelOptions',
+           'Relabelling', 'Repartition', 'RepartitionOptions', 'Scale', 'Space', 'Stagger', 'Stats', 'Summation',
+           'Teams', 'Transport', 'Type', 'Update', 'VariableOptions', 'Writer', 'Zonal', 'area_weights',
+           'date_of_time', 'halo_kind_sphere', 'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized',
+           'long_copies', 'plan_name', 'set_patience', 'time_of_date', 'version']

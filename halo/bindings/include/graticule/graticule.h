@@ -226,8 +226,26 @@ typedef struct gr_halo_kind {
   int64_t memory_upper[GR_MAX_AXES];  ///< [axes ndim] the same above
   int widths_of_this_rank;            ///< [flag] each rank has widths of its own
   double hole;                        ///< value of ghost cells whose image no rank owns
+  int has_component;                  ///< [flag] values are components of vectors on faces that meet
+  int component;  ///< [axis ndim] along which axis of the face; the kind of the other component stands beside this one
 } gr_halo_kind;
 #define GR_HALO_KIND_INIT GR_INITIAL(gr_halo_kind)
+
+/// Two sides of faces that meet: beyond the side of one face lie the cells of the other one.
+///
+/// Example: beyond the last row of face 0, at column i of n, lies the first column of face 2, at row n - 1 - i: `axis`
+/// 0, `is_upper` 1, `other_face` 2, `other_axis` 1, `is_reversed` 1, and 0 elsewhere.
+typedef struct gr_face_joint {
+  size_t size;         ///< sizeof(gr_face_joint)
+  int face;            ///< [index] one face
+  int axis;            ///< [axis 2] of the face, across the side
+  int is_upper;        ///< [flag] the side after the last cell of the axis, not before the first
+  int other_face;      ///< [index] the face that it meets, which may be the same one
+  int other_axis;      ///< [axis 2] as `axis`
+  int other_is_upper;  ///< [flag] as `is_upper`
+  int is_reversed;     ///< [flag] cells along the two sides are counted in opposite directions
+} gr_face_joint;
+#define GR_FACE_JOINT_INIT GR_INITIAL(gr_face_joint)
 
 /// Order of the axes, selected cells and memory of a repartition.
 typedef struct gr_repartition_options {
@@ -563,6 +581,26 @@ GR_API gr_status gr_layout_create_blocks(gr_comm const* comm,     // [in] commun
                                          int64_t const* lower,    // [in] [lower ndim] [boxes num_blocks] first cells
                                          int64_t const* upper,    // [in] [upper ndim] [boxes num_blocks] ends
                                          gr_layout** layout);     // [out] layout, with one axis more than the grid
+
+/// Layout of blocks of several faces that meet along sides: a cubed sphere, or tiles that meet with a turn. Collective.
+///
+/// The grid has the axes (face, row, column), in Fortran (i, j, face), and a block lies on one face. Everything else is
+/// as with `gr_layout_create_blocks`: a field is one array per rank for all of its blocks, and a repartition from a
+/// layout of the grid moves fields to the blocks. Kinds of halos have the 2 axes of a face, and GR_EDGE_UNTOUCHED.
+/// Components of vectors are along the axes of their face, two kinds side by side: ghost cells get them along the axes
+/// of the block's face. Ghost cells beyond a side without joint, and those where three faces meet, keep their values.
+/// Cubed sphere: the first four faces follow each other eastward round the equator, with rows northward and columns
+/// eastward. The fifth continues the first one beyond the north, the sixth beyond the south.
+GR_API gr_status gr_layout_create_faces(
+    gr_comm const* comm,          // [in] communicator
+    int ndim,                     // [in] [count extents lower upper] 3
+    int64_t const* extents,       // [in] [axes ndim] number of faces, and the cells of each
+    int num_blocks,               // [in] [count lower upper] blocks of this rank
+    int64_t const* lower,         // [in] [lower ndim] [boxes num_blocks] first cells
+    int64_t const* upper,         // [in] [upper ndim] [boxes num_blocks] ends
+    int num_joints,               // [in] [count joints] number of `joints`
+    gr_face_joint const* joints,  // [in] [optional] [values num_joints] where faces meet; none: as on a cubed sphere
+    gr_layout** layout);          // [out] layout of blocks
 
 /// Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs.
 /// Collective.
