@@ -73,6 +73,18 @@ std::string& noted_end() {
   return text;
 }
 
+/// A failure that this rank has announced on a communicator, and has not renewed it since.
+struct Announced {
+  std::int64_t comm = 0;
+  Fault fault = Fault::program;
+  std::string text;
+};
+
+std::vector<Announced>& announced() {
+  static auto& all = *new std::vector<Announced>;
+  return all;
+}
+
 /// `std::exit` was called before MPI ended.
 std::atomic<bool> leaves{false};
 
@@ -383,6 +395,20 @@ Notice Channel::notice_of_end(Fault fault, std::string const& text) const noexce
   return notice;
 }
 
+Notice Channel::notice_of_end() const noexcept {
+  if (!noted_end().empty()) return notice_of_end(Fault::program, noted_end());
+  std::string const text = "it has ended while others wait for it";
+  if (announced().empty()) return notice_of_end(Fault::program, text);
+  return notice_of_end(announced().back().fault, text + ", after " + announced().back().text);
+}
+
+std::string Channel::reason_of_end() {
+  if (!noted_end().empty()) return noted_end();
+  for (auto const* channel : channels())
+    if (channel->end_) return channel->end_->text.data();
+  return announced().empty() ? std::string() : announced().back().text;
+}
+
 int Channel::recipient(int number) const noexcept {
   // Ranks 0 and 1, then some that have no pattern in common with those that may all be late, such as the first of each
   // node.
@@ -392,11 +418,7 @@ int Channel::recipient(int number) const noexcept {
 }
 
 void Channel::pass_ends_on(double waited) noexcept {
-  if (!std::exchange(told_end_, true))
-    in_charge_.push_back(
-        {rank_, end_ ? *end_
-                     : notice_of_end(Fault::program,
-                                     noted_end().empty() ? "it has ended while others wait for it" : noted_end())});
+  if (!std::exchange(told_end_, true)) in_charge_.push_back({rank_, end_ ? *end_ : notice_of_end()});
   if (leads_) {
     if (in_charge_.empty() || waited < next_telling_) return;
     auto const list = packed(in_charge_);
@@ -436,14 +458,22 @@ void Channel::pass_ends_on(double waited) noexcept {
 
 void Channel::announce_end(Fault fault, std::string const& text,
                            std::function<bool(Channel&)> const& is_known) noexcept {
-  for (auto* channel : channels())
-    if (channel->told_end_ || !is_known(*channel))
-      channel->tell_end(fault, text);
-    else
-      channel->end_ = channel->notice_of_end(fault, text);
+  for (auto* channel : channels()) {
+    channel->end_ = channel->notice_of_end(fault, text);
+    if (channel->told_end_ || !is_known(*channel)) channel->tell_end(fault, text);
+  }
 }
 
 void Channel::note_end(std::string const& text) noexcept { noted_end() = text; }
+
+void Channel::note_failure(std::int64_t comm, Fault fault, std::string const& text) {
+  note_renewal(comm);
+  announced().push_back({comm, fault, text});
+}
+
+void Channel::note_renewal(std::int64_t comm) noexcept {
+  std::erase_if(announced(), [comm](Announced const& one) { return one.comm == comm; });
+}
 
 bool Channel::all_received() noexcept {
   std::erase_if(sent_, [](std::unique_ptr<Sent> const& sent) {
@@ -515,7 +545,8 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   // The exception itself is caught after this, if ever.
-  auto const why = noted_end().empty() ? std::string() : ", after " + noted_end();
+  auto const reason = reason_of_end();
+  auto const why = reason.empty() ? std::string() : ", after " + reason;
   // A rank that has left does not come to the end, and the launcher ends this one before it can show its exception.
   if (!noted_end().empty()) show_who_left(rank);
   for (auto* channel : channels()) channel->begin_to_end();

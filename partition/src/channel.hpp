@@ -66,6 +66,10 @@ class Channel {
                            std::function<bool(Channel&)> const& is_known) noexcept;
   /// What to tell of the end when the others do not come to it.
   static void note_end(std::string const& text) noexcept;
+  /// Notes that this rank has announced a failure on the communicator with the id `comm`: the reason if it ends before
+  /// others, up to the renewal of that communicator.
+  static void note_failure(std::int64_t comm, Fault fault, std::string const& text);
+  static void note_renewal(std::int64_t comm) noexcept;
 
   explicit Channel(MPI_Comm parent);
   Channel(Channel const&) = delete;
@@ -109,6 +113,10 @@ class Channel {
   static void show_who_left(int rank) noexcept;
   void tell_end(Fault fault, std::string const& text) noexcept;
   [[nodiscard]] Notice notice_of_end(Fault fault, std::string const& text) const noexcept;
+  /// Of an end that was not announced.
+  [[nodiscard]] Notice notice_of_end() const noexcept;
+  /// Why this rank ends: an exception, else an announced end, else the last failure that it has announced; or empty.
+  [[nodiscard]] static std::string reason_of_end();
   Sent& send(int to, int tag, std::vector<std::byte> bytes) noexcept;
   /// Receives a message of one of the tags, if one has arrived; its size is unknown.
   [[nodiscard]] std::optional<std::vector<std::byte>> take(int tag) noexcept;
@@ -149,7 +157,7 @@ class Channel {
   double next_telling_ = 0;
   double telling_pause_ = 0;
   bool told_end_ = false;
-  std::optional<Notice> end_;  ///< announced, and not told yet
+  std::optional<Notice> end_;  ///< announced; `told_end_` says whether the others know it
   bool missed_ = false;
   int status_ = -1;  ///< exit code of a rank that leaves without ending MPI
   Phase phase_ = Phase::meeting;

@@ -274,6 +274,7 @@ void Comm::renew() const {
   s.num_calls = 0;
   s.calls = 0;
   s.channel->forget(s.id, s.generation++);
+  detail::Channel::note_renewal(s.id);
 }
 
 namespace {

@@ -79,6 +79,7 @@ void announce(std::span<Comm const> comms, Said const& said) {
       if (r != s.rank) s.channel->tell(s.places[std::size_t(r)], notice);
     // Nor does this rank wait for calls that it has given up itself.
     s.channel->note_own(notice);
+    detail::Channel::note_failure(s.id, said.fault, said.text);
   }
 }
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exchanges halos for ever, but the last rank ends in the way that is asked for: failing_exchange
-// killed|crashed|left|threw|absent. The others wait for its messages, and only the launcher can end them; those of an
-// absent rank get an error, which their main function catches after the end of MPI.
+// killed|crashed|left|threw|absent|announced|given_up. The others wait for its messages, and only the launcher can end
+// them; those of an absent rank get an error, which their main function catches after the end of MPI. It is absent in
+// the last two modes, too, where they catch the error before the end of MPI, after an announcement: for all
+// communicators or for theirs.
 #include <graticule/halo/plan.hpp>
+#include <graticule/partition/failure.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,11 +33,21 @@ int run(int& argc, char**& argv, std::string const& mode) {
       if (mode == "killed") std::raise(SIGKILL);
       if (mode == "crashed") std::raise(SIGSEGV);
       if (mode == "left") std::_Exit(3);
-      if (mode == "absent") std::this_thread::sleep_for(std::chrono::minutes(2));
+      if (mode == "absent" || mode == "announced" || mode == "given_up")
+        std::this_thread::sleep_for(std::chrono::minutes(2));
       if (mode == "threw") throw Error("Thrown", "by one rank only, and caught by nobody");
       return 2;
     }
-    plan.exchange(field);
+    try {
+      plan.exchange(field);
+    } catch (Error const&) {
+      if (mode != "announced" && mode != "given_up") throw;
+      if (mode == "announced")
+        announce_failure(std::current_exception());
+      else
+        announce_failure(std::span(&comm, 1), std::current_exception());
+      return 1;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 // learn of it.
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/error.hpp>
+#include <graticule/partition/failure.hpp>
 
 #include "mpi/pmpi_shim.hpp"
 
@@ -10,6 +11,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -24,16 +26,22 @@ void rest(double seconds) { std::this_thread::sleep_for(std::chrono::duration<do
 /// Messages of this rank up to now, but for those within collective calls of MPI.
 long sends() { return graticule::test::mpi_calls().sends; }
 
-/// The lower half is late, but for its last rank, which waits for the last rank of all, and shall learn of its end.
+/// The lower half is late, but for its last rank, which waits for the last rank of all, and shall learn of its end and
+/// of the failure that it has announced elsewhere, but not of one that was mended.
 bool learns_of_an_end(Comm const& world) {
   int const half = world.num_ranks() / 2;
   int const last = world.num_ranks() - 1;
   bool const is_waiting = world.rank() == half - 1;
   Comm const pair = world.split(is_waiting || world.rank() == last ? 1 : 0, world.rank());
+  Comm const alone = world.split(world.rank(), 0);
+  Comm const mended = world.split(world.rank(), 0);
   if (world.rank() < half - 1) rest(4);
   if (world.rank() == last) {
     // Never freed: a message of the barrier may come.
     static_cast<void>(new Comm(pair));
+    graticule::announce_failure(std::span(&alone, 1), "cell 7 is bad");
+    graticule::announce_failure(std::span(&mended, 1), "cell 8 is bad");
+    mended.renew();
     graticule::test::forgive_left_objects();
   }
   if (!is_waiting) return true;
@@ -41,7 +49,7 @@ bool learns_of_an_end(Comm const& world) {
     pair.barrier();
   } catch (graticule::Error const& error) {
     graticule::test::forgive_left_objects();
-    std::string const expected = "rank 1: it has ended while others wait for it";
+    std::string const expected = "rank 1: it has ended while others wait for it, after cell 7 is bad";
     if (error.rule() == "PeerFailed" && error.text() == expected) return true;
     std::fprintf(stderr, "rank %d waits for an ended rank and gets '%s'\n", world.rank(), error.what());
     return false;

@@ -14,10 +14,10 @@ namespace graticule {
 ///
 /// Not collective, does not block. Waits on these communicators, including waits of plans made on them, then end on
 /// every rank with the error `PeerFailed`, with the rank and `text`, because calls on them no longer match.
-/// `Comm::renew` makes a communicator usable again. Without this call, an exception that ends MPI (one that unwinds
-/// through `Runtime`) has the same effect for all communicators of the process, and so has a rank that ends while
-/// others wait for it.
-/// Cost: one message of 1 KiB per rank and communicator.
+/// `Comm::renew` makes a communicator usable again; until then `text` is also the reason that a rank gives if it ends
+/// while others wait for it, and if it waits for them in `MPI_Finalize`. Without this call, an exception that ends MPI
+/// (one that unwinds through `Runtime`) has the same effect for all communicators of the process, and so has a rank
+/// that ends while others wait for it. Cost: one message of 1 KiB per rank and communicator.
 void announce_failure(std::span<Comm const> comms, std::string const& text);
 /// The same with the text of `failure`. An error that another rank threw in a call on which all ranks agree is
 /// announced by that rank: this one waits for its notice, up to 0.2 s, and sends its own where none comes.
