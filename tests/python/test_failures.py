@@ -109,6 +109,71 @@ def test_an_exception_of_the_models_own_code_on_one_rank_ends_all():
             close(whole_of(net(cut(x))), serial(x))
 
 
+class Passed(torch.autograd.Function):
+    """What it is given; its backward raises what it was made with."""
+
+    @staticmethod
+    def forward(ctx, x, trouble):
+        ctx.trouble = trouble
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if ctx.trouble is not None:
+            raise ctx.trouble
+        return gradient, None
+
+
+def test_a_backward_that_fails_on_one_rank_is_one_error_of_all():
+    whole = torch.randn(1, 2, ROWS, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+
+    def gradient(net, x, trouble=None, first=False):
+        """That of the input; the trouble comes first in the backward, or where all messages of it have been sent."""
+        leaf = x.clone().requires_grad_()
+        y = net(Passed.apply(leaf, None if first else trouble))
+        y = Passed.apply(y, trouble if first else None)
+        loss = y.square().sum() if net is serial else graticule.reduce_loss(y.square().sum(), DOMAIN)
+        loss.backward()
+        return leaf.grad
+
+    serial, eager = Troubled(), Troubled()
+    wanted = gradient(serial, whole)
+    graticule.shard(eager, DOMAIN)
+    for net in (eager, graticule.shard_program(Troubled(), DOMAIN)):
+        for error in (ValueError("my own trouble"), torch.OutOfMemoryError("no memory is left")):
+            for failing in range(min(RANKS, 2)):
+                for first in (True, False):
+                    if RANK == failing:
+                        try:
+                            gradient(net, cut(whole), error, first)
+                        except type(error) as found:
+                            assert str(found) == str(error)
+                        else:
+                            raise AssertionError("it did not raise")
+                    else:
+                        raises("PeerFailed", lambda: gradient(net, cut(whole), None, first), f"rank {failing}: {type(error).__name__}: {error}")
+                    close(gradient(net, cut(whole)), cut(wanted))
+
+
+def test_a_rank_that_is_interrupted_in_a_call_does_not_stop_the_others():
+    x = torch.randn(1, 2, ROWS, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    serial, net = Troubled(), Troubled()
+    graticule.shard(net, DOMAIN)
+    for error in (KeyboardInterrupt(), SystemExit(3)):
+        net.trouble = error if RANK == RANKS - 1 else None
+        if RANK == RANKS - 1:
+            try:
+                net(cut(x))
+            except type(error) as found:
+                assert found is error
+            else:
+                raise AssertionError("it did not raise")
+        else:
+            raises("PeerFailed", lambda: net(cut(x)), f"rank {RANKS - 1}: {type(error).__name__}")
+        net.trouble = None
+        close(whole_of(net(cut(x))), serial(x))
+
+
 def test_a_part_of_few_cells_has_strides_of_any_kind():
     def pairs(x):
         return torch.view_as_real(torch.view_as_complex(x.squeeze(-1).movedim(-1, 0).contiguous()) * 2j).movedim(0, -1).unsqueeze(-1)

@@ -97,7 +97,7 @@ def reduce_loss(partial: torch.Tensor, domain: Domain) -> torch.Tensor:
     """
     if domain.num_ranks > 1:
         refuse_partial_means([partial], direct=True)
-    return note_loss(_core.reduce_loss(partial, domain._object))
+    return note_loss(_core.reduce_loss(partial, domain._object), domain)
 
 
 Segment = Callable[..., Union[torch.Tensor, Sequence[torch.Tensor]]]

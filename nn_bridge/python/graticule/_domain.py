@@ -41,6 +41,7 @@ class Domain:
             raise Error("BadProcessGrid", f"grid = {tuple(grid)}: ranks along latitude and along longitude are 2 numbers", "argument")
         self._checks = True
         self._in_call = False
+        self._left: Optional[Error] = None  # an exception, no Error, that has ended this rank's part of a call
         self._num_programs = 0  # that have been captured on it
         parts = (0, 0) if grid is None else grid
         self._object = _core.Domain(handle, *parts, _both(latitude), _both(longitude), constant, odd_longitudes)

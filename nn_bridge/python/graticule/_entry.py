@@ -144,8 +144,7 @@ def returned(mode: Joins, result: Any) -> Any:
                 moved[id(x)] = own
     result = _inputs.replaced(result, moved, []) if moved else result
     for _, x in _inputs.walk(result):
-        if cuts(x) is not None:
-            note_result(x, mode.domain.grid)
+        note_result(x, mode.domain, (1, 1) if cuts(x) is None else mode.domain.grid)
     return result
 
 

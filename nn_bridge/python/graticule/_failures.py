@@ -24,33 +24,44 @@ def recovered() -> Iterator[None]:
 
 
 class Together:
-    """A call of a sharded model: `with Together(domain, forget):`. Collective.
+    """A call of a sharded model, or a backward: `with Together(domain, forget):`. Collective.
 
     An exception that leaves it on some ranks leaves it on all. Who has one of its own keeps it, all others get that of the lowest
-    rank. Ranks that wait for one that failed stop waiting, and the domain is renewed. forget: drops what is known of earlier calls,
-    which may no longer be the same on all ranks.
+    rank. Ranks that wait for one that failed stop waiting, and the domain is renewed: by a rank that was interrupted, or is about to
+    end, in its next call. forget: drops what is known of earlier calls, which may no longer be the same on all ranks. agrees: False
+    where ranks may end it alone; others then get the error of one that failed in the next call that needs it.
     Cost: an all-reduce of one number, unless the domain does not check calls.
     """
 
-    def __init__(self, domain: Domain, forget: Callable[[], None]) -> None:
-        self.domain, self.forget = domain, forget
+    def __init__(self, domain: Domain, forget: Callable[[], None] = lambda: None, agrees: bool = True) -> None:
+        self.domain, self.forget, self.agrees = domain, forget, agrees
         self.inner = domain.num_ranks == 1 or domain._in_call
 
     def __enter__(self) -> None:
-        if not self.inner:
-            self.domain._in_call = True
+        if self.inner:
+            return
+        left, self.domain._left = self.domain._left, None
+        if left is not None:
+            self.forget()
+            self.domain.renew()
+            self._agreed(left)
+        self.domain._in_call = True
 
     def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
         if self.inner:
             return
         self.domain._in_call = False
-        if error is None or isinstance(error, Exception) and kind.__name__ != "_StopRecomputationError":
-            self._end(error)
+        if error is None or isinstance(error, Exception):
+            if error is None or kind.__name__ != "_StopRecomputationError":
+                self._end(error)
+        elif _passes[0] == 0:
+            self.domain._left = Error("PeerFailed", _text(error).rstrip(": "))
+            self.domain._object.announce(self.domain._left.text)
 
     def _end(self, error: Optional[Exception]) -> None:
         found: Optional[Exception] = error
         if not _is_alone(error):
-            if not self.domain._checks:
+            if not self.domain._checks or not self.agrees:
                 return
             found = self._agreed(error)
             if found is None or not _is_alone(found):

@@ -47,7 +47,7 @@ class _Loss(NativeLayer):
         match = self.__dict__.get("_match")
         if match is None:
             try:
-                return note_loss(self._call(method, prediction, *others))
+                return note_loss(self._call(method, prediction, *others), self.domain)
             except Error as error:  # on all ranks alike, as all that decides here
                 if error.rule != "ShapeMismatch":
                     raise
@@ -57,7 +57,7 @@ class _Loss(NativeLayer):
                     raise
             match = [MatchCuts(self.domain) for _ in others]
         moved = [None if x is None else m(x.contiguous(), prediction.detach()) for m, x in zip(match, others)]
-        result = note_loss(self._call(method, prediction, *moved))
+        result = note_loss(self._call(method, prediction, *moved), self.domain)
         self.__dict__["_match"] = match
         return result
 

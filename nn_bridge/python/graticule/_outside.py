@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses that code outside of a sharded model makes of its results: a mean of one rank's cells, and the like, is refused when it is differentiated."""
+"""What code outside of a sharded model makes of its results: a loss that is a mean of one rank's cells, and the like, is refused when it
+is differentiated, and a backward that fails on one rank ends on all."""
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from ._cuts import NotSharded
+from ._domain import Domain
+from ._errors import Error
+from ._failures import Together
 
 _RESULT, _LOSS = "graticule_result", "graticule_loss"
 _MOST = 2000  # nodes of a graph that are looked at
@@ -31,16 +37,16 @@ class Taken(NamedTuple):
     axes: Tuple[int, ...]
 
 
-def note_result(x: Any, grid: Tuple[int, int]) -> None:
-    """Notes that a tensor is a shard that a model has returned: [..., rows, columns] cut over a grid of ranks."""
-    if isinstance(x, torch.Tensor) and x.grad_fn is not None and math.prod(grid) > 1:
-        x.grad_fn.metadata[_RESULT] = grid
+def note_result(x: Any, domain: Domain, grid: Tuple[int, int] = (1, 1)) -> None:
+    """Notes that a sharded model has returned a tensor: [..., rows, columns] cut over a grid of ranks; by default a whole one."""
+    if isinstance(x, torch.Tensor) and x.grad_fn is not None and domain.num_ranks > 1:
+        x.grad_fn.metadata[_RESULT] = grid, domain
 
 
-def note_loss(loss: torch.Tensor) -> torch.Tensor:
+def note_loss(loss: torch.Tensor, domain: Optional[Domain]) -> torch.Tensor:
     """Notes that a loss is one of all ranks."""
-    if loss.grad_fn is not None:
-        loss.grad_fn.metadata[_LOSS] = True
+    if loss.grad_fn is not None and domain is not None:
+        loss.grad_fn.metadata[_LOSS] = domain
     return loss
 
 
@@ -134,11 +140,13 @@ def _averages(node: Any, kind: str) -> str:
     return _OF_CELLS.get(kind, "")
 
 
-def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False) -> None:
+def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False) -> List[Domain]:
     """Raises NotSharded where a loss takes the cells of one rank together as it would those of the globe.
 
     direct: for a loss that is to be added over the ranks: one that is a mean itself, or anything but linear in sums.
+    Returns the domains of the results and of the losses that it is made of.
     """
+    domains: List[Domain] = []
     left: List[Tuple[Any, int, Tuple[Taken, ...], str, Optional[float]]] = [
         (x.grad_fn, x.output_nr, (), "", None) for x in roots if isinstance(x, torch.Tensor) and x.grad_fn is not None]
     first = {one[0] for one in left}
@@ -148,13 +156,15 @@ def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False) ->
         if (node, taken, above, divisor) in seen:
             continue
         seen.add((node, taken, above, divisor))
-        grid = node.metadata.get(_RESULT)
+        grid, domain = node.metadata.get(_RESULT, (None, node.metadata.get(_LOSS)))
+        if domain is not None and domain not in domains:
+            domains.append(domain)
         if grid is not None:
             for name, axes in taken:
                 if any(a in axes and n > 1 for a, n in zip((-2, -1), grid)):
                     _refuse(name)
             continue
-        if node.metadata.get(_LOSS):
+        if domain is not None:
             continue
         kind = node.name().rstrip("0123456789")
         if kind.endswith("BackwardBackward") or "CppNode" in kind:  # behind a derivative or a message, cells are no longer one rank's
@@ -172,6 +182,7 @@ def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False) ->
         for i, (after, after_number) in enumerate(node.next_functions):
             if after is not None:
                 left.append((after, after_number, taken, "division" if kind == "DivBackward" and i == 1 else above, divisor))
+    return domains
 
 
 def _refuse(name: str) -> None:
@@ -181,7 +192,7 @@ def _refuse(name: str) -> None:
 
 
 def guard_backward() -> None:
-    """Makes torch's backward, and torch.autograd.grad, refuse losses of one rank's cells. Once."""
+    """Makes torch's backward, and torch.autograd.grad, refuse losses of one rank's cells, and end on all ranks where one fails. Once."""
     for name in ("backward", "grad"):
         before = getattr(torch.autograd, name)
         if not getattr(before, "graticule", False):
@@ -190,9 +201,27 @@ def guard_backward() -> None:
 
 def _guarded(before: Any) -> Any:
     def differentiate(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(tensors, torch.Tensor) or isinstance(tensors, (tuple, list)):
-            refuse_partial_means([tensors] if isinstance(tensors, torch.Tensor) else tensors)
-        return before(tensors, *args, **kwargs)
+        domains: List[Domain] = []
+        if isinstance(tensors, (torch.Tensor, tuple, list)):
+            domains = refuse_partial_means([tensors] if isinstance(tensors, torch.Tensor) else tensors)
+        # Gradients of some tensors alone may need no other rank, and are then wanted on some ranks alone.
+        agrees = before.__name__ == "backward" and len(args) < 5 and kwargs.get("inputs") is None
+        with contextlib.ExitStack() as calls:
+            for domain in domains:
+                calls.enter_context(Together(domain, agrees=agrees))
+            try:
+                return before(tensors, *args, **kwargs)
+            except RuntimeError as error:
+                known = _known(error)
+                if known is None:
+                    raise
+                raise known from error
 
     differentiate.__doc__, differentiate.__name__, differentiate.graticule = before.__doc__, before.__name__, True  # type: ignore[attr-defined]
     return differentiate
+
+
+def _known(error: RuntimeError) -> Optional[Error]:
+    """The error of the library that torch has made a RuntimeError of its text in a backward."""
+    found = re.fullmatch(r"((?:[A-Z][a-z]+){2,}): (.*)", str(error), re.DOTALL) if type(error) is RuntimeError else None
+    return None if found is None else Error(found[1], found[2])

@@ -90,8 +90,9 @@ class ProgramReport:
 def note_results(axes: Sequence[Optional[int]], results: Sequence[Any], domain: Domain) -> None:
     """Notes which results are shards, so that a loss of one rank's part of them is refused."""
     for x, axis in zip(results, axes):
-        if axis is not None and isinstance(x, torch.Tensor) and axis - x.dim() in (-2, -1):
-            note_result(x, (domain.num_ranks, 1) if axis - x.dim() == -2 else (1, domain.num_ranks))
+        if isinstance(x, torch.Tensor):
+            ranks = domain.num_ranks
+            note_result(x, domain, {-2: (ranks, 1), -1: (1, ranks)}.get(0 if axis is None else axis - x.dim(), (1, 1)))
 
 
 def _bytes(number: int) -> str:
