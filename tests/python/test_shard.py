@@ -508,6 +508,48 @@ def test_sizes_and_indices_are_those_of_the_globe():
             graticule.reset_structure(net)
 
 
+class Called(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_functions_that_few_models_use_are_those_of_the_globe():
+    domain = graticule.Domain(COMM)
+    whole = torch.randn(2, 1, 13, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    lengths, table = torch.tensor([4, 9]), torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    both = (lambda x: torch.frexp(x)[0] * torch.frexp(x)[1], lambda x: torch.complex(x, -x)[0, 0].H.imag[None, None].mT * 1.0, lambda x: x.mH.adjoint() * 2,
+            lambda x: F.dropout3d(x, training=False) * 2, lambda x: torch.segment_reduce(x[0, 0], "sum", lengths=lengths, axis=0),
+            lambda x: F.embedding_bag((x[:, 0] > 0).long().flatten(1), table, mode="sum"))
+    eager_only = (lambda x: x.narrow(-1, torch.tensor(2), 3), lambda x: torch.cat(torch.tensor_split(x, torch.tensor([3, 7]), -2)[::-1], -2))
+    for act in (*both, *eager_only):
+        alone = whole.clone().requires_grad_()
+        wanted = Called(act)(alone)
+        wanted.sin().sum().backward() if wanted.requires_grad else None
+        eager = Called(act)
+        graticule.shard(eager, domain)
+        for net in (eager, graticule.shard_program(Called(act), domain))[:2 if act in both else 1]:
+            x = graticule.shard_of(whole, domain, rows=uneven(13)).clone().requires_grad_()
+            y = net(x)
+            is_cut = RANKS > 1 and y.dim() > 2 and y.shape != wanted.shape
+            close(graticule.whole_field(y, domain) if is_cut else y, wanted)
+            if wanted.requires_grad:
+                graticule.reduce_loss(y.sin().sum() * float(is_cut or RANK == 0), domain).backward()
+                close(x.grad, graticule.shard_of(alone.grad, domain, rows=uneven(13)))
+
+
+def test_functions_that_need_values_or_memory_are_refused_with_a_way_out():
+    domain = graticule.Domain(COMM)
+    x = graticule.shard_of(torch.randn(1, 1, 13, 8), domain, rows=uneven(13))
+    for act, text in ((lambda x: torch.masked_select(x, x > 0), "mask them by torch.where"), (lambda x: torch.tensor_split(x, (x[0, 0, :, 0] > 9).long(), -1)[0], "pass numbers of Python"), (lambda x: x.as_strided((1, 1, 2, 8), (1, 1, 8, 1)), "by slices, reshape or unfold")):
+        net = Called(act)
+        graticule.shard(net, domain)
+        raises("NotSharded", lambda: net(x), text)
+
+
 def test_tensors_of_other_sizes_are_named_on_all_ranks():
     if RANKS == 1:
         skip("one rank: nothing is cut")

@@ -105,9 +105,10 @@ class Traced:
 
 
 def trace(func: Callable[..., Any], name: str, args: Any, kwargs: Dict[str, Any], leaves: Sequence[torch.Tensor],
-          shapes: Sequence[Tuple[int, ...]]) -> Traced:
+          shapes: Sequence[Tuple[int, ...]], taken_apart: bool = False) -> Traced:
     """Runs a function on tensors without memory, of the shapes on the globe, and notes its operators.
 
+    taken_apart: operators that PyTorch makes of others are these.
     Raises what the function raises for these shapes, and CaptureError.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -152,7 +153,7 @@ def trace(func: Callable[..., Any], name: str, args: Any, kwargs: Dict[str, Any]
 
     with mode:
         given = fakes()
-    text = _operators(of_tensors, name, given, mode) if outputs else ""
+    text = _operators(of_tensors, name, given, mode, taken_apart) if outputs else ""
     return Traced(text, spec, tuple(results), tuple(tuple(y.shape) for y in outputs), tuple(y.dtype for y in outputs), sources, written)
 
 
@@ -165,7 +166,8 @@ class _Function(torch.nn.Module):
         return self.function(*given)
 
 
-def _operators(function: Callable[..., Any], name: str, fakes: Sequence[torch.Tensor], mode: Any) -> str:
+def _operators(function: Callable[..., Any], name: str, fakes: Sequence[torch.Tensor], mode: Any,
+               taken_apart: bool) -> str:
     """The graph of a function of tensors, as text."""
     if name in _NORMS:
         likes = [Like(tuple(x.shape), x.dtype, x.device) for x in fakes]
@@ -176,7 +178,7 @@ def _operators(function: Callable[..., Any], name: str, fakes: Sequence[torch.Te
     from torch._export.serde.serialize import EnumEncoder, GraphModuleSerializer, _dataclass_to_dict
     from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
     with mode, torch.no_grad():
-        module = make_fx(function, pre_dispatch=True)(*fakes)
+        module = make_fx(function, pre_dispatch=not taken_apart)(*fakes)
     inputs, outputs = [], []
     for node in module.graph.nodes:
         node.meta.pop("stack_trace", None)
@@ -266,9 +268,15 @@ def refuse_old_copies(what: str, leaves: Sequence[torch.Tensor], written: Sequen
 
 
 def first_line(error: BaseException) -> str:
-    """Of a message."""
+    """Of a message; a reason for what torch says of tensors without values."""
     text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    line, kind = text.splitlines()[0] if text else type(error).__name__, type(error).__name__
+    if kind == "DynamicOutputShapeException":
+        return f"how many values {line} has depends on those of its argument: keep all cells, and mask them by torch.where"
+    if kind == "DataDependentOutputException" or "its data is not allocated" in line:
+        what = line if kind == "DataDependentOutputException" else "it"
+        return f"{what} needs the values of a tensor to say what is computed: pass numbers of Python, or mask cells by torch.where"
+    return line
 
 
 def leaves_of(result: Any) -> List[Any]:

@@ -489,8 +489,12 @@ def _quiet() -> Iterator[None]:
     sys.stderr.write(output.getvalue())
 
 
+_BY_VALUES = "the value of a tensor decides what is computed; use torch.where, or decide by sizes and options"
 _WAYS_OUT = {
-    "GuardOnDataDependentSymNode": "the value of a tensor decides what is computed; use torch.where, or decide by sizes and options",
+    "GuardOnDataDependentSymNode": _BY_VALUES,
+    "DataDependentOutputException": _BY_VALUES,
+    "DynamicOutputShapeException": _BY_VALUES,
+    "PendingUnbackedSymbolNotFound": _BY_VALUES,
     "UserError": "",
     "TorchRuntimeError": "",
 }
@@ -510,7 +514,7 @@ def _described(module: torch.nn.Module, error: BaseException) -> str:
     where = _users_line(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
-    way_out = _WAYS_OUT.get(type(error).__name__)
+    way_out = _BY_VALUES if "its data is not allocated" in text else _WAYS_OUT.get(type(error).__name__)
     if way_out is None:
         text = f"{type(error).__name__}: {text}"
     elif way_out:

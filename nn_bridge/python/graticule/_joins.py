@@ -82,6 +82,8 @@ class Joins(TorchFunctionMode):
                 func, name = torch.Tensor.masked_fill_, "masked_fill_"
             else:
                 args = (args[0], _calls.with_indices(args[1], args[0]), *args[2:])
+        if name in ("narrow", "tensor_split"):  # the same on all ranks, which is compared
+            args, kwargs = (args[0], *map(_as_numbers, args[1:])), {key: _as_numbers(value) for key, value in kwargs.items()}
         if len(given) > 1:
             args, kwargs = self._matched(self._leader(given, name), what, (args, kwargs))
         return self._call(func, name, what, args, kwargs)
@@ -163,8 +165,25 @@ class Joins(TorchFunctionMode):
             ends: List[Tuple[bool, Any]] = [(i < len(wanted), None if i >= len(wanted) or wanted[i] is None else wanted[i].place)
                                             for i in range(len(traced.sources))]
             ends += [(True, None if places[i] is None else places[i].place) for i in traced.written]
-            program = _core.PlacedCall(traced.json, self.domain._object, what, [None if p is None else p.place for p in places], ends,
-                                       str(leaves[0].device))
+
+            def placed() -> Any:
+                return _core.PlacedCall(traced.json, self.domain._object, what, [None if p is None else p.place for p in places], ends,
+                                        str(leaves[0].device))
+
+            try:
+                program = placed()
+            except Error as error:
+                if error.rule != "RefusedProgram":
+                    raise
+                with no_collection():
+                    apart = _calls.trace(func, name, args, kwargs, leaves, shapes, taken_apart=True)
+                if apart.json == traced.json or (apart.shapes, apart.dtypes) != (traced.shapes, traced.dtypes):
+                    raise
+                first, traced = error, apart
+                try:
+                    program = placed()
+                except Error:
+                    raise first from None
         except Exception as error:
             if isinstance(error, Error) and error.rule not in ("RefusedProgram", "BrokenFile", "BadArgument"):
                 raise
@@ -301,6 +320,12 @@ _IN_PLACE = {f"__i{name}__" for name in ("add", "and", "div", "floordiv", "lshif
 # The globe's, from a shard and the shape on the globe.
 _COUNTS = {"numel": lambda x, shape: math.prod(shape), "nelement": lambda x, shape: math.prod(shape), "__len__": lambda x, shape: shape[0],
            "nbytes": lambda x, shape: math.prod(shape) * x.element_size()}
+
+
+def _as_numbers(value: Any) -> Any:
+    """The numbers of a whole tensor of indices."""
+    is_index = isinstance(value, torch.Tensor) and not (value.is_floating_point() or value.is_complex()) and mark_of(value) is None
+    return value.tolist() if is_index else value
 
 
 def _drops(args: tuple) -> bool:

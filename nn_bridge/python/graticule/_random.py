@@ -28,6 +28,8 @@ def draws(name: str, args: tuple, kwargs: dict) -> bool:
         return bool(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0))
     if name == "multi_head_attention_forward":
         return bool(kwargs.get("training", True)) and bool(kwargs.get("dropout_p", args[9] if len(args) > 9 else 0))
+    if name.startswith("fractional_max_pool"):
+        return kwargs.get("_random_samples") is None
     return name in known.RANDOM
 
 

@@ -34,7 +34,8 @@ void add_local(Table& table) {
       "bitwise_xor bernoulli ceil celu clamp clamp_max clamp_min clip clone complex _conj conj _conj_physical "
       "conj_physical "
       "contiguous copy copysign cos cosh deg2rad detach digamma div divide dropout elu eq erf erfc erfinv exp exp2 "
-      "expm1 fill fix float_power floor floor_divide fmax fmin fmod frac gcd ge gelu glu greater greater_equal gt "
+      "expm1 fill fix float_power floor floor_divide fmax fmin fmod frac frexp gcd ge gelu glu greater greater_equal "
+      "gt "
       "hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0 igamma igammac imag isclose isfinite isinf "
       "isnan isneginf isposinf isreal lcm ldexp le leaky_relu lerp less less_equal lgamma lift_fresh "
       "lift_fresh_copy log log10 log1p log2 log_sigmoid logaddexp logaddexp2 logical_and logical_not logical_or "
@@ -63,7 +64,8 @@ void add_local(Table& table) {
 void add_views(Table& table) {
   add(table, OperatorClass::view,
       "adjoint atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to chunk diagonal dsplit expand "
-      "expand_as flatten hsplit mH mT moveaxis movedim narrow numpy_T permute ravel reshape reshape_as select slice "
+      "expand_as flatten hsplit matrix_H mH mT moveaxis movedim narrow numpy_T permute ravel reshape reshape_as select "
+      "slice "
       "split split_with_sizes squeeze swapaxes swapdims t tensor_split transpose unbind unflatten unsafe_chunk "
       "unsafe_split unsafe_split_with_sizes _unsafe_view unsqueeze view view_as vsplit");
 }
@@ -72,9 +74,10 @@ void add_stencils(Table& table) {
   add(table, OperatorClass::stencil,
       "adaptive_avg_pool1d _adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool3d "
       "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d block_diag cat "
-      "channel_shuffle col2im column_stack concat concatenate constant_pad_nd conv1d conv2d conv3d conv_tbc "
+      "channel_shuffle _chunk_cat col2im column_stack concat concatenate constant_pad_nd conv1d conv2d conv3d conv_tbc "
       "conv_transpose1d conv_transpose2d conv_transpose3d _convolution convolution cumulative_trapezoid diag "
-      "diag_embed diagflat diagonal_scatter diff dstack flip fliplr flipud hstack im2col max_pool1d "
+      "diag_embed diagflat diagonal_scatter diff dstack flip fliplr flipud fractional_max_pool2d fractional_max_pool3d "
+      "hstack im2col max_pool1d "
       "max_pool1d_with_indices max_pool2d "
       "max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d max_pool3d_with_indices max_unpool2d "
       "max_unpool3d native_channel_shuffle "
@@ -100,7 +103,8 @@ void add_sums(Table& table) {
       "nansum native_batch_norm "
       "_native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training "
       "native_group_norm native_layer_norm nll_loss nll_loss2d nll_loss_nd norm norm_except_dim pairwise_distance "
-      "pdist poisson_nll_loss prod quantile renorm rms_norm _safe_softmax smooth_l1_loss soft_margin_loss _softmax "
+      "pdist poisson_nll_loss prod quantile renorm rms_norm _safe_softmax segment_reduce smooth_l1_loss "
+      "soft_margin_loss _softmax "
       "_softmax_backward_data softmax sort std std_mean sum sum_to_size topk trace triplet_margin_loss var var_mean "
       "_weight_norm "
       "_weight_norm_interface");
@@ -125,7 +129,8 @@ void add_sums(Table& table) {
 
 void add_others(Table& table) {
   add(table, OperatorClass::table,
-      "bucketize embedding gather grid_sampler grid_sampler_2d grid_sampler_3d index index_add index_copy "
+      "bucketize embedding embedding_bag gather grid_sampler grid_sampler_2d grid_sampler_3d index index_add "
+      "index_copy "
       "index_fill index_put index_reduce index_select isin masked_scatter one_hot put scatter scatter_add "
       "scatter_reduce searchsorted take take_along_dim _unsafe_index _unsafe_index_put "
       "_unsafe_masked_index _unsafe_masked_index_put_accumulate");
@@ -206,6 +211,9 @@ std::string reason(std::string_view target) {
     return "control flow and other operators on graphs are not run; write the network without them, or export the "
            "branch that is used";
   }
+  if (target.starts_with("torch_nn._linear_cross_entropy")) {
+    return "the loss in chunks is not run; call torch.nn.functional.cross_entropy of torch.nn.functional.linear";
+  }
   if (!target.starts_with("aten.")) {
     return "it is no operator of PyTorch itself; replace the module by one of PyTorch's layers before the export";
   }
@@ -215,9 +223,12 @@ std::string reason(std::string_view target) {
     return "shapes or branches that depend on data are not run; compute masks by torch.where, and remove assertions on "
            "values";
   }
+  if (base.starts_with("as_strided") || base.starts_with("resize")) {
+    return "it addresses the memory of a tensor, of which a rank has a part; take cells by slices, reshape or unfold";
+  }
   if (base.starts_with("rand") ||
       one_of(base, {"bernoulli", "multinomial", "normal", "uniform", "exponential", "poisson", "alpha_dropout",
-                    "feature_dropout", "feature_alpha_dropout", "rrelu"})) {
+                    "feature_dropout", "feature_alpha_dropout", "rrelu", "rrelu_with_noise"})) {
     return "of the random operators dropout, bernoulli, rand, randn, uniform and normal are run; give other noise as "
            "an input "
            "of the network";

@@ -397,7 +397,8 @@ void add_views(Table& table) {
       {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze",
        "ravel"});
   add(table, permute,
-      {"permute", "transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T", "movedim", "moveaxis", "adjoint", "mH"});
+      {"permute", "transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T", "movedim", "moveaxis", "adjoint", "mH",
+       "matrix_H"});
   add(table, expand, {"expand", "expand_as", "broadcast_to"});
   add(table, repeat, {"repeat", "tile"});
 }
