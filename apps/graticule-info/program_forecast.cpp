@@ -195,8 +195,13 @@ std::string to_svg(std::string const& network, Machine const& machine, std::vect
   }
   auto const span = std::max(1.0, std::log2(most_ranks / least_ranks));
   auto const x = [&](double ranks) { return left + width * std::log2(ranks / least_ranks) / span; };
-  auto const y = [&](double ranks) {
-    return top + height * (1 - std::clamp(std::log2(ranks / least_ranks) / span, 0.0, 1.0));
+  auto const speed_of = [&](Forecast const& one) { return first.num_ranks * first.step() / one.step() / least_ranks; };
+  // Powers of two: more ranks may be slower than the fewest.
+  double slowest = 1;
+  for (auto const i : shown) slowest = std::min(slowest, speed_of(forecasts[i]));
+  auto const lowest = std::max(-10.0, std::floor(std::log2(slowest)));
+  auto const y = [&](double speed) {
+    return top + height * (1 - std::clamp((std::log2(speed) - lowest) / (span - lowest), 0.0, 1.0));
   };
   auto const line = [](double x1, double y1, double x2, double y2, char const* stroke, char const* dashes) {
     return svg::element("line", {{"x1", svg::number(x1)},
@@ -209,19 +214,28 @@ std::string to_svg(std::string const& network, Machine const& machine, std::vect
   body += svg::words(left, top - 12, "head", "speed-up");
   body += line(left, top, left, top + height, "#999", "") +
           line(left, top + height, left + width, top + height, "#999", "");
-  body += line(x(least_ranks), y(least_ranks), x(most_ranks), y(most_ranks), "#bbb", "4 4");
+  body += line(x(least_ranks), y(1), x(most_ranks), y(most_ranks / least_ranks), "#bbb", "4 4");
+  for (double power = lowest; power < 0; ++power)
+    body += svg::words(left - 8, y(std::exp2(power)) + 4, "end", "1/" + rounded_text(std::exp2(-power), 0));
+  if (lowest < 0) body += line(left, y(1), left + width, y(1), "#ddd", "");
   std::string points;
-  for (auto const i : shown) {
+  for (std::size_t k = 0; k < shown.size(); ++k) {
+    auto const i = shown[k];
     auto const& one = forecasts[i];
-    auto const speed = least_ranks * first.step() / one.step() * first.num_ranks / least_ranks;
+    auto const speed = speed_of(one);
     points += svg::number(x(one.num_ranks)) + "," + svg::number(y(speed)) + " ";
     body += svg::element(
         "circle",
         {{"cx", svg::number(x(one.num_ranks))}, {"cy", svg::number(y(speed))}, {"r", "4"}, {"fill", "#2166ac"}});
     body += svg::words(x(one.num_ranks), top + height + 18, "middle", std::to_string(one.num_ranks));
-    body += svg::words(left - 8, y(one.num_ranks) + 4, "end", rounded_text(one.num_ranks / least_ranks, 0));
-    body += svg::words(x(one.num_ranks) + 8, y(speed) + 16, "quiet",
-                       rounded_text(100 * efficiency(forecasts, i), 0) + " %");
+    body +=
+        svg::words(left - 8, y(one.num_ranks / least_ranks) + 4, "end", rounded_text(one.num_ranks / least_ranks, 0));
+    // Away from the line to the next point, and from the numbers of ranks.
+    auto const next = k + 1 < shown.size() ? speed_of(forecasts[shown[k + 1]]) : speed;
+    bool const above = next < speed || y(speed) > top + height - 20;
+    auto const percent = 100 * efficiency(forecasts, i);
+    body += svg::words(x(one.num_ranks) + 8, y(speed) + (above ? -8 : 16), "quiet",
+                       rounded_text(percent, percent < 1 ? 1 : 0) + " %");
   }
   body +=
       svg::element("polyline", {{"points", points}, {"fill", "none"}, {"stroke", "#2166ac"}, {"stroke-width", "2"}});
