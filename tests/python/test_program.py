@@ -83,7 +83,7 @@ def gradients_of(loss, net):
 
 
 def assert_equals_serial(serial, net, x, **options):
-    """Outputs, gradients of parameters and input, and four steps of an optimizer."""
+    """Outputs, gradients of parameters and input, and four steps of an optimizer. Returns the model after these, and on shards."""
     net = copy.deepcopy(net)
     serial = copy.deepcopy(serial)
     sharded = graticule.shard_program(net, DOMAIN, **options)
@@ -109,6 +109,7 @@ def assert_equals_serial(serial, net, x, **options):
         optimizers[1].step()
     for (name, found), wanted in zip(net.named_parameters(), serial.parameters()):
         close(found, wanted, 1e-8)
+    return net, sharded
 
 
 def test_everyday_lines_equal_the_serial_model():
@@ -569,11 +570,8 @@ def test_checkpoints_within_a_model_are_computed_again():
                                 ("plain", 3, {"checkpoint_blocks": ["layers.*"]}), ("plain", 1, {"checkpoint_blocks": ["layers.0.c"]}),
                                 ("plain", 3, {"checkpoint_blocks": ["layers"]}), ("not reentrant", 4, {"checkpoint_blocks": ["head"]})):
         net = Backbone(how)
-        assert_equals_serial(Backbone("plain"), net, fields(), **options)
-        sharded = graticule.shard_program(net, DOMAIN, **options)
-        first = copy.deepcopy(net.state_dict())
-        sharded(cut(fields()))  # captured
-        net.load_state_dict(first)
+        trained, sharded = assert_equals_serial(Backbone("plain"), net, fields(), **options)
+        trained.load_state_dict(net.state_dict())
         y, kept[how, str(options)] = bytes_between_passes(lambda: sharded(cut(fields())))
         y.sum().backward()
         serial = Backbone("plain")
