@@ -33,7 +33,7 @@ pip --disable-pip-version-check install --no-build-isolation --config-settings=b
 cd "$work" || exit 1
 package=$(python -c 'import graticule, pathlib; print(pathlib.Path(graticule.__file__).parent)') || fail "import"
 case $package in "$work"/env/*) ;; *) fail "the package is $package" ;; esac
-for file in py.typed engine.py libgraticule_c.so graticule-read-structure; do
+for file in py.typed engine.py AGENTS.md libgraticule_c.so graticule-read-structure; do
     [ -e "$package/$file" ] || fail "the package lacks $file"
 done
 for file in "$package"/*.so "$package/graticule-read-structure"; do
