@@ -101,7 +101,6 @@ Layout detail::layout_of(Layout const& layout, Boundary const& boundary) {
 }
 
 BlockGrid detail::grid_of(BlockGrid const& grid, Boundary const& boundary) {
-  if (grid.num_faces() > 1 || grid.has_joints()) return grid;
   auto extents = grid.extents();
   std::vector<Block> blocks(grid.blocks().begin(), grid.blocks().end());
   for (int a = 0; a < grid.ndim(); ++a) {
@@ -110,7 +109,7 @@ BlockGrid detail::grid_of(BlockGrid const& grid, Boundary const& boundary) {
       if (block.box.hi(a) == extents[a]) block.box.set(a, block.box.lo(a), extents[a] + 1);
     ++extents[a];
   }
-  return extents == grid.extents() ? grid : BlockGrid(extents, blocks);
+  return extents == grid.extents() ? grid : BlockGrid(extents, grid.num_faces(), {}, blocks);
 }
 
 namespace {
@@ -219,56 +218,109 @@ void check_components(bool faces_meet, std::vector<HaloKind> const& kinds) {
     if (!same(kinds[k].widths, other.widths) || !same(kinds[k].memory, other.memory) ||
         kinds[k].corners != other.corners || kinds[k].directions != other.directions)
       throw Error("BadOption", "kinds of the components of a vector have halos of different widths or parts");
+    auto const& axes = kinds[k].boundary.axes;
+    auto const& others = other.boundary.axes;
+    if (axes.size() == 2 && others.size() == 2 &&
+        (axes[0].stagger != others[1].stagger || axes[1].stagger != others[0].stagger))
+      throw Error("BadOption",
+                  "values of the components of a vector lie on all faces along the axis of the component, or along the "
+                  "other one, for both of them alike");
   }
 }
 
-void check_on_faces(BlockGrid const& grid, HaloKind const& kind) {
-  for (int a = 0; a < int(kind.boundary.axes.size()); ++a) {
-    auto const& axis = kind.boundary.axes[std::size_t(a)];
-    auto const name = detail::axis_text(a, Index(kind.boundary.axes.size()));
-    if (axis.lower != Edge::untouched || axis.upper != Edge::untouched)
-      throw Error("BadBoundary", name + " has the rules " + to_string(axis.lower) + " and " + to_string(axis.upper) +
-                                     "; on faces that meet, both are `untouched`");
-    if (axis.stagger != Stagger::centre)
-      throw Error("BadBoundary",
-                  name + " has staggered values; on faces that meet, values lie in the centres of cells");
+/// Values on all faces have names on both of the sides that meet.
+void check_stagger_on_faces(BlockGrid const& grid, HaloKind const& kind) {
+  int num_staggered = 0;
+  for (int a : {0, 1}) {
+    auto const stagger = kind.boundary.axes[std::size_t(a)].stagger;
+    if (stagger != Stagger::centre && stagger != Stagger::all_faces)
+      throw Error("BadBoundary", detail::axis_text(a, 2) + " has values on " +
+                                     (stagger == Stagger::low_face ? "low" : "high") +
+                                     " faces; on faces that meet they lie in centres or on all faces");
+    num_staggered += stagger == Stagger::all_faces ? 1 : 0;
   }
-  for (int a : {0, 1})
+  if (num_staggered == 0) return;
+  if (kind.component < 0 && num_staggered == 1)
+    throw Error("BadBoundary",
+                "values on all faces along one axis are components of vectors where faces meet with a turn; scalars "
+                "have them along both axes or none");
+  if (kind.component >= 0 && num_staggered == 2)
+    throw Error("BadBoundary",
+                "components of vectors on all faces along both axes have no common directions where three faces meet");
+  for (int f = 0; f < grid.num_faces(); ++f)
+    for (int a : {0, 1})
+      for (auto const end : {AxisEnd::lower, AxisEnd::upper})
+        if (auto const* joint = grid.beyond({f, a, end}); joint != nullptr && joint->other == joint->one)
+          throw Error("BadBoundary",
+                      "face " + std::to_string(detail::place_number(f)) +
+                          " has a side that meets itself, where values on all faces are their own copies");
+}
+
+void check_on_faces(BlockGrid const& grid, HaloKind const& kind) {
+  for (int a : {0, 1}) {
+    auto const& axis = kind.boundary.axes[std::size_t(a)];
+    if (axis.lower != Edge::untouched || axis.upper != Edge::untouched)
+      throw Error("BadBoundary", detail::axis_text(a, 2) + " has the rules " + to_string(axis.lower) + " and " +
+                                     to_string(axis.upper) + "; on faces that meet, both are `untouched`");
     for (int b : {0, 1})
       if (auto const& width = kind.widths[std::size_t(a)]; std::max(width.lower, width.upper) > grid.extents()[b])
         throw Error("BadHaloWidth", detail::axis_text(a, 2) + " has widths " + text_of(width) + " on faces of " +
                                         to_string(grid.extents()) + " cells");
+  }
+  check_stagger_on_faces(grid, kind);
 }
 
-/// Blocks of faces that meet. Components have two targets: their own field, and that of the other one.
-PullKind describe_on_faces(BlockGrid const& grid, int rank, HaloKind const& kind) {
-  check_on_faces(grid, kind);
-  Target own{detail::local_box_of_blocks(grid.layout().owned(rank), kind), {}};
-  auto other = own;
+/// Adds what a rank needs of `kind` for its fields of `written`, the kind itself or that of the other component.
+void add_needed(Target& target, detail::FaceValues const& values, int rank, HaloKind const& written, bool of_other,
+                bool of_vector) {
+  auto const& grid = values.owners.front();
   int const first = grid.first_block(rank);
   for (int b = first; b < first + grid.num_blocks(rank); ++b) {
     auto const& block = grid.blocks()[std::size_t(b)];
-    for_each_part(block.box, grown(block.box, kind.widths), [&](Indices const& direction, Box const& box) {
-      if ((kind.corners == Corners::skip && is_corner(direction)) || !wants(kind, direction)) return;
-      for (auto const& image : detail::on_faces(grid, block.face, box))
-        (kind.component >= 0 && image.turned() ? other : own)
-            .needed.push_back(detail::in_block(image.box, b, block.box));
+    int const number = b + (of_other ? int(grid.blocks().size()) : 0);
+    auto const add = [&](Box const& box, bool owned) {
+      for (auto const& image : detail::images_on_faces(values, block.face, box)) {
+        bool const is_own = image.owner < 0 || image.in_place(block.face);
+        if ((of_vector && image.turned() != of_other) || (owned && is_own)) continue;
+        target.needed.push_back(detail::in_block(image.box, number, block.box));
+      }
+    };
+    if (wants(written, Indices::filled(2, 0))) add(block.box, true);
+    for_each_part(block.box, grown(block.box, written.widths), [&](Indices const& direction, Box const& box) {
+      if ((written.corners == Corners::fill || !is_corner(direction)) && wants(written, direction)) add(box, false);
     });
   }
-  std::vector<Target> targets{own};
-  if (kind.component >= 0) targets.push_back(other);
-  return {own.box, std::move(targets), detail::map_of_faces(grid, kind.component, kind.hole), grid.layout()};
+}
+
+/// Blocks of faces that meet. Components have two targets: their own field, and that of the other one (`partner`),
+/// whose blocks are counted after all others.
+PullKind describe_on_faces(BlockGrid const& grid, int rank, HaloKind const& kind, HaloKind const& partner) {
+  check_on_faces(grid, kind);
+  auto const values = detail::values_on_faces(grid, kind.boundary);
+  auto const other = detail::values_on_faces(grid, partner.boundary);
+  bool const of_vector = kind.component >= 0;
+  auto const& layout = values.owners.front().layout();
+  Target own{detail::local_box_of_blocks(layout.owned(rank), kind), {}};
+  add_needed(own, values, rank, kind, false, of_vector);
+  PullKind result{own.box, {own}, detail::map_of_faces(values, other, kind.component, kind.hole), layout};
+  if (!of_vector) return result;
+  Target turned{detail::local_box_of_blocks(other.owners.front().layout().owned(rank), partner), {}};
+  auto const num_blocks = Index(grid.blocks().size());
+  turned.box.set(0, turned.box.lo(0) + num_blocks, turned.box.hi(0) + num_blocks);
+  add_needed(turned, other, rank, partner, true, true);
+  result.targets.push_back(turned);
+  return result;
 }
 
 /// The same for blocks, in coordinates (number of the block, place in the block).
-PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind) {
+PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind, HaloKind const& partner) {
   int const ndim = grid.ndim();
   check(kind, ndim);
   if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))
     throw Error("AxesMismatch", "blocks of " + std::to_string(ndim) + " axes need halo widths for each, got " +
                                     std::to_string(kind.widths.size()));
   auto const map = detail::boundary_map(grid.extents(), kind.boundary);
-  if (grid.num_faces() > 1 || grid.has_joints()) return describe_on_faces(grid, rank, kind);
+  if (grid.num_faces() > 1 || grid.has_joints()) return describe_on_faces(grid, rank, kind, partner);
   auto const of_kind = detail::grid_of(grid, kind.boundary);
   Target target{detail::local_box_of_blocks(of_kind.layout().owned(rank), kind), {}};
   int const first = grid.first_block(rank);
@@ -356,9 +408,10 @@ PullDescription describe_agreed(Comm const& comm, BlockGrid const& grid, std::ve
     Hash hash;
     hash.add(grid.fingerprint());
     check_components(grid.has_joints(), kinds);
-    for (auto const& kind : kinds) {
-      result.kinds.push_back(describe(grid, comm.rank(), kind));
-      hash.add(fingerprint_of(kind));
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      auto const& partner = kinds[k].component < 0 ? kinds[k] : other_component(kinds, k);
+      result.kinds.push_back(describe(grid, comm.rank(), kinds[k], partner));
+      hash.add(fingerprint_of(kinds[k]));
     }
     result.source = detail::grid_of(grid, faces_of_all(grid.ndim(), kinds)).layout();
     result.fingerprint = hash.value();
@@ -447,6 +500,7 @@ HaloPlan::HaloPlan(Comm const& comm, BlockGrid const& blocks, std::vector<HaloKi
       owned_(layout_.owned(comm.rank())),
       plan_(comm, describe_agreed(comm, blocks, kinds_)) {
   has_components_ = std::any_of(kinds_.begin(), kinds_.end(), [](HaloKind const& k) { return k.component >= 0; });
+  faces_meet_ = blocks.has_joints();
   for (auto const& kind : kinds_) {
     blocks_.push_back(detail::grid_of(blocks, kind.boundary));
     layouts_.push_back(blocks_.back().layout());
@@ -462,15 +516,18 @@ Box HaloPlan::interior_of_blocks(std::span<Width const> reach, int kind) const {
   if (owned.empty()) return result;
   for (int b = int(owned.lo(0)); b < int(owned.hi(0)); ++b) {
     Box const& block = blocks_[std::size_t(kind)].blocks()[std::size_t(b)].box;
-    // Copies lie in the first row or in the last.
+    // Copies lie in the first row or in the last; where faces meet, on their sides.
     bool const copies = !detail::copied_boxes(grid_extents_, boundary, block).empty();
     for (int a = 0; a < block.ndim(); ++a) {
       auto const& axis = boundary.axes[std::size_t(a)];
-      Index const copied = copies && (is_fold(axis.lower) || is_fold(axis.upper)) ? 1 : 0;
+      Index const fold = copies && (is_fold(axis.lower) || is_fold(axis.upper)) ? 1 : 0;
+      bool const on_side = faces_meet_ && axis.stagger == Stagger::all_faces;
+      Index const below = fold + (on_side && block.lo(a) == 0 ? 1 : 0);
+      Index const above = fold + (on_side && block.hi(a) > grid_extents_[a] ? 1 : 0);
       auto const& width = reach[std::size_t(a)];
       Index const extent = block.extent(a);
-      Index const lo = std::max(result.lo(a + 1), std::min(width.lower + copied, extent));
-      result.set(a + 1, lo, std::min(result.hi(a + 1), extent - std::min(width.upper + copied, extent)));
+      Index const lo = std::max(result.lo(a + 1), std::min(width.lower + below, extent));
+      result.set(a + 1, lo, std::min(result.hi(a + 1), extent - std::min(width.upper + above, extent)));
     }
   }
   return result.empty() ? Box(owned.lo(), owned.lo()) : result;

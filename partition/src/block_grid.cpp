@@ -78,9 +78,9 @@ Layout layout_of_cells(Indices const& extents, std::span<Block const> blocks, st
 std::vector<std::optional<FaceJoint>> checked_joints(Indices const& extents, int num_faces,
                                                      std::span<FaceJoint const> joints) {
   std::vector<std::optional<FaceJoint>> beyond(std::size_t(num_faces) * 4);
+  if ((num_faces > 1 || !joints.empty()) && extents.size() != 2)
+    throw Error("BadLayout", "faces of " + std::to_string(extents.size()) + " axes; they need 2");
   if (joints.empty()) return {};
-  if (extents.size() != 2)
-    throw Error("BadLayout", "faces of " + std::to_string(extents.size()) + " axes meet; they need 2");
   auto const add = [&](FaceSide const& one, FaceSide const& other, Along along) {
     auto& place = beyond[place_of(one)];
     if (place && !(place->other == other && one == other))

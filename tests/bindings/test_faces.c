@@ -33,27 +33,44 @@ static blocks own_blocks(void) {
   return result;
 }
 
-static int is_inside(int64_t i) { return i >= 0 && i < N; }
+/// The face with the normal `side` times `normal`.
+static int face_of(int64_t side, int64_t const* normal) {
+  int f = 0;
+  while (normals[f][0] != side * normal[0] || normals[f][1] != side * normal[1] || normals[f][2] != side * normal[2])
+    ++f;
+  return f;
+}
+
+/// Whether fields of a kind have one value more than cells along an axis: on a C grid, components along their own axis.
+static int64_t more(int kind, int axis, int c_grid) { return c_grid && kind == axis + 1; }
 
 /// What cell (i, j) on or around a face holds: of the scalar (0), or of the component along rows (1) or columns (2).
-/// Round an edge both the place and the directions of the face are folded.
-static double expected(int kind, int64_t face, int64_t i, int64_t j) {
+/// Round an edge both the place and the directions of the face are folded; what lies on the edge belongs to the lower
+/// face.
+static double expected(int kind, int c_grid, int64_t face, int64_t i, int64_t j) {
   int64_t const index[2] = {i, j};
   int64_t const* const direction[2] = {rows_of[face], columns_of[face]};
   int64_t along[2][3];
   int64_t at[3];
   int64_t height = N;
   int64_t cell[2];
+  int plane = (int)face;
   for (int a = 0; a < 2; ++a) {
-    cell[a] = 2 * index[a] + 1 - N;
+    cell[a] = 2 * index[a] + 1 - N - more(kind, a, c_grid);
     int64_t const side = cell[a] > N ? 1 : cell[a] < -N ? -1 : 0;
     for (int x = 0; x < 3; ++x) along[a][x] = side == 0 ? direction[a][x] : -side * normals[face][x];
     if (side == 0) continue;
     height -= side * cell[a] - N;
     cell[a] = side * N;
+    plane = face_of(side, direction[a]);
   }
-  for (int x = 0; x < 3; ++x)
-    at[x] = height * normals[face][x] + cell[0] * direction[0][x] + cell[1] * direction[1][x];
+  for (int a = 0; a < 2; ++a) {
+    if (more(kind, a, c_grid) == 0 || (cell[a] != N && cell[a] != -N)) continue;
+    int64_t const side = cell[a] / N;
+    if (index[a] == (side < 0 ? 0 : N) && face_of(side, direction[a]) < plane)
+      for (int x = 0; x < 3; ++x) along[a][x] = -side * normals[plane][x];
+  }
+  for (int x = 0; x < 3; ++x) at[x] = height * normals[face][x] + cell[0] * direction[0][x] + cell[1] * direction[1][x];
   if (kind == 0) return (double)(at[0] + 200 * at[1] + 40000 * at[2]);
   double const vector[3] = {(double)(3 * at[0] + at[1] + 4 * at[2] + 7), (double)(at[0] + 5 * at[1] + 9 * at[2] - 1),
                             (double)(2 * at[0] + 6 * at[1] + 5 * at[2] + 2)};
@@ -62,19 +79,23 @@ static double expected(int kind, int64_t face, int64_t i, int64_t j) {
   return value;
 }
 
+/// Place in a field with room for the largest blocks of either component.
 static int64_t place(int64_t const* extents, blocks const* own, int b, int64_t i, int64_t j) {
   return (b * extents[1] + i - own->lower[b][1] + WIDTH) * extents[2] + j - own->lower[b][2] + WIDTH;
 }
 
-static void make_kinds(gr_halo_kind* kinds) {
+static void make_kinds(gr_halo_kind* kinds, int c_grid) {
   for (int k = 0; k < 3; ++k) {
     OK(gr_halo_kind_uniform(2, GR_EDGE_UNTOUCHED, WIDTH, &kinds[k]));
     kinds[k].has_component = k > 0;
     kinds[k].component = k == 2;
+    for (int a = 0; a < 2; ++a)
+      if (more(k, a, c_grid)) kinds[k].stagger[a] = GR_ALL_FACES;
   }
 }
 
-static void exchanges_a_cubed_sphere(void) {
+/// Components of vectors in the centres of cells, or on a C grid.
+static void exchanges_a_cubed_sphere(int c_grid) {
   blocks const own = own_blocks();
   int64_t const grid[3] = {FACES, N, N};
   gr_layout* layout = NULL;
@@ -83,42 +104,68 @@ static void exchanges_a_cubed_sphere(void) {
   OK(gr_layout_text(layout, &text));
   CHECK(strstr(text, "54 blocks of 6 faces of [0, 48) x [0, 48)") != NULL);
   gr_halo_kind kinds[3];
-  make_kinds(kinds);
+  make_kinds(kinds, c_grid);
   gr_halo* halo = NULL;
   OK(gr_halo_create(comm, layout, 3, kinds, &halo));
   int64_t lower[3];
   int64_t upper[3];
   int64_t extents[3];
-  OK(gr_halo_local(halo, 0, 3, lower, upper));
-  for (int a = 0; a < 3; ++a) extents[a] = upper[a] - lower[a];
-  CHECK(extents[0] == own.count && own.count > 1);
   gr_field fields[3];
   double* values[3];
   for (int k = 0; k < 3; ++k) {
+    OK(gr_halo_local(halo, k, 3, lower, upper));
+    for (int a = 0; a < 3; ++a) extents[a] = upper[a] - lower[a] + (a > 0);  // room for more
+    CHECK(extents[0] == own.count && own.count > 1);
     size_t const cells = (size_t)(extents[0] * extents[1] * extents[2]);
     values[k] = malloc(cells * sizeof(double));
     for (size_t c = 0; c < cells; ++c) values[k][c] = untouched;
     for (int b = 0; b < own.count; ++b)
-      for (int64_t i = own.lower[b][1]; i < own.upper[b][1]; ++i)
-        for (int64_t j = own.lower[b][2]; j < own.upper[b][2]; ++j)
-          values[k][place(extents, &own, b, i, j)] = expected(k, own.lower[b][0], i, j);
+      for (int64_t i = own.lower[b][1]; i < own.upper[b][1] + (more(k, 0, c_grid) && own.upper[b][1] == N); ++i)
+        for (int64_t j = own.lower[b][2]; j < own.upper[b][2] + (more(k, 1, c_grid) && own.upper[b][2] == N); ++j)
+          values[k][place(extents, &own, b, i, j)] = expected(k, c_grid, own.lower[b][0], i, j);
     OK(gr_field_dense(values[k], GR_F64, 3, extents, &fields[k]));
     fields[k].kind = k;
+    fields[k].has_first = 1;
+    fields[k].first[1] = fields[k].first[2] = WIDTH;
   }
+  // Values on a side are stored in both faces: those of the higher one are copies.
+  int copies = 0;
+  for (int k = 1; c_grid && k < 3; ++k)
+    for (int b = 0; b < own.count; ++b)
+      for (int64_t at = 0; at <= N; at += N) {
+        int64_t const* const direction = k == 1 ? rows_of[own.lower[b][0]] : columns_of[own.lower[b][0]];
+        if (face_of(at == 0 ? -1 : 1, direction) > own.lower[b][0]) continue;
+        if (own.lower[b][k] > at || own.upper[b][k] < at || (at == 0 && own.lower[b][k] > 0)) continue;
+        OK(gr_halo_local(halo, k, 3, lower, upper));
+        for (int a = 0; a < 3; ++a) extents[a] = upper[a] - lower[a] + (a > 0);
+        for (int64_t along = own.lower[b][3 - k]; along < own.upper[b][3 - k]; ++along, ++copies)
+          values[k][place(extents, &own, b, k == 1 ? at : along, k == 1 ? along : at)] = -1e9;
+      }
   OK(gr_halo_exchange(halo, 3, fields));
   int wrong = 0;
   int seen = 0;
-  for (int k = 0; k < 3; ++k)
-    for (int b = 0; b < own.count; ++b)
-      for (int64_t i = own.lower[b][1] - WIDTH; i < own.upper[b][1] + WIDTH; ++i)
-        for (int64_t j = own.lower[b][2] - WIDTH; j < own.upper[b][2] + WIDTH; ++j) {
+  for (int k = 0; k < 3; ++k) {
+    OK(gr_halo_local(halo, k, 3, lower, upper));
+    for (int a = 0; a < 3; ++a) extents[a] = upper[a] - lower[a] + (a > 0);
+    for (int b = 0; b < own.count; ++b) {
+      int64_t const last[2] = {own.upper[b][1] + (more(k, 0, c_grid) && own.upper[b][1] == N),
+                               own.upper[b][2] + (more(k, 1, c_grid) && own.upper[b][2] == N)};
+      for (int64_t i = own.lower[b][1] - WIDTH; i < last[0] + WIDTH; ++i)
+        for (int64_t j = own.lower[b][2] - WIDTH; j < last[1] + WIDTH; ++j) {
           double const found = values[k][place(extents, &own, b, i, j)];
-          int const corner = !is_inside(i) && !is_inside(j);
-          wrong += found != (corner ? untouched : expected(k, own.lower[b][0], i, j));
-          seen += !corner && (!is_inside(i) || !is_inside(j));
+          int const beyond_rows = i < 0 || i >= N + more(k, 0, c_grid);
+          int const beyond_columns = j < 0 || j >= N + more(k, 1, c_grid);
+          int const corner = beyond_rows && beyond_columns;
+          wrong += found != (corner ? untouched : expected(k, c_grid, own.lower[b][0], i, j));
+          seen += !corner && (beyond_rows || beyond_columns);
         }
+    }
+  }
   CHECK(wrong == 0);
   CHECK(seen > 0);
+  int all_copies = 0;
+  MPI_Allreduce(&copies, &all_copies, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(all_copies == (c_grid ? 12 * N : 0));
   REFUSES(gr_halo_exchange(halo, 1, &(gr_field){0}), "fields[0].size is 0");
 
   // Files know layouts of whole faces: one repartition.
@@ -138,7 +185,7 @@ static void exchanges_a_cubed_sphere(void) {
   OK(gr_repartition_apply_inverse(plan, 1, &from, 1, &to, NULL));
   for (int64_t f = 0; f < part[0]; ++f)
     for (int64_t i = 0; i < N; ++i)
-      for (int64_t j = 0; j < N; ++j) wrong += on_faces[(f * N + i) * N + j] != expected(0, lower[0] + f, i, j);
+      for (int64_t j = 0; j < N; ++j) wrong += on_faces[(f * N + i) * N + j] != expected(0, 0, lower[0] + f, i, j);
   CHECK(wrong == 0);
   free(on_faces);
   OK(gr_repartition_destroy(&plan));
@@ -146,7 +193,8 @@ static void exchanges_a_cubed_sphere(void) {
   for (int k = 0; k < 3; ++k) free(values[k]);
 
   gr_halo* refused = NULL;
-  FAILS(gr_halo_create(comm, layout, 2, kinds, &refused), GR_ERROR_PROGRAM, "the kind of the other one is not beside it");
+  FAILS(gr_halo_create(comm, layout, 2, kinds, &refused), GR_ERROR_PROGRAM,
+        "the kind of the other one is not beside it");
   RULE("BadOption");
   kinds[1].component = 2;
   REFUSES(gr_halo_create(comm, layout, 3, kinds, &refused), "kinds[1].component is 2, the kind has 2 axes");
@@ -204,7 +252,8 @@ static void refuses_bad_faces(void) {
   FAILS(gr_layout_create_faces(comm, 3, grid, own, lower, both, 0, NULL, &layout), GR_ERROR_PROGRAM,
         "block 0 (of rank 0) is [0, 2) x [0, 48) x [0, 48), which is not on one face");
   RULE("BadLayout");
-  REFUSES(gr_layout_create_faces(comm, 3, two, own, lower, one, 0, NULL, &layout), "extents have 2 faces; without joints");
+  REFUSES(gr_layout_create_faces(comm, 3, two, own, lower, one, 0, NULL, &layout),
+          "extents have 2 faces; without joints");
   REFUSES(gr_layout_create_faces(comm, 3, two, own, lower, one, 1, NULL, &layout), "joints is NULL");
   REFUSES(gr_layout_create_faces(comm, 2, grid, own, lower, one, 0, NULL, &layout), "ndim is 2");
   FAILS(gr_layout_create_faces(comm, 3, long_faces, own, lower, one, 0, NULL, &layout), GR_ERROR_PROGRAM,
@@ -221,7 +270,8 @@ int main(int argc, char** argv) {
   begin(argc, argv);
   OK(gr_init(0, NULL));
   OK(gr_comm_create(MPI_COMM_WORLD, &comm));
-  exchanges_a_cubed_sphere();
+  exchanges_a_cubed_sphere(0);
+  exchanges_a_cubed_sphere(1);
   exchanges_a_tile_with_itself();
   refuses_bad_faces();
   OK(gr_comm_destroy(&comm));

@@ -19,6 +19,7 @@ program test_fortran_faces
   integer, allocatable :: lower(:, :), upper(:, :)
   real(real64), allocatable, asynchronous :: t(:, :, :), u(:, :, :), v(:, :, :)
   integer :: n
+  logical :: c_grid = .false.
 
   call begin()
   call gr_init()
@@ -42,6 +43,7 @@ program test_fortran_faces
   call that(num_wrong(u, 2) + num_wrong(v, 3) == 0, 'vectors')
   call that(n > 1, 'several blocks on each rank')
   call gr_halo_destroy(halo)
+  call exchanges_a_c_grid()
   call gr_layout_destroy(layout)
   call joins_tiles()
   call gr_comm_destroy(comm)
@@ -74,25 +76,69 @@ contains
     end do
   end subroutine
 
+  !> u lies on faces between cells along i, v along j.
+  subroutine exchanges_a_c_grid()
+    c_grid = .true.
+    kinds(2)%stagger(1) = GR_ALL_FACES
+    kinds(3)%stagger(2) = GR_ALL_FACES
+    call gr_halo_create(comm, layout, kinds, halo)
+    deallocate (u, v)
+    allocate (u(-1:bx + 3, -1:by + 2, n), v(-1:bx + 2, -1:by + 3, n))
+    call fill(t, 1)
+    call fill(u, 2)
+    call fill(v, 3)
+
+    call gr_halo_exchange(halo, t, u, v, kind=[1, 2, 3], owned=[3, 3, 1])
+
+    call that(num_wrong(t, 1) + num_wrong(u, 2) + num_wrong(v, 3) == 0, 'a C grid')
+    call gr_halo_destroy(halo)
+  end subroutine
+
+  !> Values more than cells along i and j.
+  pure function more(field) result(extra)
+    integer, intent(in) :: field
+    integer :: extra(2)
+    extra = 0
+    if (c_grid .and. field > 1) extra(field - 1) = 1
+  end function
+
+  pure function face_of(normal) result(face)
+    integer, intent(in) :: normal(3)
+    integer :: face
+    do face = 1, 6
+      if (all(normals(:, face) == normal)) return
+    end do
+  end function
+
   !> What cell (i, j) on or around a face holds: of the scalar (1), or of the component along i (2) or along j (3).
-  !> Round an edge both the place and the directions of the face are folded.
+  !> Round an edge both the place and the directions of the face are folded; what lies on it belongs to the lower face.
   pure function expected(field, i, j, face) result(value)
     integer, intent(in) :: field, i, j, face
     real(real64) :: value, vector(3)
-    integer :: cells(2), along(3, 2), at(3), height, a, side
-    cells = 2 * [i, j] - 1 - nc
+    integer :: cells(2), along(3, 2), folded(3, 2), at(3), height, a, side, plane, extra(2)
+    extra = more(field)
+    cells = 2 * [i, j] - 1 - nc - extra
     along(:, 1) = along_i(:, face)
     along(:, 2) = along_j(:, face)
+    folded = along
     at = 0
     height = nc
+    plane = face
     do a = 1, 2
       side = 0
       if (abs(cells(a)) > nc) side = sign(1, cells(a))
       if (side /= 0) height = height - (side * cells(a) - nc)
       if (side /= 0) cells(a) = side * nc
       at = at + cells(a) * along(:, a)
-      if (side /= 0) along(:, a) = -side * normals(:, face)
+      if (side /= 0) folded(:, a) = -side * normals(:, face)
+      if (side /= 0) plane = face_of(side * along(:, a))
     end do
+    do a = 1, 2
+      if (extra(a) == 0 .or. abs(cells(a)) /= nc .or. any(folded(:, a) /= along(:, a))) cycle
+      side = cells(a) / nc
+      if (face_of(side * along(:, a)) < plane) folded(:, a) = -side * normals(:, plane)
+    end do
+    along = folded
     at = at + height * normals(:, face)
     value = at(1) + 200 * at(2) + 40000 * at(3)
     if (field == 1) return
@@ -103,11 +149,13 @@ contains
   subroutine fill(values, field)
     real(real64), intent(out) :: values(-1:, -1:, :)
     integer, intent(in) :: field
-    integer :: b, i, j
+    integer :: b, i, j, last(2), plus(2)
     values = untouched
+    plus = more(field)
     do b = 1, n
-      do j = lower(2, b), upper(2, b)
-        do i = lower(1, b), upper(1, b)
+      last = upper(1:2, b) + merge(plus, 0, upper(1:2, b) == nc)
+      do j = lower(2, b), last(2)
+        do i = lower(1, b), last(1)
           values(i - lower(1, b) + 1, j - lower(2, b) + 1, b) = expected(field, i, j, lower(3, b))
         end do
       end do
@@ -117,14 +165,16 @@ contains
   function num_wrong(values, field) result(wrong)
     real(real64), intent(in) :: values(-1:, -1:, :)
     integer, intent(in) :: field
-    integer :: wrong, b, i, j
+    integer :: wrong, b, i, j, last(2), plus(2)
     real(real64) :: right
     wrong = 0
+    plus = more(field)
     do b = 1, n
-      do j = lower(2, b) - width, upper(2, b) + width
-        do i = lower(1, b) - width, upper(1, b) + width
+      last = upper(1:2, b) + merge(plus, 0, upper(1:2, b) == nc)
+      do j = lower(2, b) - width, last(2) + width
+        do i = lower(1, b) - width, last(1) + width
           right = expected(field, i, j, lower(3, b))
-          if ((i < 1 .or. i > nc) .and. (j < 1 .or. j > nc)) right = untouched  ! where three faces meet
+          if ((i < 1 .or. i > nc + plus(1)) .and. (j < 1 .or. j > nc + plus(2))) right = untouched  ! where three faces meet
           if (values(i - lower(1, b) + 1, j - lower(2, b) + 1, b) /= right) wrong = wrong + 1
         end do
       end do

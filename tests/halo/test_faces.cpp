@@ -49,18 +49,32 @@ Vector operator-(Vector const& a) { return -1 * a; }
 
 std::array<Face, 6> const faces{{{x, z, y}, {y, z, -x}, {-x, z, -y}, {-y, z, x}, {z, -x, y}, {-z, x, y}}};
 
-/// A cell of the surface, and the directions along which its face's components are counted there: round an edge both
-/// the place and the directions are folded.
+/// Along rows and columns: 0 for values in centres, 1 for values on all faces.
+using More = std::array<Index, 2>;
+
+/// The names of values: a face, and a place on it.
+using Names = std::set<std::pair<int, Vector>>;
+
+int face_of(Vector const& normal) {
+  for (int f = 0; f < 6; ++f)
+    if (faces[std::size_t(f)].normal == normal) return f;
+  return -1;
+}
+
+/// A place on the surface, and the directions along which its face's components are counted there: round an edge both
+/// the place and the directions are folded. Values on an edge are those of the lower of its faces that has an owner.
 struct Place {
-  Vector at;
+  Vector at{};
   std::array<Vector, 2> along;
+  bool owned = true;
 };
 
-Place place_of(int face, Index i, Index j) {
+Place place_of(int face, Index i, Index j, More const& more = {}, Names const* owned = nullptr) {
   auto const& f = faces[std::size_t(face)];
-  std::array<Index, 2> cell{2 * i + 1 - n, 2 * j + 1 - n};
+  std::array<Index, 2> cell{2 * i + 1 - more[0] - n, 2 * j + 1 - more[1] - n};
   std::array<Vector, 2> const direction{f.row, f.column};
   Place result{{}, direction};
+  Vector plane = f.normal;  // of the face to which the place belongs
   Index height = n;
   for (std::size_t a = 0; a < 2; ++a) {
     Index const side = cell[a] > n ? 1 : cell[a] < -n ? -1 : 0;
@@ -68,8 +82,21 @@ Place place_of(int face, Index i, Index j) {
     height -= side * cell[a] - n;
     cell[a] = side * n;
     result.along[a] = -side * f.normal;
+    plane = side * direction[a];
   }
   result.at = height * f.normal + cell[0] * f.row + cell[1] * f.column;
+  auto const has_owner = [&](Vector const& normal) {
+    return owned == nullptr || owned->contains({face_of(normal), result.at});
+  };
+  result.owned = has_owner(plane);
+  for (std::size_t a = 0; a < 2; ++a) {
+    if (more[a] == 0 || std::abs(cell[a]) != n || result.along[a] != direction[a]) continue;
+    Index const side = cell[a] / n;
+    Vector const next = side * direction[a];
+    if (!has_owner(next) || (face_of(next) > face_of(plane) && result.owned)) continue;
+    result.along[a] = -side * plane;
+    result.owned = true;
+  }
   return result;
 }
 
@@ -99,26 +126,39 @@ std::vector<Block> blocks_of(int num_ranks, bool with_holes = false) {
   return blocks;
 }
 
-std::vector<HaloKind> kinds_of() {
+enum class Grid { a, c, d };
+
+std::vector<HaloKind> kinds_of(Grid where = Grid::a) {
   HaloKind kind{
       .widths = {{width, width}, {width, width}}, .boundary = Boundary::uniform(2, Edge::untouched), .hole = 7};
   std::vector<HaloKind> kinds(3, kind);
   kinds[1].component = 0;
   kinds[2].component = 1;
+  if (where == Grid::a) return kinds;
+  for (std::size_t a = 0; a < 2; ++a) {
+    kinds[0].boundary.axes[a].stagger = Stagger::all_faces;  // corners of cells
+    kinds[where == Grid::c ? a + 1 : 2 - a].boundary.axes[a].stagger = Stagger::all_faces;
+  }
   return kinds;
 }
-
-bool is_inside(Index i) { return i >= 0 && i < n; }
 
 class Fields {
  public:
   Fields(Comm const& comm, BlockGrid const& grid, HaloPlan const& plan)
-      : grid_(grid), local_(plan.local()), first_(grid.first_block(comm.rank())), num_(grid.num_blocks(comm.rank())) {
-    for (auto& field : values_) field.assign(std::size_t(local_.num_cells()), untouched);
+      : first_(grid.first_block(comm.rank())), num_(grid.num_blocks(comm.rank())) {
+    for (int k = 0; k < 3; ++k) {
+      int const kind = std::min(k, plan.num_kinds() - 1);
+      blocks_.push_back(*plan.blocks(kind));
+      local_.push_back(plan.local(kind));
+      auto const& axes = plan.kind(kind).boundary.axes;
+      for (std::size_t a = 0; a < 2; ++a) more_[std::size_t(k)][a] = axes[a].stagger == Stagger::all_faces ? 1 : 0;
+      values_[std::size_t(k)].assign(std::size_t(local_.back().num_cells()), untouched);
+    }
   }
   double& at(int k, int b, Index i, Index j) {
-    Box const& box = grid_.blocks()[std::size_t(first_ + b)].box;
-    return values_[std::size_t(k)][std::size_t(((b * local_.extent(1)) + i - box.lo(0) + width) * local_.extent(2) + j -
+    Box const& box = blocks_[std::size_t(k)].blocks()[std::size_t(first_ + b)].box;
+    Box const& local = local_[std::size_t(k)];
+    return values_[std::size_t(k)][std::size_t(((b * local.extent(1)) + i - box.lo(0) + width) * local.extent(2) + j -
                                                box.lo(1) + width)];
   }
   /// Calls `visit(kind, block, face, i, j, is_owned)` for each cell and ghost cell.
@@ -126,7 +166,7 @@ class Fields {
   void for_each(Visit const& visit) const {
     for (int k = 0; k < 3; ++k)
       for (int b = 0; b < num_; ++b) {
-        auto const& block = grid_.blocks()[std::size_t(first_ + b)];
+        auto const& block = blocks_[std::size_t(k)].blocks()[std::size_t(first_ + b)];
         Box const& box = block.box;
         for (Index i = box.lo(0) - width; i < box.hi(0) + width; ++i)
           for (Index j = box.lo(1) - width; j < box.hi(1) + width; ++j)
@@ -136,19 +176,38 @@ class Fields {
   std::vector<HaloField> fields() {
     std::vector<HaloField> result;
     for (int k = 0; k < 3; ++k)
-      result.push_back({field_view(values_[std::size_t(k)].data(), local_.extents(), 3), Parity::even, k});
+      result.push_back(
+          {field_view(values_[std::size_t(k)].data(), local_[std::size_t(k)].extents(), 3), Parity::even, k});
     return result;
   }
   std::vector<double>& values(int k) { return values_[std::size_t(k)]; }
+  [[nodiscard]] More const& more(int k) const { return more_[std::size_t(k)]; }
+  /// Beyond two sides at once.
+  [[nodiscard]] bool is_corner(int k, Index i, Index j) const {
+    return (i < 0 || i >= n + more(k)[0]) && (j < 0 || j >= n + more(k)[1]);
+  }
+  /// What the blocks of all ranks hold of vectors (`of_vectors`) or of scalars.
+  [[nodiscard]] Names names(bool of_vectors) const {
+    Names result;
+    for (int k = of_vectors ? 1 : 0; k <= (of_vectors ? 2 : 0); ++k)
+      for (auto const& block : blocks_[std::size_t(k)].blocks())
+        for (Index i = block.box.lo(0); i < block.box.hi(0); ++i)
+          for (Index j = block.box.lo(1); j < block.box.hi(1); ++j)
+            result.insert({block.face, place_of(block.face, i, j, more(k)).at});
+    return result;
+  }
   static constexpr double untouched = -12345;
 
  private:
-  BlockGrid grid_;
-  Box local_;
+  std::vector<BlockGrid> blocks_;
+  std::vector<Box> local_;
   int first_;
   int num_;
+  std::array<More, 3> more_{};
   std::array<std::vector<double>, 3> values_;
 };
+
+bool is_inside(Index i) { return i >= 0 && i < n; }
 
 BlockGrid cube_of(std::vector<Block> const& blocks) { return {{n, n}, 6, cubed_sphere_joints(), blocks}; }
 
@@ -208,10 +267,97 @@ TEST(Faces, with_holes_fill_what_no_block_has) {
   });
 }
 
-TEST(Faces, adjoint_is_the_transpose) {
+/// Vectors and corners of cells; every value, those on the edges of the cube by all of their names.
+void exchange_staggered(Grid where, bool with_holes) {
+  Comm const comm(MPI_COMM_WORLD);
+  auto const grid = cube_of(blocks_of(comm.num_ranks(), with_holes));
+  HaloPlan const plan(comm, grid, kinds_of(where));
+  Fields fields(comm, grid, plan);
+  auto const scalars = fields.names(false);
+  auto const vectors = fields.names(true);
+  std::set<Vector> corners;
+  for (auto const& name : scalars) corners.insert(name.second);
+  auto const expected = [&](int k, int face, Index i, Index j) {
+    auto const place = place_of(face, i, j, fields.more(k), k == 0 ? &scalars : &vectors);
+    return (k == 0 ? corners.contains(place.at) : place.owned) ? value_at(k, place) : 7.0;
+  };
+  Index num_copies = 0;
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
+    if (!owned) return;
+    auto const place = place_of(face, i, j, fields.more(k));
+    double const value = value_at(k, place);
+    int lowest = face;
+    for (auto const& name : k == 0 ? scalars : vectors)
+      if (name.second == place.at) lowest = std::min(lowest, name.first);
+    bool const copied = lowest < face;
+    num_copies += copied ? 1 : 0;
+    // Components of the lowest face along its own axes.
+    auto const own = place_of(face, i, j, fields.more(k), k == 0 ? &scalars : &vectors);
+    fields.at(k, b, i, j) = copied ? -1e9 : k == 0 ? value : value_at(k, own);
+  });
+
+  plan.exchange(fields.fields());
+
+  fields.for_each([&](int k, int b, int face, Index i, Index j, bool) {
+    if (fields.is_corner(k, i, j)) {
+      EXPECT_EQ(fields.at(k, b, i, j), Fields::untouched);
+      return;
+    }
+    EXPECT_EQ(fields.at(k, b, i, j), expected(k, face, i, j))
+        << "kind " << k << " face " << face << " cell " << i << ", " << j;
+  });
+  std::vector<double> copies{double(num_copies)};
+  comm.sum(copies);
+  // 12 edges of n - 1 corners between their ends, which have three names; n values of vectors on each.
+  EXPECT_TRUE(with_holes || copies[0] == 12 * (n - 1) + 8 * 2 + 12 * n) << copies[0];
+  EXPECT_GT(copies[0], 0);
+}
+
+TEST(Faces, exchange_a_c_grid) { exchange_staggered(Grid::c, false); }
+TEST(Faces, exchange_a_d_grid) { exchange_staggered(Grid::d, false); }
+TEST(Faces, exchange_a_c_grid_with_holes) { exchange_staggered(Grid::c, true); }
+TEST(Faces, exchange_a_d_grid_with_holes) { exchange_staggered(Grid::d, true); }
+
+/// What an exchange writes lies outside of the interior: nothing else depends on it.
+TEST(Faces, interior_leaves_out_copies) {
   Comm const comm(MPI_COMM_WORLD);
   auto const grid = cube_of(blocks_of(comm.num_ranks()));
-  HaloPlan const plan(comm, grid, kinds_of());
+  HaloPlan const plan(comm, grid, kinds_of(Grid::c));
+  Fields fields(comm, grid, plan);
+  std::vector<Width> const none{{0, 0}, {0, 0}};
+  auto before = fields;
+  fields.for_each([&](int k, int b, int, Index i, Index j, bool) {
+    fields.at(k, b, i, j) = before.at(k, b, i, j) = double(1 + k + 3 * b + 100 * i + j + 10000 * comm.rank());
+  });
+
+  plan.exchange(fields.fields());
+
+  Index num_changed = 0;
+  for (int k = 0; k < 3; ++k) {
+    Box const interior = plan.interior(none, k);
+    Box const local = plan.local(k);
+    for (Index b = interior.lo(0); b < interior.hi(0); ++b)
+      for (Index i = interior.lo(1); i < interior.hi(1); ++i)
+        for (Index j = interior.lo(2); j < interior.hi(2); ++j) {
+          auto const at = std::size_t((((b - local.lo(0)) * local.extent(1)) + i - local.lo(1)) * local.extent(2) + j -
+                                      local.lo(2));
+          EXPECT_EQ(fields.values(k)[at], before.values(k)[at]);
+        }
+  }
+  fields.for_each([&](int k, int b, int, Index i, Index j, bool owned) {
+    num_changed += owned && fields.at(k, b, i, j) != before.at(k, b, i, j) ? 1 : 0;
+  });
+  std::vector<double> changed{double(num_changed)};
+  comm.sum(changed);
+  EXPECT_GT(changed[0], 0);
+}
+
+void check_adjoint(Grid where, bool with_holes) {
+  Comm const comm(MPI_COMM_WORLD);
+  auto const grid = cube_of(blocks_of(comm.num_ranks(), with_holes));
+  auto kinds = kinds_of(where);
+  for (auto& kind : kinds) kind.hole = 0;  // an exchange is linear without constants
+  HaloPlan const plan(comm, grid, kinds);
   Fields before(comm, grid, plan);
   Fields there(comm, grid, plan);
   for (int k = 0; k < 3; ++k) {
@@ -220,7 +366,7 @@ TEST(Faces, adjoint_is_the_transpose) {
   }
   std::vector<double> sums(2, 0);
   before.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
-    if (owned) before.at(k, b, i, j) = value_at(k, place_of(face, i, j));
+    if (owned) before.at(k, b, i, j) = double((k * 31 + b * 7 + i * 3 + j * 13 + face) % 17);
     there.at(k, b, i, j) = double((k * 5 + b * 3 + i * 7 + j * 11 + face) % 13);
   });
   auto image = before;
@@ -235,6 +381,11 @@ TEST(Faces, adjoint_is_the_transpose) {
   comm.sum(sums);
   EXPECT_EQ(sums[0], sums[1]);  // of whole numbers
   EXPECT_GT(std::abs(sums[0]), 1);
+}
+
+TEST(Faces, adjoint_is_the_transpose) {
+  for (auto const where : {Grid::a, Grid::c, Grid::d})
+    for (bool const with_holes : {false, true}) check_adjoint(where, with_holes);
 }
 
 TEST(Faces, move_to_a_layout_of_whole_faces) {
@@ -260,7 +411,7 @@ TEST(Faces, move_to_a_layout_of_whole_faces) {
 }
 
 /// Tiles of a torus: at each corner four of them meet, and both ways round it lead to one cell.
-TEST(Faces, fill_corners_where_four_meet) {
+void exchange_a_torus(Stagger stagger) {
   Comm const comm(MPI_COMM_WORLD);
   std::vector<FaceJoint> joints;
   for (int f = 0; f < 4; ++f) {
@@ -270,7 +421,9 @@ TEST(Faces, fill_corners_where_four_meet) {
   std::vector<Block> blocks;
   for (int f = 0; f < 4; ++f) blocks.push_back({Box({0, 0}, {n, n}), f % comm.num_ranks(), f});
   BlockGrid const grid({n, n}, 4, joints, blocks);
-  HaloPlan const plan(comm, grid, {kinds_of()[0]});
+  auto kind = kinds_of()[0];
+  for (auto& axis : kind.boundary.axes) axis.stagger = stagger;
+  HaloPlan const plan(comm, grid, {kind});
   Fields fields(comm, grid, plan);
   auto const value = [](int face, Index i, Index j) {
     Index const row = (face / 2 * n + i + 2 * n) % (2 * n);
@@ -278,7 +431,10 @@ TEST(Faces, fill_corners_where_four_meet) {
     return double(row * 2 * n + column);
   };
   fields.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
-    if (owned) fields.at(k, b, i, j) = value(face, i, j);
+    // Of the four names of a corner, and the two of an edge, that of the lowest tile counts.
+    bool const copied =
+        stagger == Stagger::all_faces && ((face >= 2 && (i == 0 || i == n)) || (face % 2 == 1 && (j == 0 || j == n)));
+    if (owned) fields.at(k, b, i, j) = copied ? -5 : value(face, i, j);
   });
 
   plan.exchange(fields.fields()[0].view);
@@ -288,6 +444,9 @@ TEST(Faces, fill_corners_where_four_meet) {
     EXPECT_EQ(fields.at(k, b, i, j), value(face, i, j)) << "face " << face << " cell " << i << ", " << j;
   });
 }
+
+TEST(Faces, fill_corners_where_four_meet) { exchange_a_torus(Stagger::centre); }
+TEST(Faces, copy_values_that_four_tiles_share) { exchange_a_torus(Stagger::all_faces); }
 
 /// The code of docs/grids.md.
 TEST(Faces, of_the_page) {
@@ -327,7 +486,13 @@ TEST(Faces, refuse_what_they_lack) {
     return rule_of([&] { HaloPlan const plan(comm, grid, kinds); });
   };
   EXPECT_EQ(rule_with([](auto& kinds) { kinds[0].boundary.axes[0].stagger = Stagger::high_face; }), "BadBoundary");
-  EXPECT_EQ(rule_with([](auto& kinds) { kinds[1].boundary.axes[1].stagger = Stagger::all_faces; }), "BadBoundary");
+  EXPECT_EQ(rule_with([](auto& kinds) { kinds[0].boundary.axes[1].stagger = Stagger::all_faces; }), "BadBoundary");
+  EXPECT_EQ(rule_with([](auto& kinds) { kinds[1].boundary.axes[1].stagger = Stagger::all_faces; }), "BadOption");
+  EXPECT_EQ(rule_with([](auto& kinds) {
+              for (int k : {1, 2})
+                for (auto& axis : kinds[std::size_t(k)].boundary.axes) axis.stagger = Stagger::all_faces;
+            }),
+            "BadBoundary");
   EXPECT_EQ(rule_with([](auto& kinds) { kinds[0].boundary = Boundary::uniform(2, Edge::symmetric); }), "BadBoundary");
   EXPECT_EQ(rule_with([](auto& kinds) { kinds[0].widths[1].upper = n + 1; }), "BadHaloWidth");
   EXPECT_EQ(rule_with([](auto& kinds) { kinds.pop_back(); }), "BadOption");
@@ -346,6 +511,11 @@ TEST(Faces, refuse_what_they_lack) {
   EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n}, 6, joints, blocks); }), "BadLayout");
   EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n + 1}, 6, cubed_sphere_joints(), blocks); }), "BadLayout");
   EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n}, 5, {}, blocks); }), "OutOfRange");
+  EXPECT_EQ(rule_of([&] { BlockGrid const bad({n, n, n}, 2, {}, std::span<Block const>()); }), "BadLayout");
+  std::vector<FaceJoint> const fold{{{0, 0, AxisEnd::upper}, {0, 0, AxisEnd::upper}, Along::reversed}};
+  std::vector<Block> const one{{Box({0, 0}, {n, n}), 0}};
+  BlockGrid const folded({n, n}, 1, fold, one);
+  EXPECT_EQ(rule_of([&] { HaloPlan const bad(comm, folded, {kinds_of(Grid::c)[0]}); }), "BadBoundary");
 }
 
 }  // namespace

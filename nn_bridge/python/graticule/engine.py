@@ -675,6 +675,8 @@ class Layout(_engine.Handle):
         layout of the grid moves fields to the blocks. Kinds of halos have the 2 axes of a face, and GR_EDGE_UNTOUCHED.
         Components of vectors are along the axes of their face, two kinds side by side: ghost cells get them along the axes
         of the block's face. Ghost cells beyond a side without joint, and those where three faces meet, keep their values.
+        Values lie in centres or on all faces (GR_ALL_FACES): components along their own axis or along the other one,
+        scalars along both. Both faces store the values on a side where they meet; those of the higher one become copies.
         Cubed sphere: the first four faces follow each other eastward round the equator, with rows northward and columns
         eastward. The fifth continues the first one beyond the north, the sixth beyond the south.
 

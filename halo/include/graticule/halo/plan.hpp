@@ -73,10 +73,12 @@ class HaloPlan {
   /// front (see `BlockGrid`). Ghost cells of a block that is smaller than the rank's largest follow its own cells.
   /// Where faces meet (cubed spheres), ghost cells are those of the other face; beyond two sides at once they are
   /// filled where both ways round the corner lead to one cell, and keep their values where three faces meet, as they do
-  /// beyond sides without joint.
-  /// @throws as above, `BadBoundary` on faces that meet for rules other than `Edge::untouched` and for values that do
-  ///         not lie in centres, `BadHaloWidth` for more halo cells than such a face has, `BadOption` for a component
-  ///         without the other one
+  /// beyond sides without joint. Values on all faces along an axis (`Stagger::all_faces`: scalars at corners, both
+  /// components of a C grid or of a D grid) lie on the sides themselves, too, in each of the faces that meet there:
+  /// those of the lowest face are owned cells, those of the other ones become copies of them.
+  /// @throws as above, `BadBoundary` on faces that meet for rules other than `Edge::untouched`, for values on low or
+  ///         high faces only, for scalars on all faces along one axis and components on all faces along both,
+  ///         `BadHaloWidth` for more halo cells than such a face has, `BadOption` for a component without the other one
   HaloPlan(Comm const& comm, BlockGrid const& blocks, std::vector<HaloKind> kinds);
 
   /// Kinds are numbered from 0; functions that take a kind throw `OutOfRange` for any other number.
@@ -179,6 +181,7 @@ class HaloPlan {
   Indices grid_extents_;
   std::vector<BlockGrid> blocks_;  ///< by kind; none for one box per rank
   bool has_components_ = false;
+  bool faces_meet_ = false;
   std::vector<HaloKind> kinds_;
   Box owned_;
   std::vector<Layout> layouts_;  ///< by kind
