@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/partition/detail/zip_directory.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +23,8 @@ class ZipReader {
   /// Reads the directory of the archive.
   /// @throws Error `BrokenFile`, without the path
   explicit ZipReader(std::filesystem::path const& path);
+  ZipReader(ZipReader const&) = delete;
+  ZipReader& operator=(ZipReader const&) = delete;
 
   /// In the order of the directory.
   [[nodiscard]] std::vector<std::string> const& records() const noexcept { return names_; }
@@ -32,26 +36,13 @@ class ZipReader {
   void read(std::string const& record, void* target);
 
  private:
-  struct Entry {
-    std::uint64_t header = 0;  // offset in the file
-    std::uint64_t bytes = 0;
-    std::uint32_t checksum = 0;
-  };
-  struct Directory {
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t count = 0;
-  };
-
-  [[nodiscard]] std::string piece(std::uint64_t offset, std::uint64_t count);
-  [[nodiscard]] Directory find_directory();
-  void read_directory(Directory const& directory);
-  [[nodiscard]] Entry const& entry(std::string const& record) const;
+  void read_at(std::uint64_t offset, char* target, std::uint64_t count);
+  [[nodiscard]] graticule::detail::ZipMember const& entry(std::string const& record) const;
 
   std::ifstream file_;
-  std::uint64_t file_bytes_ = 0;
+  graticule::detail::ZipFile zip_;
   std::vector<std::string> names_;
-  std::unordered_map<std::string, Entry> entries_;
+  std::unordered_map<std::string, graticule::detail::ZipMember> entries_;
 };
 
 }  // namespace graticule::program::detail

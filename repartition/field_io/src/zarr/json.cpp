@@ -71,9 +71,8 @@ bool is_index(Json const& value) {
 
 constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// From or to the order in which base64 has the bytes of a little-endian number.
-std::uint64_t first_byte_highest(std::uint64_t bits) {
-  return std::endian::native == std::endian::little ? __builtin_bswap64(bits) : bits;
+std::uint64_t little_endian(std::uint64_t bits) {
+  return std::endian::native == std::endian::little ? bits : __builtin_bswap64(bits);
 }
 
 void append(std::string& text, Json const& value) {
@@ -179,22 +178,52 @@ Json json_of(Attribute const& attribute) {
                  [&](Index value) { return is_unsigned ? Json(std::uint64_t(value)) : Json(value); });
 }
 
-std::string base64_of(double number) {
-  auto const bits = first_byte_highest(std::bit_cast<std::uint64_t>(number));
+Json fill_json(double number) {
+  if (std::isnan(number)) return "NaN";
+  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+  return number;
+}
+
+std::string base64_of(std::span<std::byte const> bytes) {
   std::string text;
-  for (unsigned shift = 64; shift >= 10; shift -= 6) text += base64_digits[bits >> (shift - 6) & 63U];
-  return text + base64_digits[(bits & 15U) << 2U] + '=';
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t held = 0;
+    for (std::size_t k = i; k < i + 3; ++k)
+      held = held << 8U | (k < bytes.size() ? std::to_integer<std::uint32_t>(bytes[k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k)
+      text += k <= bytes.size() - i ? base64_digits[held >> (18U - 6U * unsigned(k)) & 63U] : '=';
+  }
+  return text;
+}
+
+std::optional<std::string> bytes_of_base64(std::string_view text) {
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string bytes;
+  std::uint32_t held = 0;
+  unsigned num_bits = 0;
+  for (char const c : text) {
+    auto const digit = base64_digits.find(c);
+    if (digit == std::string_view::npos) return {};
+    held = (held << 6U | std::uint32_t(digit)) & 0xffffU;
+    num_bits += 6;
+    if (num_bits < 8) continue;
+    num_bits -= 8;
+    bytes += char(held >> num_bits & 0xffU);
+  }
+  return bytes;
+}
+
+std::string base64_of(double number) {
+  auto const bits = little_endian(std::bit_cast<std::uint64_t>(number));
+  return base64_of(std::as_bytes(std::span(&bits, 1)));
 }
 
 std::optional<double> number_of_base64(std::string_view text) {
-  if (text.size() != 12 || text.back() != '=') return {};
-  std::uint64_t bits = 0;  // the first digit is the highest; of the last one, four bits count
-  for (std::size_t i = 0; i < 11; ++i) {
-    auto const digit = base64_digits.find(text[i]);
-    if (digit == std::string_view::npos) return {};
-    bits = i < 10 ? bits << 6U | digit : bits << 4U | digit >> 2U;
-  }
-  return std::bit_cast<double>(first_byte_highest(bits));
+  std::uint64_t bits = 0;
+  auto const bytes = text.size() == 12 && text.back() == '=' ? bytes_of_base64(text) : std::nullopt;
+  if (!bytes || bytes->size() != sizeof bits) return {};
+  std::memcpy(&bits, bytes->data(), sizeof bits);
+  return std::bit_cast<double>(little_endian(bits));
 }
 
 }  // namespace graticule::detail::zarr

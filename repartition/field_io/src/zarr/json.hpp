@@ -6,7 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,6 +30,13 @@ using Json = nlohmann::json;
 
 /// What `attribute_of` reads.
 [[nodiscard]] Json json_of(Attribute const& attribute);
+
+/// A number as an array's `fill_value`, which has NaN and the infinities as texts.
+[[nodiscard]] Json fill_json(double number);
+
+[[nodiscard]] std::string base64_of(std::span<std::byte const> bytes);
+/// Nothing where it is not base64.
+[[nodiscard]] std::optional<std::string> bytes_of_base64(std::string_view text);
 
 /// The bytes of a little-endian f64 in base64.
 [[nodiscard]] std::string base64_of(double number);

@@ -11,12 +11,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <set>
-#include <span>
 #include <utility>
 
 namespace graticule::detail::zarr {
@@ -28,33 +26,6 @@ constexpr Index most_text_bytes = Index(1) << 30;
 [[noreturn]] void refuse(std::string_view rule, std::string const& text) { throw Error(Fault::input, rule, text); }
 
 bool is_absent(int code) { return code == ENOENT || code == ENOTDIR; }
-
-std::uint64_t little(std::span<std::byte const> bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;) value = value << 8U | std::to_integer<std::uint64_t>(bytes[i]);
-  return value;
-}
-
-/// Fields of a zip structure, by their places.
-class Fields {
- public:
-  explicit Fields(std::span<std::byte const> bytes) : bytes_(bytes) {}
-  [[nodiscard]] std::uint64_t operator()(std::size_t at, std::size_t count) const {
-    return little(bytes_.subspan(at, count));
-  }
-
- private:
-  std::span<std::byte const> bytes_;
-};
-
-constexpr std::uint64_t end_signature = 0x06054b50;
-constexpr std::uint64_t end64_signature = 0x06064b50;
-constexpr std::uint64_t entry_signature = 0x02014b50;
-constexpr std::uint64_t local_signature = 0x04034b50;
-constexpr std::size_t end_bytes = 22;
-constexpr std::size_t entry_bytes = 46;
-constexpr std::size_t local_bytes = 30;
-constexpr std::uint64_t none32 = 0xffffffff;
 
 }  // namespace
 
@@ -90,6 +61,8 @@ Store::Store(std::filesystem::path path) : path_(std::move(path)) {
   if (S_ISDIR(status.st_mode)) {
     folder_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder_.get() < 0) refuse("UnreadableFile", path_.string() + " cannot be opened: " + system_reason(errno));
+    std::error_code unknown;
+    absolute_ = std::filesystem::absolute(path_, unknown);
     return;
   }
   if (path_.extension() == ".json") {
@@ -97,79 +70,22 @@ Store::Store(std::filesystem::path path) : path_(std::move(path)) {
     return;
   }
   zip_ = std::make_shared<Descriptor const>(open_to_read(path_));
-  zip_bytes_ = Index(status.st_size);
-  read_zip();
+  read_zip(Index(status.st_size));
 }
 
-void Store::read_zip() {
-  auto const broken = [&](std::string const& what) {
-    refuse("BrokenFile", path_.string() + " is no whole zip file: " + what);
-  };
-  auto const bytes_at = [&](Index at, Index count) {
-    if (at < 0 || count < 0 || at > zip_bytes_ || count > zip_bytes_ - at) broken("a structure lies beyond its end");
-    std::vector<std::byte> bytes(static_cast<std::size_t>(count));
-    if (auto const reason = zip_->read(bytes.data(), count, at); !reason.empty()) broken(reason);
-    return bytes;
-  };
-  // The last structure may be followed by a comment of up to 64 KiB.
-  Index const tail = std::min<Index>(zip_bytes_, 65536 + Index(end_bytes));
-  auto const last = bytes_at(zip_bytes_ - tail, tail);
-  Index end = -1;
-  for (Index i = tail - Index(end_bytes); i >= 0 && end < 0; --i)
-    if (little(std::span(last).subspan(std::size_t(i), 4)) == end_signature) end = i;
-  if (end < 0) broken("it lacks the list of its members");
-  Fields const summary{std::span(last).subspan(std::size_t(end), end_bytes)};
-  auto count = summary(10, 2);
-  auto bytes = summary(12, 4);
-  auto first = summary(16, 4);
-  if (count == 0xffff || bytes == none32 || first == none32) {
-    if (end < 20) broken("it lacks the place of its list of members");
-    auto const at = Index(Fields(std::span(last).subspan(std::size_t(end) - 20, 20))(8, 8));
-    auto const large = bytes_at(at, 56);
-    Fields const field(large);
-    if (field(0, 4) != end64_signature) broken("its list of members has no place");
-    count = field(32, 8);
-    bytes = field(40, 8);
-    first = field(48, 8);
-  }
-  if (bytes > std::uint64_t(zip_bytes_)) broken("its list of members is longer than the file");
-  auto const list = bytes_at(Index(first), Index(bytes));
-  std::size_t at = 0;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    if (list.size() - at < entry_bytes) broken("its list of members is cut off");
-    Fields const entry{std::span(list).subspan(at, entry_bytes)};
-    if (entry(0, 4) != entry_signature) broken("its list of members is damaged");
-    auto const name_bytes = entry(28, 2);
-    auto const extra_bytes = entry(30, 2);
-    auto const whole = entry_bytes + name_bytes + extra_bytes + entry(32, 2);
-    if (list.size() - at < whole) broken("its list of members is cut off");
-    auto const* const name = reinterpret_cast<char const*>(list.data() + at + entry_bytes);
-    Member member;
-    auto packed = entry(20, 4);
-    auto plain = entry(24, 4);
-    auto header = entry(42, 4);
-    auto extra = std::span(list).subspan(at + entry_bytes + name_bytes, extra_bytes);
-    while (extra.size() >= 4) {
-      auto const length = std::size_t(little(extra.subspan(2, 2)));
-      if (extra.size() < 4 + length) break;
-      if (little(extra.first(2)) == 1) {  // the sizes that 32 bits do not hold, in this order
-        auto rest = extra.subspan(4, length);
-        for (auto* value : {&plain, &packed, &header})
-          if (*value == none32 && rest.size() >= 8) {
-            *value = little(rest.first(8));
-            rest = rest.subspan(8);
-          }
-      }
-      extra = extra.subspan(4 + length);
-    }
-    if (packed > std::uint64_t(zip_bytes_) || header > std::uint64_t(zip_bytes_))
-      broken("a member lies beyond its end");
-    member.header = Index(header);
-    member.bytes = Index(packed);
-    member.is_stored = entry(10, 2) == 0 && packed == plain;
+void Store::read_zip(Index size) {
+  zip_file_ = {std::uint64_t(size), [this](std::uint64_t offset, std::uint64_t count) {
+                 std::string bytes(count, '\0');
+                 auto* const target = reinterpret_cast<std::byte*>(bytes.data());
+                 if (auto const reason = zip_->read(target, Index(count), Index(offset)); !reason.empty())
+                   refuse("BrokenFile", "it cannot be read: " + reason);
+                 return bytes;
+               }};
+  try {
     // A member that was written again stands there twice: the last one counts.
-    members_[std::string(name, name_bytes)] = member;
-    at += whole;
+    for (auto& member : zip_members(zip_file_)) members_.insert_or_assign(member.name, member);
+  } catch (Error const& error) {
+    throw Error(error.fault(), error.rule(), path_.string() + " cannot be read: " + error.text());
   }
 }
 
@@ -177,19 +93,15 @@ std::optional<Item> Store::find_in_zip(std::string const& key) const {
   auto const found = members_.find(key);
   if (found == members_.end()) return {};
   auto const& member = found->second;
-  auto const where = path_.string() + ": member " + key;
   if (!member.is_stored)
     refuse("UnsupportedFile",
-           where + " is compressed; store members as they are (`zip -0`), Zarr compresses chunks itself");
-  std::array<std::byte, local_bytes> local{};
-  if (member.header > zip_bytes_ - Index(local_bytes)) refuse("BrokenFile", where + " lies beyond the end of the file");
-  if (auto const reason = zip_->read(local.data(), Index(local_bytes), member.header); !reason.empty())
-    refuse("BrokenFile", where + " cannot be read: " + reason);
-  Fields const field(local);
-  if (field(0, 4) != local_signature) refuse("BrokenFile", where + " is not where the list of members says");
-  Item item{zip_, nullptr, member.header + Index(local_bytes + field(26, 2) + field(28, 2)), member.bytes};
-  if (item.bytes > zip_bytes_ - item.offset) refuse("BrokenFile", where + " lies beyond the end of the file");
-  return item;
+           path_.string() + ": member " + key +
+               " is compressed; store members as they are (`zip -0`), Zarr compresses chunks itself");
+  try {
+    return Item{zip_, nullptr, Index(zip_offset(zip_file_, member)), Index(member.bytes)};
+  } catch (Error const& error) {
+    throw Error(error.fault(), error.rule(), path_.string() + " cannot be read: " + error.text());
+  }
 }
 
 std::optional<Item> Store::find_in_folder(std::string const& key) const {
@@ -227,32 +139,12 @@ std::optional<Item> Store::find_in_folder(std::string const& key) const {
     }
     struct stat status {};
     if (::fstat(next.get(), &status) != 0) refuse("UnreadableFile", where + ": " + system_reason(errno));
-    if (S_ISDIR(status.st_mode)) return {};
     if (!S_ISREG(status.st_mode)) refuse("UnreadableFile", where + " is not a regular file");
     return Item{std::make_shared<Descriptor const>(std::move(next)), nullptr, 0, Index(status.st_size)};
   }
 }
 
 namespace {
-
-/// Nothing where it is not base64.
-std::optional<std::string> bytes_of_base64(std::string_view text) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string bytes;
-  std::uint32_t held = 0;
-  unsigned num_bits = 0;
-  for (char const c : text) {
-    auto const digit = digits.find(c);
-    if (digit == std::string_view::npos) return {};
-    held = (held << 6U | std::uint32_t(digit)) & 0xffffU;
-    num_bits += 6;
-    if (num_bits < 8) continue;
-    num_bits -= 8;
-    bytes += char(held >> num_bits & 0xffU);
-  }
-  return bytes;
-}
 
 constexpr std::string_view python_way =
     "; read it in Python, by graticule.open_shard of xarray.open_dataset(REFERENCES, engine=\"kerchunk\")";
@@ -313,8 +205,12 @@ std::optional<Item> Store::find_in_references(std::string const& key) const {
   auto const& reference = found->second;
   if (reference.text) return Item{nullptr, reference.text, 0, Index(reference.text->size())};
   auto const path = path_.parent_path() / reference.path;
-  auto& file = open_[path.string()];
-  if (!file) file = std::make_shared<Descriptor const>(open_to_read(path));
+  auto const file = [&] {
+    std::lock_guard const lock(mutex_);
+    auto& held = open_[path.string()];
+    if (!held) held = std::make_shared<Descriptor const>(open_to_read(path));
+    return held;
+  }();
   struct stat status {};
   if (::fstat(file->get(), &status) != 0 || !S_ISREG(status.st_mode))
     refuse("UnreadableFile", path.string() + ", which " + path_.string() + " refers to, is not a regular file");
@@ -340,6 +236,19 @@ std::optional<std::string> Store::text(std::string const& key) const {
   std::string text(std::size_t(item->bytes), '\0');
   item->read(reinterpret_cast<std::byte*>(text.data()), 0, item->bytes);
   return text;
+}
+
+Store::Metadata Store::metadata_of(std::string const& array) const {
+  if (folder_.get() < 0) return Metadata::of_array;
+  struct stat opened {};
+  struct stat now {};
+  bool const is_other =
+      ::fstat(folder_.get(), &opened) != 0 ||
+      (::stat(absolute_.c_str(), &now) == 0 && (now.st_ino != opened.st_ino || now.st_dev != opened.st_dev));
+  if (is_other) return Metadata::gone;
+  auto const has = [&](std::string const& key) { return ::faccessat(folder_.get(), key.c_str(), F_OK, 0) == 0; };
+  if (has(joined(array, "zarr.json")) || has(joined(array, ".zarray"))) return Metadata::of_array;
+  return has("zarr.json") || has(".zmetadata") ? Metadata::of_store : Metadata::gone;
 }
 
 std::vector<std::string> Store::folders(std::string const& folder) const {

@@ -3,14 +3,17 @@
 // parts of other files as kerchunk and VirtualiZarr write them (JSON).
 #pragma once
 
+#include <graticule/partition/detail/zip_directory.hpp>
 #include <graticule/partition/indices.hpp>
 
 #include "hdf5/descriptor.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,13 +48,12 @@ class Store {
   [[nodiscard]] std::optional<std::string> text(std::string const& key) const;
   /// Names of the folders in a folder, sorted; `""` is the store itself.
   [[nodiscard]] std::vector<std::string> folders(std::string const& folder) const;
+  /// Where the metadata of an array are now, or what is left of them. Files stay as they were opened; a folder may be
+  /// removed, or replaced by another one of its name, and its chunks are then absent, like those that hold fill values.
+  enum class Metadata : std::uint8_t { gone, of_store, of_array };
+  [[nodiscard]] Metadata metadata_of(std::string const& array) const;
 
  private:
-  struct Member {
-    Index header = 0;
-    Index bytes = 0;
-    bool is_stored = true;
-  };
   /// A part of a file, or bytes within the references.
   struct Reference {
     std::string path;
@@ -59,18 +61,20 @@ class Store {
     Index offset = 0;
     std::optional<Index> bytes;  ///< without it the whole file
   };
-  void read_zip();
+  void read_zip(Index size);
   void read_references();
   [[nodiscard]] std::optional<Item> find_in_references(std::string const& key) const;
   [[nodiscard]] std::optional<Item> find_in_zip(std::string const& key) const;
   [[nodiscard]] std::optional<Item> find_in_folder(std::string const& key) const;
 
   std::filesystem::path path_;
+  std::filesystem::path absolute_;  ///< when it was opened
   Descriptor folder_;
   std::shared_ptr<Descriptor const> zip_;
-  Index zip_bytes_ = 0;
-  std::map<std::string, Member, std::less<>> members_;
+  ZipFile zip_file_;
+  std::map<std::string, ZipMember, std::less<>> members_;
   std::map<std::string, Reference, std::less<>> references_;
+  mutable std::mutex mutex_;                                                            ///< of `open_`
   mutable std::map<std::string, std::shared_ptr<Descriptor const>, std::less<>> open_;  ///< files of references
 };
 

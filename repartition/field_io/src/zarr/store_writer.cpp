@@ -89,13 +89,11 @@ bool is_float(ValueType type) { return type == ValueType::f32 || type == ValueTy
 Json number_json(ValueType type, double value) {
   if (!is_float(type)) return type == ValueType::u64 ? Json(std::uint64_t(value)) : Json(Index(std::llround(value)));
   if (type == ValueType::f32) value = double(float(value));
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
+  return fill_json(value);
 }
 
 /// `fill_value` of the metadata: `_FillValue` where the variable has one.
-Json fill_json(VariableSpec const& spec) {
+Json fill_of(VariableSpec const& spec) {
   if (spec.type == ValueType::text) return "";
   for (auto const& attribute : spec.attributes) {
     if (attribute.name != "_FillValue") continue;
@@ -163,7 +161,7 @@ Json metadata_of(VariableSpec const& spec, Shape const& shape, std::string const
                              {"index_codecs", index},
                              {"index_location", "end"}}}}});
   }
-  auto const fill = fill_json(spec);
+  auto const fill = fill_of(spec);
   return {{"zarr_format", 3},
           {"node_type", "array"},
           {"shape", numbers(shape.extents)},
