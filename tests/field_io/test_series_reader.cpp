@@ -2,6 +2,7 @@
 #include <graticule/field_io/series_reader.hpp>
 #include <graticule/field_io/writer.hpp>
 
+#include "environment.hpp"
 #include "expect_error.hpp"
 #include "mpi/pmpi_shim.hpp"
 #include "series_files.hpp"
@@ -36,6 +37,20 @@ std::vector<double> numbers(StoredCells const& cells) {
 bool same_bits(std::vector<double> const& a, std::vector<double> const& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
+TEST(SeriesReader, reads_files_that_the_series_has_listed_without_a_list_of_its_own) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  FieldSeries const series(comm, make_files(folder, good_parts("UNLIMITED")));
+  SeriesReader reader(series);
+  Box const all({0, 0, 0}, series.variable("t").extents);
+  std::vector<double> expected(std::size_t(all.num_cells()));
+  series.read("t", all, std::span(expected));
+  test::WithVariable const none("GRATICULE_READ_STRUCTURE", "/a/folder/that/is/not/there");
+
+  EXPECT_TRUE(same_bits(numbers(reader.read("t", all)), expected));
 }
 
 TEST(SeriesReader, gives_what_the_series_gives) {

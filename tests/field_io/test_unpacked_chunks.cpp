@@ -62,6 +62,17 @@ TEST(UnpackedChunks, are_those_that_this_process_has_inflated_or_checked) {
   EXPECT_EQ(num_unpacked_by("inflated_in_part", own), comm.rank() == 0 ? 1 : comm.rank() == 1 ? 2 : 0);
   EXPECT_EQ(num_unpacked_by("chunked", whole), 0);
   EXPECT_EQ(num_unpacked_by("contiguous", whole), 0);
+
+  for (int const num_threads : {2, 3, 7}) {
+    FieldFile const several(comm, path, {.threads = num_threads});
+    for (char const* const name : {"deflated", "checked"}) {
+      std::vector<double> values(48, -1.0);
+      Index const before = FieldFile::num_unpacked_chunks();
+      several.read(name, whole, std::span(values));
+      EXPECT_EQ(FieldFile::num_unpacked_chunks() - before, 4) << name << " by " << num_threads << " threads";
+      for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], double(i)) << name;
+    }
+  }
 }
 
 }  // namespace

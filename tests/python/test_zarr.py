@@ -63,7 +63,8 @@ def test_random_arrays_of_zarr_python():
 
     with Folder() as folder:
         pick = random.Random(100 + RANK)
-        for path, values, texts in on_first(make):
+        for number, (path, values, texts) in enumerate(on_first(make)):
+            os.environ["GRATICULE_READ_THREADS"] = str(1 + number % 3)
             file = engine.File.open(engine.Comm.create(COMM), path)
             assert {file.variable_name(i) for i in range(file.num_variables())} == set(values), path
             for name, whole in values.items():
@@ -81,6 +82,9 @@ def test_random_arrays_of_zarr_python():
                     expected = whole[tuple(slice(None, None, s) for s in steps)]
                     assert np.array_equal(field, expected, equal_nan=True), (path, name, steps, field[field != expected], expected[field != expected], texts)
             file.close()
+        os.environ["GRATICULE_READ_THREADS"] = "two"
+        raises("BadOption", lambda: engine.File.open(engine.Comm.create(COMM), path), "GRATICULE_READ_THREADS is 'two'")
+        del os.environ["GRATICULE_READ_THREADS"]
 
 
 def dataset(xr, times=8):
@@ -252,6 +256,104 @@ def test_damaged_and_hostile_stores_are_one_error():
         raises("UnreadableVariable", lambda: read_all(store("huge", metadata(chunks=[1 << 40, 1 << 10]))), "chunks")
         raises("UnreadableVariable", lambda: read_all(store("twice", metadata(filters=[{"id": "zlib"}], compressor={"id": "gzip"}))), "twice")
         raises("NoSuchFile", lambda: read_all(os.path.join(folder, "absent.zarr")))
+
+
+def test_a_store_that_is_removed_or_replaced_is_not_one_of_absent_chunks():
+    """Absent chunks hold fill values, unless the store itself is gone."""
+    def make():
+        import zarr
+        for version in (2, 3):
+            group = zarr.open_group(path_of(version), mode="w", zarr_format=version)
+            array = group.create_array("z", shape=(4, 6), dtype="f4", chunks=(2, 6), fill_value=0.5)
+            array[:2] = 1.0
+            scalar = group.create_array("s", shape=(), dtype="f8", chunks=(), fill_value=0.25)
+            assert scalar[()] == 0.25
+
+    def path_of(version):
+        return os.path.join(folder, f"v{version}.zarr")
+
+    def on_rank_0(change):
+        COMM.barrier()
+        if RANK == 0:
+            change()
+        COMM.barrier()
+
+    with Folder() as folder:
+        on_first(make)
+        for version in (2, 3):
+            path, metadata = path_of(version), "zarr.json" if version == 3 else ".zarray"
+            for label, change, back in (
+                    ("removed", lambda: os.rename(path, path + ".old"), lambda: os.rename(path + ".old", path)),
+                    ("replaced", lambda: (os.rename(path, path + ".old"), shutil.copytree(path + ".old", path)),
+                     lambda: (shutil.rmtree(path), os.rename(path + ".old", path))),
+                    ("array removed", lambda: os.rename(os.path.join(path, "z"), os.path.join(path, "y")),
+                     lambda: os.rename(os.path.join(path, "y"), os.path.join(path, "z")))):
+                file = engine.File.open(engine.Comm.create(COMM), path)
+                expected = [[1.0] * 6] * 2 + [[0.5 if version == 3 else math.nan] * 6] * 2
+                assert np.array_equal(read(file, "z", [0, 0], [4, 6]), expected, equal_nan=True)
+                assert np.array_equal(read(file, "s", [], []), 0.25 if version == 3 else math.nan, equal_nan=True)
+                on_rank_0(change)
+                if label != "removed":  # cells that are there can be read after it
+                    raises("UnreadableFile", lambda: read(file, "z", [2, 0], [4, 6]), "removed or replaced", "variable z of " + path)
+                on_rank_0(lambda: shutil.rmtree(path + ".old") if label == "removed" else None)
+                if label == "removed":
+                    raises("UnreadableFile", lambda: read(file, "z", [2, 0], [4, 6]), "removed or replaced")
+                    raises("UnreadableFile", lambda: read(file, "s", [], []), "removed or replaced")
+                    on_rank_0(make)
+                else:
+                    on_rank_0(back)
+                file.close()
+            chunk = os.path.join(path, "z", "c", "0", "0") if version == 3 else os.path.join(path, "z", "0.0")
+            on_rank_0(lambda: (os.remove(chunk), os.mkdir(chunk)))
+            file = engine.File.open(engine.Comm.create(COMM), path)
+            raises("UnreadableFile", lambda: read(file, "z", [0, 0], [4, 6]), "not a regular file", os.path.relpath(chunk, path))
+            file.close()
+            assert os.path.exists(os.path.join(path, "z", metadata))
+
+
+def test_zip_files_have_comments_wide_sizes_and_members_twice():
+    import zipfile
+    metadata = {"zarr_format": 2, "shape": [4, 6], "chunks": [4, 3], "dtype": "<f4", "compressor": None, "fill_value": None, "order": "C", "filters": None}
+    whole = np.arange(24, dtype="f4").reshape(4, 6)
+
+    def make(path):
+        with warnings.catch_warnings(), zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+            warnings.simplefilter("ignore")
+            members = [("z/0.0", b"\0" * 48), (".zgroup", b'{"zarr_format": 2}'), ("z/.zarray", json.dumps(metadata).encode()), ("z/.zattrs", b"{}"),
+                       ("z/0.0", whole[:, :3].tobytes()), ("z/0.1", whole[:, 3:].tobytes())]
+            for number, (name, data) in enumerate(members):
+                with archive.open(name, "w", force_zip64=number % 2 == 0) as out:
+                    out.write(data)
+            archive.comment = b"PK\x05\x06 in a comment that is longer than the end of a directory"
+
+    def read_all(path):
+        file = engine.File.open(engine.Comm.create(COMM), path)
+        try:
+            return read(file, "z", [0, 0], [4, 6])
+        finally:
+            file.close()
+
+    with Folder() as folder:
+        path = os.path.join(folder, "store.zarr.zip")
+        if RANK == 0:
+            make(path)
+            with open(path, "rb") as file:
+                data = file.read()
+            for name, cut in (("end", data[:-100]), ("start", data[200:]), ("nothing", b"")):
+                with open(os.path.join(folder, name + ".zip"), "wb") as out:
+                    out.write(cut)
+        COMM.barrier()
+        assert np.array_equal(read_all(path), whole)
+        for name in ("end", "start", "nothing"):
+            raises("BrokenFile", lambda: read_all(os.path.join(folder, name + ".zip")), name + ".zip", "no whole zip archive")
+
+
+def test_urls_are_refused_by_name():
+    comm = engine.Comm.create(COMM)
+    for url in ("s3://bucket/era5.zarr", "https://host/x/era5.nc", "gs://bucket/era5-*.zarr"):
+        raises("UnsupportedFile", lambda: engine.File.open(comm, url), url + " is a URL", "graticule.open_shard")
+        raises("UnsupportedFile", lambda: engine.File.open_series(comm, url), url + " is a URL")
+    raises("UnsupportedFile", lambda: engine.File.open(comm, "file:///tmp/x.nc"), "the path that follows file://")
 
 
 def test_of_large_blosc_chunks_only_the_blocks_that_are_met_are_read():

@@ -518,6 +518,7 @@ detail::Catalogue list_file(std::filesystem::path const& path, FilterPlugins plu
 namespace detail {
 
 Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins, Structure kind) {
+  refuse_url(path);
   if (zarr::is_store(path)) {
     auto listed = zarr::list(path);
     std::vector<std::uint64_t> addresses(listed.arrays.size());

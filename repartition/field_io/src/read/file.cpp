@@ -13,6 +13,7 @@
 #include "hdf5/hyperslab.hpp"
 #include "hdf5/mpi_io.hpp"
 #include "hdf5/parallel_file.hpp"
+#include "hdf5/reading_threads.hpp"
 #include "hdf5/values.hpp"
 #include "pieces.hpp"
 #include "poles.hpp"
@@ -37,11 +38,14 @@ namespace {
 
 namespace h5 = detail::h5;
 
+constexpr Index bytes_in_cache = Index(1) << 20;
+
 }  // namespace
 
 struct FieldFile::State {
   Comm comm;
   FieldFileOptions options;
+  int num_threads;  ///< that decode chunks
   FileContents contents;
   std::vector<std::uint64_t> addresses;
   std::vector<std::string> arrays;               ///< of a Zarr store
@@ -54,12 +58,13 @@ struct FieldFile::State {
   State(Comm const& on, detail::Catalogue catalogue, FieldFileOptions const& chosen)
       : comm(on),
         options(chosen),
+        num_threads(detail::reading_threads(chosen.threads)),
         contents(std::move(catalogue.contents)),
         addresses(std::move(catalogue.addresses)),
         arrays(std::move(catalogue.arrays)),
         calls_together(agreed_calls(on, chosen)) {
     if (detail::zarr::is_store(contents.path))
-      store.emplace(contents.path);
+      store.emplace(contents.path, num_threads);
     else
       file.emplace(detail::ParallelFile::open(on, contents.path));
   }
@@ -133,6 +138,13 @@ struct FieldFile::State {
     return {box, variable.chunk, options.piece_bytes / variable.value_bytes};
   }
 
+  /// Bytes of a piece that is looked through for missing values after it was read: without chunks so few that they are
+  /// in the cache then, unless each piece is a call of all ranks.
+  [[nodiscard]] Index piece_bytes_of(Variable const& variable, detail::Unpacking const& unpacking) const {
+    bool const stays = variable.chunk.size() == 0 && !store && !calls_together && !unpacking.has_all();
+    return stays ? std::min(options.piece_bytes, bytes_in_cache) : options.piece_bytes;
+  }
+
   [[nodiscard]] Error unreadable(Variable const& variable) const {
     return {Fault::input, variable.refusal_rule,
             "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal};
@@ -155,8 +167,8 @@ struct FieldFile::State {
     // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
     bool const collective = variable.filters.empty() && !variable.is_virtual && calls_together;
     if (collective) h5::check(H5Pset_dxpl_mpio(transfer->get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
-    return [&variable, id, transfer](std::optional<detail::Slab> const& slab, void* target) {
-      detail::read_raw(variable, id, transfer->get(), slab, target);
+    return [this, &variable, id, transfer](std::optional<detail::Slab> const& slab, void* target) {
+      detail::read_raw(variable, id, transfer->get(), slab, target, num_threads);
     };
   }
 
@@ -198,9 +210,9 @@ struct FieldFile::State {
     bool const in_place = detail::reads_in_place<Value>(unpacking);
     for_each_piece(
         variable,
-        [&] {
+        [&]() -> detail::Portion {
           check_box(variable, box, values.size(), 1);
-          return portion(variable, box);
+          return {box, variable.chunk, piece_bytes_of(variable, unpacking) / variable.value_bytes};
         },
         [&](ReadCells const& read_cells, detail::Piece const& piece) {
           auto const part = values.subspan(piece.first, piece.count);
@@ -225,7 +237,8 @@ struct FieldFile::State {
           part = detail::view_part(to_string(variable), variable.extents, selection, field);
           in_place = same && part.is_dense();
           auto const cell_bytes = variable.value_bytes + (same ? 0 : Index(size));
-          return {part.cells, detail::chunk_for(part, variable.chunk), options.piece_bytes / cell_bytes};
+          return {part.cells, detail::chunk_for(part, variable.chunk),
+                  piece_bytes_of(variable, unpacking) / cell_bytes};
         },
         [&](ReadCells const& read_cells, detail::Piece const& piece) {
           if (piece.box == nullptr) return read_cells({}, nullptr);
@@ -304,12 +317,18 @@ FieldFile::FieldFile(Comm const& comm, std::filesystem::path const& path, FieldF
     } catch (MpiError const&) {
       throw;
     } catch (Error const& error) {
+      if (error.fault() == Fault::usage) throw;
       throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened in parallel: " + error.text());
     }
   });
 }
 
 FileContents& detail::FileOfSeries::contents(FieldFile& file) { return file.state_->contents; }
+
+detail::Catalogue detail::FileOfSeries::catalogue(FieldFile const& file) {
+  auto const& state = *file.state_;
+  return {state.contents, state.addresses, state.arrays, {}};
+}
 
 FieldFile::FieldFile(FieldFile&&) noexcept = default;
 FieldFile& FieldFile::operator=(FieldFile&&) noexcept = default;

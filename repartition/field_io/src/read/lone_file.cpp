@@ -5,9 +5,9 @@
 
 namespace graticule::detail {
 
-LoneFile::LoneFile(std::filesystem::path const& path) {
+LoneFile::LoneFile(std::filesystem::path const& path, int num_threads) : num_threads_(num_threads) {
   if (zarr::is_store(path))
-    store_.emplace(path);
+    store_.emplace(path, num_threads);
   else
     file_ = open_alone(path);
 }
@@ -20,7 +20,7 @@ void LoneFile::read(KnownVariable const& known, Slab const& slab, std::byte* tar
     h5::Object dataset(h5::check(H5Oopen_by_addr(file_.get(), known.address), "H5Oopen_by_addr"));
     found = datasets_.emplace(variable.name, std::move(dataset)).first;
   }
-  read_raw(variable, found->second.get(), H5P_DEFAULT, slab, target);
+  read_raw(variable, found->second.get(), H5P_DEFAULT, slab, target, num_threads_);
 }
 
 }  // namespace graticule::detail

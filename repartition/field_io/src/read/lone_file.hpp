@@ -28,11 +28,13 @@ struct KnownVariable {
 /// @pre for all calls and for the end: an `h5::Quiet` lives
 class LoneFile {
  public:
-  explicit LoneFile(std::filesystem::path const& path);
+  /// @param num_threads that decode chunks
+  explicit LoneFile(std::filesystem::path const& path, int num_threads = 1);
   /// The slab's cells as they are stored. @throws without the name of the file
   void read(KnownVariable const& known, Slab const& slab, std::byte* target);
 
  private:
+  int num_threads_;
   h5::File file_;
   std::map<std::string, h5::Object, std::less<>> datasets_;
   std::optional<zarr::OpenStore> store_;  ///< instead of the file

@@ -5,16 +5,19 @@
 #include <graticule/partition/cells.hpp>
 
 #include "hdf5/chunk_cells.hpp"
+#include "hdf5/kept_chunks.hpp"
 #include "hdf5/packed_bytes.hpp"
+#include "hdf5/reading_threads.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <list>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace graticule::detail {
 
@@ -96,67 +99,34 @@ std::size_t bytes_of_chunk(Variable const& variable) {
   return bytes;
 }
 
-/// Chunks that the next call may need again, as HDF5 would keep them. Identifiers of HDF5 are not used twice.
-class KeptChunks {
- public:
-  Bytes const* find(hid_t dataset, Indices const& first) {
-    auto const found = std::find_if(kept_.begin(), kept_.end(),
-                                    [&](auto const& one) { return one.dataset == dataset && one.first == first; });
-    if (found == kept_.end()) return nullptr;
-    kept_.splice(kept_.begin(), kept_, found);
-    return &kept_.front().bytes;
-  }
-  Bytes const& keep(hid_t dataset, Indices const& first, Bytes bytes) {
-    // One is held in any case, until the next one comes.
-    num_bytes_ += bytes.size();
-    kept_.push_front({dataset, first, std::move(bytes)});
-    while (kept_.size() > 1 && num_bytes_ > most_bytes) {
-      num_bytes_ -= kept_.back().bytes.size();
-      kept_.pop_back();
-    }
-    return kept_.front().bytes;
-  }
-  /// A large chunk is not held on to.
-  void drop_large() {
-    if (num_bytes_ > most_bytes) {
-      kept_.clear();
-      num_bytes_ = 0;
-    }
-  }
-
- private:
-  struct Kept {
-    hid_t dataset;
-    Indices first;
-    Bytes bytes;
-  };
-  static constexpr std::size_t most_bytes = std::size_t(4) << 20;
-  std::list<Kept> kept_;
-  std::size_t num_bytes_ = 0;
-};
-
-/// Used by whoever holds `h5::Lock`.
+/// Identifiers of HDF5 are not used twice.
 KeptChunks& kept_chunks() {
-  static auto& only = *new KeptChunks;
+  static auto& only = *new KeptChunks(std::size_t(4) << 20);
   return only;
 }
 
-/// The chunk's bytes as they were before the filters; `nullptr` when the file does not hold it.
-Bytes const* chunk_at(Variable const& variable, hid_t dataset, Indices const& first) {
-  if (auto const* kept = kept_chunks().find(dataset, first)) return kept;
-  auto const offset = sizes_of(first);
+/// A chunk as it lies in the file.
+struct PackedChunk {
+  ChunkPlace place;
+  Box cells;  ///< of the slab, by their places in it
+  Bytes bytes;
+  std::uint32_t mask = 0;
+};
+
+/// Nothing when the file does not hold the chunk.
+std::optional<PackedChunk> packed_chunk_at(Variable const& variable, hid_t dataset, ChunkPlace const& place,
+                                           Box const& cells) {
+  auto const offset = sizes_of(place.first);
   hsize_t size = 0;
   // HDF5 1.10 fails where a chunk was never written, later ones say 0.
-  if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) < 0 || size == 0) return nullptr;
+  if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) < 0 || size == 0) return {};
   auto const chunk_bytes = bytes_of_chunk(variable);
   // Deflate adds next to nothing to what it cannot make smaller.
   if (size > hsize_t(2 * chunk_bytes + 65536))
     damaged("a chunk of " + std::to_string(size) + " bytes for " + std::to_string(chunk_bytes));
-  Bytes packed{std::size_t(size)};
-  std::uint32_t mask = 0;
-  h5::check(H5Dread_chunk(dataset, H5P_DEFAULT, offset.data(), &mask, packed.data()), "H5Dread_chunk");
-  ++num_unpacked;
-  return &kept_chunks().keep(dataset, first, unpacked(variable, std::move(packed), mask, chunk_bytes));
+  PackedChunk chunk{place, cells, Bytes{std::size_t(size)}};
+  h5::check(H5Dread_chunk(dataset, H5P_DEFAULT, offset.data(), &chunk.mask, chunk.bytes.data()), "H5Dread_chunk");
+  return chunk;
 }
 
 /// HDF5 knows what cells hold that were never written.
@@ -191,22 +161,37 @@ bool is_packed(Variable const& variable) {
          std::size_t(deflated + shuffled + checked) == variable.filters.size();
 }
 
-void read_packed(Variable const& variable, hid_t dataset, Slab const& slab, Indices const& counts, void* target) {
+void read_packed(Variable const& variable, hid_t dataset, Slab const& slab, Indices const& counts, void* target,
+                 int num_threads) {
   auto const ndim = variable.ndim();
   Box const chunks = chunks_of(slab, counts, variable.chunk);
   if (chunks.empty()) return;
   auto* const to = static_cast<std::byte*>(target);
+  auto const chunk_bytes = bytes_of_chunk(variable);
+  std::vector<PackedChunk> packed;  // HDF5 is for one thread: it reads as many as are then unpacked at once
+  auto const unpack_all = [&] {
+    by_threads(num_threads, Index(packed.size()), [&](Index i) {
+      auto& one = packed[std::size_t(i)];
+      auto const bytes =
+          kept_chunks().keep(dataset, one.place.first, unpacked(variable, std::move(one.bytes), one.mask, chunk_bytes));
+      ++num_unpacked;
+      copy_cells(variable.value_bytes, slab, one.place, one.cells, bytes->data(), to);
+    });
+    packed.clear();
+  };
   for_each_cell(chunks, [&](Indices const& chunk) {
-    Indices first = chunk;
-    for (int axis = 0; axis < ndim; ++axis) first[axis] *= variable.chunk[axis];
-    ChunkPlace const place{first, variable.chunk};
-    auto const places = places_in(slab, counts, place);
-    if (places.empty()) return;
-    if (auto const* bytes = chunk_at(variable, dataset, first))
-      copy_cells(variable.value_bytes, slab, place, places, bytes->data(), to);
-    else
-      read_unwritten(variable, dataset, slab, places, to);
+    ChunkPlace place{chunk, variable.chunk};
+    for (int axis = 0; axis < ndim; ++axis) place.first[axis] *= variable.chunk[axis];
+    auto const cells = places_in(slab, counts, place);
+    if (cells.empty()) return;
+    if (auto const kept = kept_chunks().find(dataset, place.first))
+      return copy_cells(variable.value_bytes, slab, place, cells, kept->data(), to);
+    auto found = packed_chunk_at(variable, dataset, place, cells);
+    if (!found) return read_unwritten(variable, dataset, slab, cells, to);
+    packed.push_back(std::move(*found));
+    if (Index(packed.size()) >= num_threads) unpack_all();
   });
+  unpack_all();
   kept_chunks().drop_large();
 }
 

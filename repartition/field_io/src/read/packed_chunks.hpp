@@ -18,7 +18,8 @@ namespace graticule::detail {
 /// Reads the slab's cells as they are stored, except those beyond `counts`, which are left unchanged. Serial.
 /// @pre `is_packed(variable)`; `target` holds all cells of the slab; the caller holds `h5::Lock`
 /// @throws `Hdf5Error` for a damaged chunk
-/// Cost: inflates each chunk once; some small chunks are kept for the next call
-void read_packed(Variable const& variable, hid_t dataset, Slab const& slab, Indices const& counts, void* target);
+/// Cost: inflates each chunk once, `num_threads` at a time; some small chunks are kept for the next call
+void read_packed(Variable const& variable, hid_t dataset, Slab const& slab, Indices const& counts, void* target,
+                 int num_threads);
 
 }  // namespace graticule::detail

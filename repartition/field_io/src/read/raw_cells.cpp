@@ -28,11 +28,12 @@ h5::File open_alone(std::filesystem::path const& path) {
   return h5::File(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
 }
 
-void read_raw(Variable const& variable, hid_t dataset, hid_t transfer, std::optional<Slab> const& slab, void* target) {
+void read_raw(Variable const& variable, hid_t dataset, hid_t transfer, std::optional<Slab> const& slab, void* target,
+              int num_threads) {
   bool const ends_early = slab && variable.is_short();
   if (ends_early) fill_unwritten(variable, Box::from_extents(slab->counts).num_cells(), target);
   if (is_packed(variable)) {
-    if (slab) read_packed(variable, dataset, *slab, counts_within(*slab, variable.stored_extents), target);
+    if (slab) read_packed(variable, dataset, *slab, counts_within(*slab, variable.stored_extents), target, num_threads);
     return;
   }
   auto const selection =

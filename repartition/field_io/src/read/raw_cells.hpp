@@ -17,7 +17,8 @@ namespace graticule::detail {
 
 /// Reads the slab's cells, or takes part in a collective call without any: in the file's own type and byte order,
 /// because a conversion inside HDF5 would turn collective calls into single ones. Cells beyond those in the file are
-/// `unwritten_value`s. @throws `Hdf5Error`
-void read_raw(Variable const& variable, hid_t dataset, hid_t transfer, std::optional<Slab> const& slab, void* target);
+/// `unwritten_value`s. @param num_threads that unpack chunks @throws `Hdf5Error`
+void read_raw(Variable const& variable, hid_t dataset, hid_t transfer, std::optional<Slab> const& slab, void* target,
+              int num_threads);
 
 }  // namespace graticule::detail

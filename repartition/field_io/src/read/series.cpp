@@ -9,6 +9,7 @@
 #include "file_of_series.hpp"
 #include "later_files.hpp"
 #include "series_times.hpp"
+#include "signature.hpp"
 
 #include <glob.h>
 
@@ -181,6 +182,7 @@ std::vector<std::filesystem::path> find_files(Comm const& comm, std::string cons
   std::string joined;
   run_agreed(comm, [&] {
     if (comm.rank() != 0) return;
+    detail::refuse_url(pattern);
     auto const names = matches(pattern);
     if (names.empty()) throw Error(Fault::input, "NoSuchFile", "no file matches " + pattern);
     for (auto const& name : names) joined += name + '\0';
@@ -204,7 +206,7 @@ struct FieldSeries::State {
     FieldFile file;
   };
   std::list<Open> open;      ///< the last used first
-  detail::KnownFiles known;  ///< of each file but the first
+  detail::KnownFiles known;  ///< of each file
 
   State(Comm const& on, std::vector<std::filesystem::path> files, FieldSeriesOptions const& chosen)
       : comm(on), paths(std::move(files)), options(chosen) {
@@ -213,10 +215,14 @@ struct FieldSeries::State {
     require_same(comm, "ArgumentDisagreement", hash.add(options.dimension).add(options.most_open).value(),
                  std::to_string(paths.size()) + " files");
     if (paths.empty()) throw Error(Fault::input, "NoSuchFile", "a series needs at least one file");
+    // Before it is listed: a file that changes later is then listed again.
+    auto const identity = detail::file_identity(paths[0]);
     contents = file(0).contents();
     dimension = options.dimension.empty() ? find_dimension(contents) : options.dimension;
     if (options.dimension.empty() && paths.size() > 1) require_joinable(contents, dimension);
     known.resize(paths.size());
+    known[0] = detail::known_file(detail::FileOfSeries::catalogue(file(0)), contents, nullptr);
+    known[0]->identity = identity;
     add_first();
     // Lists of a thousand variables and more stay within some MB.
     constexpr std::size_t files_at_once = 128;
@@ -267,7 +273,6 @@ struct FieldSeries::State {
 
   /// The files [first, last), none of them the first. Collective.
   void add(std::size_t first, std::size_t last) {
-    // Before they are listed: a file that changes later is then listed again.
     std::vector<std::uint64_t> identities;
     for (std::size_t i = first; i < last; ++i) identities.push_back(detail::file_identity(paths[i]));
     auto const batch = std::span(paths).subspan(first, last - first);
@@ -287,8 +292,7 @@ struct FieldSeries::State {
   void add(std::size_t place, detail::LaterFile& next) {
     if (!next.catalogue) std::rethrow_exception(next.failure);
     auto& own = next.catalogue->contents;
-    auto const* const before = known[place - 1] ? &*known[place - 1] : nullptr;
-    known[place] = detail::known_file(*next.catalogue, contents, before);
+    known[place] = detail::known_file(*next.catalogue, contents, &*known[place - 1]);
     detail::adopt_times(own, contents, dimension);
     ends.push_back(ends.back() + length_in(own));
     for (auto& variable : contents.variables) {
@@ -440,6 +444,8 @@ std::vector<std::filesystem::path> const& FieldSeries::files() const noexcept { 
 std::string const& FieldSeries::dimension() const noexcept { return state_->dimension; }
 std::vector<Index> const& FieldSeries::file_ends() const noexcept { return state_->ends; }
 FilterPlugins FieldSeries::plugins() const noexcept { return state_->options.file.plugins; }
+
+int FieldSeries::threads() const noexcept { return state_->options.file.threads; }
 detail::KnownFiles const& FieldSeries::known() const noexcept { return state_->known; }
 
 HorizontalAxes FieldSeries::horizontal_axes(std::string_view name) const {

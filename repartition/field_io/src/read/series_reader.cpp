@@ -3,6 +3,7 @@
 #include <graticule/field_io/series_reader.hpp>
 
 #include "catalogue.hpp"
+#include "hdf5/reading_threads.hpp"
 #include "hdf5/values.hpp"
 #include "later_files.hpp"
 #include "write/dense.hpp"
@@ -48,6 +49,7 @@ struct SeriesReader::State {
   std::string dimension;
   std::vector<Index> ends;
   FilterPlugins plugins;
+  int num_threads;
   std::size_t most_open;
   detail::KnownFiles known;            ///< of each file that is listed
   std::vector<bool> is_checked;        ///< whether a file is still the one that the series has listed
@@ -60,6 +62,7 @@ struct SeriesReader::State {
         dimension(series.dimension()),
         ends(series.file_ends()),
         plugins(series.plugins()),
+        num_threads(detail::reading_threads(series.threads())),
         most_open(std::size_t(std::max(most, 1))),
         known(series.known()),
         is_checked(paths.size()),
@@ -78,7 +81,7 @@ struct SeriesReader::State {
       return open.front().file;
     }
     if (open.size() >= most_open) open.pop_back();
-    open.push_front({place, detail::LoneFile(paths[place])});
+    open.push_front({place, detail::LoneFile(paths[place], num_threads)});
     return open.front().file;
   }
 
@@ -141,6 +144,9 @@ struct SeriesReader::State {
       return part;
     } catch (Error const& error) {
       if (error.rule() == "UnreadableVariable") throw;
+      if (error.rule() == "UnreadableFile")
+        throw Error(error.fault(), error.rule(),
+                    "variable " + expected.name + " of " + paths[place].string() + " cannot be read: " + error.text());
       throw broken(paths[place], expected.name, error.text());
     }
   }

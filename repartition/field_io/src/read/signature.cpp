@@ -79,6 +79,17 @@ std::string netcdf3_obstacle(std::filesystem::path const& path) {
 
 }  // namespace
 
+void refuse_url(std::filesystem::path const& path) {
+  auto const name = path.string();
+  std::error_code unknown;
+  if (name.find("://") == std::string::npos || std::filesystem::exists(path, unknown)) return;
+  if (name.starts_with("file://")) refuse("UnsupportedFile", name + " is a URL; give the path that follows file://");
+  refuse("UnsupportedFile", name +
+                                " is a URL, and only local files and stores are read; copy it to a folder (obstore, "
+                                "fsspec), or read it in Python by graticule.open_shard of xarray.open_zarr(\"" +
+                                name + "\") or xarray.open_dataset");
+}
+
 void require_hdf5_signature(std::filesystem::path const& path) {
   auto const name = path.string();
   struct stat status {};

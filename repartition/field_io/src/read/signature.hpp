@@ -6,6 +6,10 @@
 
 namespace graticule::detail {
 
+/// Returns for what can be the name of a local file or store.
+/// @throws `UnsupportedFile` (input) for a URL, such as s3://bucket/era5.zarr
+void refuse_url(std::filesystem::path const& path);
+
 /// Returns when the file is there, readable, regular and carries HDF5's signature. Serial.
 /// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input)
 void require_hdf5_signature(std::filesystem::path const& path);

@@ -162,12 +162,13 @@ void OpenStore::read(Variable const& variable, std::string const& array, Slab co
   if (found == readers_.end()) {
     auto const description = Json::parse(array);
     auto described = describe(variable.name, description.at("metadata"), description.at("attributes"));
-    ArrayReader reader(*store_, description.at("key").get<std::string>(), std::move(described.array));
+    auto reader = std::make_unique<ArrayReader>(*store_, description.at("key").get<std::string>(),
+                                                std::move(described.array), num_threads_);
     found = readers_.emplace(variable.name, Open{std::move(reader), description.value("fold", Json())}).first;
   }
   auto& [reader, fold] = found->second;
-  if (fold.is_null()) return reader.read(slab, target);
-  read_unfolded(reader, fold, variable.value_bytes, slab, target);
+  if (fold.is_null()) return reader->read(slab, target);
+  read_unfolded(*reader, fold, variable.value_bytes, slab, target);
 }
 
 std::filesystem::path metadata_file(std::filesystem::path const& path) {

@@ -25,8 +25,9 @@ struct Listed {
 /// A store, open for reading by one process.
 class OpenStore {
  public:
-  /// @throws as `Store`
-  explicit OpenStore(std::filesystem::path const& path) : store_(std::make_unique<Store>(path)) {}
+  /// @param num_threads that decode chunks @throws as `Store`
+  explicit OpenStore(std::filesystem::path const& path, int num_threads = 1)
+      : store_(std::make_unique<Store>(path)), num_threads_(num_threads) {}
 
   /// The slab's cells of a variable in this machine's byte order. @param array of the variable, from
   /// `Listed::arrays`
@@ -35,8 +36,9 @@ class OpenStore {
 
  private:
   std::unique_ptr<Store> store_;
+  int num_threads_;
   struct Open {
-    ArrayReader reader;
+    std::unique_ptr<ArrayReader> reader;
     Json fold;  ///< null for an array that is a variable as it is
   };
   std::map<std::string, Open, std::less<>> readers_;

@@ -88,7 +88,7 @@ class Unfolding {
     if (variable.extents != Indices{grid_.rows * grid_.columns}) return {};
     auto const description = described(place);
     auto found = describe(variable.name, description.at("metadata"), description.at("attributes"));
-    ArrayReader reader(store_, description.at("key").get<std::string>(), std::move(found.array));
+    ArrayReader reader(store_, description.at("key").get<std::string>(), std::move(found.array), 1);
     std::vector<double> values(std::size_t(variable.extents[0]));
     Slab const all{{0}, {1}, variable.extents};
     if (variable.type == ValueType::f64) {

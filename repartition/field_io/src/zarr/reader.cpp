@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "reader.hpp"
 
-#include <graticule/partition/cells.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "hdf5/reading_threads.hpp"
+
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -26,14 +28,21 @@ std::uint64_t word_of(Bytes const& bytes, std::size_t place, bool is_big_endian)
 
 }  // namespace
 
-ArrayReader::ArrayReader(Store const& store, std::string key, Array array)
-    : store_(store), key_(std::move(key)), array_(std::move(array)) {}
+ArrayReader::ArrayReader(Store const& store, std::string key, Array array, int num_threads)
+    : store_(store),
+      key_(std::move(key)),
+      array_(std::move(array)),
+      num_threads_(num_threads),
+      metadata_(store.metadata_of(key_)),
+      kept_(most_kept_bytes) {}
 
 void ArrayReader::read(Slab const& slab, std::byte* target) {
   if (slab.counts.size() == 0) return read_scalar(target);
   auto const shards = chunks_of(slab, slab.counts, array_.chunk);
   if (shards.empty()) return;
-  for_each_cell(shards, [&](Indices const& number) {
+  std::atomic<bool> lacks_some = false;
+  // Of shards, the chunks within each are decoded at the same time.
+  for_each_cell_by_threads(array_.is_sharded ? 1 : num_threads_, shards, [&](Indices const& number) {
     ChunkPlace chunk{number, array_.chunk};
     for (int axis = 0; axis < number.size(); ++axis) chunk.first[axis] *= array_.chunk[axis];
     auto const places = places_in(slab, slab.counts, chunk);
@@ -41,23 +50,33 @@ void ArrayReader::read(Slab const& slab, std::byte* target) {
     auto const key = joined(key_, array_.key(number));
     try {
       auto const item = store_.find(key);
-      if (!item)
+      if (!item) {
+        lacks_some = true;
         fill_cells(array_.fill, slab, places, target);
-      else if (array_.is_sharded)
+      } else if (array_.is_sharded) {
         read_shard(*item, chunk, slab, target);
-      else
+      } else {
         read_chunk(*item, 0, item->bytes, chunk, {slab, places, target});
+      }
     } catch (Error const& error) {
       throw Error(error.fault(), error.rule(), key + ": " + error.text());
     }
   });
+  if (lacks_some) require_present();
+}
+
+void ArrayReader::require_present() const {
+  auto const now = store_.metadata_of(key_);
+  if (now == Store::Metadata::gone || now < metadata_)
+    throw Error(Fault::input, "UnreadableFile",
+                "the store was removed or replaced after it had been opened, and chunks are absent; open it again");
 }
 
 void ArrayReader::read_scalar(std::byte* target) {
   auto const item = store_.find(joined(key_, array_.key({})));
   if (!item) {
     std::copy(array_.fill.begin(), array_.fill.end(), target);
-    return;
+    return require_present();
   }
   if (item->bytes > most_stored_bytes) throw Error(Fault::input, "BrokenFile", "a chunk of more than 4 GiB");
   Bytes stored{std::size_t(item->bytes)};
@@ -94,7 +113,7 @@ void ArrayReader::read_shard(Item const& item, ChunkPlace const& shard, Slab con
     met.set(axis, std::max<Index>(0, slab.start[axis] > shard.first[axis] ? number(slab.start[axis]) : 0),
             std::min(numbers[axis], number(last) + 1));
   }
-  for_each_cell(met, [&](Indices const& number) {
+  for_each_cell_by_threads(num_threads_, met, [&](Indices const& number) {
     ChunkPlace chunk{number, array_.inner};
     for (int axis = 0; axis < number.size(); ++axis)
       chunk.first[axis] = shard.first[axis] + number[axis] * array_.inner[axis];
@@ -115,7 +134,7 @@ void ArrayReader::read_chunk(Item const& item, Index from, Index bytes, ChunkPla
   auto const copy = [&](Bytes const& values, Index first_cell) {
     copy_cells(array_.value_bytes, request.slab, chunk, request.places, values.data(), request.target, first_cell);
   };
-  if (auto const* const kept = find_kept(chunk.first)) return copy(*kept, 0);
+  if (auto const kept = kept_.find(0, chunk.first)) return copy(*kept, 0);
   if (bytes > most_stored_bytes) throw Error(Fault::input, "BrokenFile", "a chunk of more than 4 GiB");
   auto const num_values = Box::from_extents(chunk.extents).num_cells();
   if (array_.codecs.empty() && bytes != num_values * array_.stored_bytes)
@@ -136,7 +155,7 @@ void ArrayReader::read_chunk(Item const& item, Index from, Index bytes, ChunkPla
   auto values = values_of(array_, decoded(array_.codecs, std::move(stored), num_values * array_.stored_bytes));
   // A chunk of which all cells were wanted is not asked for again.
   if (request.places.num_cells() == num_values) return copy(values, 0);
-  copy(keep(chunk.first, std::move(values)), 0);
+  copy(*kept_.keep(0, chunk.first, std::move(values)), 0);
 }
 
 Bytes ArrayReader::read_blocks(Item const& item, Index from, Index bytes, Index first, Index count) {
@@ -155,23 +174,6 @@ Bytes ArrayReader::read_blocks(Item const& item, Index from, Index bytes, Index 
   if (ranges.empty()) return all();
   for (auto const& range : ranges) item.read(stored.data() + range.first, from + range.first, range.count);
   return stored;
-}
-
-Bytes const* ArrayReader::find_kept(Indices const& first) {
-  auto const found = std::find_if(kept_.begin(), kept_.end(), [&](Kept const& one) { return one.first == first; });
-  if (found == kept_.end()) return nullptr;
-  kept_.splice(kept_.begin(), kept_, found);
-  return &kept_.front().values;
-}
-
-Bytes const& ArrayReader::keep(Indices const& first, Bytes values) {
-  kept_bytes_ += values.size();
-  kept_.push_front({first, std::move(values)});
-  while (kept_.size() > 1 && kept_bytes_ > most_kept_bytes) {
-    kept_bytes_ -= kept_.back().values.size();
-    kept_.pop_back();
-  }
-  return kept_.front().values;
 }
 
 }  // namespace graticule::detail::zarr

@@ -6,25 +6,27 @@
 #include "codecs.hpp"
 #include "hdf5/chunk_cells.hpp"
 #include "hdf5/hyperslab.hpp"
+#include "hdf5/kept_chunks.hpp"
 #include "store.hpp"
 
-#include <list>
 #include <optional>
 #include <string>
 
 namespace graticule::detail::zarr {
 
-/// Reads an array; for one thread at a time.
+/// Reads an array; for one caller at a time.
 class ArrayReader {
  public:
   /// @param key of the array in the store, "" for the store itself. `store` outlives this object
-  ArrayReader(Store const& store, std::string key, Array array);
+  /// @param num_threads that decode chunks
+  ArrayReader(Store const& store, std::string key, Array array, int num_threads);
 
   /// The slab's cells in this machine's byte order, in row-major order. Cells of absent chunks have the fill value.
   /// @pre the slab lies in the array
-  /// @throws `BrokenFile`, `UnreadableVariable`, `UnreadableFile` (input)
-  /// Cost: each chunk that the slab meets is read and decoded once; of chunks of blosc only the blocks that are met;
-  /// of shards only the inner chunks that are met. Some chunks are kept for the next call
+  /// @throws `BrokenFile`, `UnreadableVariable` (input); `UnreadableFile` (input), also for absent chunks of a store
+  /// that was removed or replaced since it was opened Cost: each chunk that the slab meets is read and decoded once; of
+  /// chunks of blosc only the blocks that are met; of shards only the inner chunks that are met. Some chunks are kept
+  /// for the next call
   void read(Slab const& slab, std::byte* target);
 
  private:
@@ -33,25 +35,21 @@ class ArrayReader {
     Box places;  ///< of the slab's cells in the chunk
     std::byte* target;
   };
-  struct Kept {
-    Indices first;
-    Bytes values;
-  };
 
   void read_scalar(std::byte* target);
+  void require_present() const;
   void read_shard(Item const& item, ChunkPlace const& shard, Slab const& slab, std::byte* target);
   void read_chunk(Item const& item, Index from, Index bytes, ChunkPlace const& chunk, Request const& request);
   /// A chunk of blosc, of which bytes outside of the blocks that hold these plain bytes are left out.
   [[nodiscard]] static Bytes read_blocks(Item const& item, Index from, Index bytes, Index first, Index count);
-  [[nodiscard]] Bytes const* find_kept(Indices const& first);
-  Bytes const& keep(Indices const& first, Bytes values);
   [[nodiscard]] Bytes index_of(Item const& item, Index num_chunks) const;
 
   Store const& store_;
   std::string key_;
   Array array_;
-  std::list<Kept> kept_;  ///< the last used first
-  std::size_t kept_bytes_ = 0;
+  int num_threads_;
+  Store::Metadata metadata_;  ///< when it was opened
+  KeptChunks kept_;
   std::optional<Indices> shard_;  ///< whose index is known
   Bytes index_;
 };

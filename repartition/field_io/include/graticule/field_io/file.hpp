@@ -33,6 +33,9 @@ struct FieldFileOptions {
   Index piece_bytes = Index(256) << 20;
   FilterPlugins plugins = FilterPlugins::from_path;
   ReadCalls calls = ReadCalls::independent;
+  /// Threads that decode compressed chunks. 0: the number in GRATICULE_READ_THREADS, or one where that is not set.
+  /// Each holds one chunk, packed and decoded, besides `piece_bytes`.
+  int threads = 0;
 };
 
 /// A netCDF-4 or HDF5 file, or a Zarr store, open for reading by all ranks of a communicator.

@@ -74,6 +74,7 @@ class FieldSeries {
  private:
   friend class SeriesReader;
   [[nodiscard]] std::vector<std::optional<detail::KnownFile>> const& known() const noexcept;
+  [[nodiscard]] int threads() const noexcept;
 
   struct State;
   std::unique_ptr<State> state_;
