@@ -4,6 +4,7 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/app/shared_options.hpp>
 #include <graticule/app/stopping.hpp>
+#include <graticule/field_io/references.hpp>
 
 #include "archive.hpp"
 
@@ -22,7 +23,7 @@ void declare(CLI::App& app, archive::Options& options) {
       "      --chunk time=all --deflate 1 --memory 2GiB           # maps to time series\n"
       "  graticule-repartition in.nc out.nc --order time,level,latitude,longitude --chunk time=1 # back");
   app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file or Zarr store to read")->required();
-  app.add_option("OUT,--out", options.output, "netCDF-4 file to write, or a Zarr store (NAME.zarr)")->required();
+  app.add_option("OUT,--out", options.output, "netCDF-4 file to write, or a Zarr store (NAME.zarr)");
   app.add_option("--variables", options.variables,
                  "Variables to rewrite; the others are copied unchanged. Default: all fields of two or more axes whose "
                  "dimensions are in --order")
@@ -53,6 +54,9 @@ void declare(CLI::App& app, archive::Options& options) {
   app::add_shared(app, "--memory", options.memory, "buffers and messages, such as 2GiB, 500MB or 64k");
   app.add_option("--writers-per-node", options.writers_per_node, "Number of ranks per node that write; 0: all")
       ->check(CLI::Range(0, 1 << 20));
+  app.add_option(
+      "--references", options.references,
+      "In place of OUT: a JSON file of references to the chunks of IN, which kerchunk reads as a Zarr store");
   app.add_flag("--in-place", options.in_place, "Allow OUT to be IN, which is replaced once OUT is complete");
 }
 
@@ -149,7 +153,22 @@ void fill_report(app::Context& context, archive::Options const& options, archive
   }
 }
 
+/// Rank 0 alone reads the places of chunks.
+int refer(app::Context& context, archive::Options const& options) {
+  if (!options.output.empty())
+    throw Error(Fault::usage, "BadOption", "--references writes no other output: leave out " + options.output);
+  run_agreed(context.comm, [&] {
+    if (context.comm.rank() != 0) return;
+    for (auto const& reason : write_references(options.input, options.references)) spdlog::warn("{}", reason);
+  });
+  context.report.data()["output"] = options.references;
+  return app::good;
+}
+
 int run(app::Context& context, archive::Options const& options) {
+  if (!options.references.empty()) return refer(context, options);
+  if (options.output.empty())
+    throw Error(Fault::usage, "BadOption", "OUT is missing: the file or store to write, or --references FILE.json");
   app::StopSignals const signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
   app::TimeLimit const no_limit("none");
   std::optional<app::Progress> progress;

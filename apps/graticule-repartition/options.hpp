@@ -28,6 +28,7 @@ struct Options {
   std::vector<std::string> shard = {};  ///< of a Zarr store; empty: a file per chunk
   std::string codec = {};               ///< of a Zarr store; empty: the writer's own choice
   bool in_place = false;                ///< the output may take the place of the input
+  std::string references = {};          ///< to write in place of an output
 };
 
 enum class TypeWish { same, f32, f64, i16_packed };

@@ -235,6 +235,99 @@ CDL
 }
 
 # A full disk: one error that names the file, and no half file.
+# References of netCDF-4 files: a store of version 2 made of their byte ranges holds what the file holds, for xarray and here.
+case_references() {
+    local python=${GRATICULE_TEST_PYTHON:-python3}
+    [ -x "$python" ] || python=python3
+    "$python" -c 'import xarray, zarr, netCDF4' 2>/dev/null || skip "$python has no xarray with zarr and netCDF4"
+    "$python" - <<'PY' || fail "make"
+import netCDF4, numpy
+random = numpy.random.default_rng(3)
+with netCDF4.Dataset("in.nc", "w") as file:
+    for name, extent in (("time", None), ("latitude", 19), ("longitude", 36), ("station", 2)):
+        file.createDimension(name, extent)
+    file.title = "A file \u00e9"
+    def add(name, type, dimensions, values, attributes={}, **options):
+        variable = file.createVariable(name, type, dimensions, **options)
+        variable.setncatts(attributes)
+        variable.set_auto_maskandscale(False)
+        if values is not None:
+            variable[...] = values
+    add("time", "f8", ("time",), numpy.arange(5) * 6.0, {"units": "hours since 2020-01-01", "calendar": "noleap"})
+    add("latitude", "f4", ("latitude",), numpy.linspace(90, -90, 19), {"units": "degrees_north"})
+    add("longitude", "f4", ("longitude",), numpy.arange(36) * 10, {"units": "degrees_east"})
+    axes, fields = ("time", "latitude", "longitude"), random.standard_normal((5, 19, 36))
+    add("z", "f4", axes, fields, {"units": "m"}, zlib=True, shuffle=True, chunksizes=(2, 10, 36), fill_value=numpy.float32(numpy.nan))
+    add("packed", "i2", axes, fields * 1000, {"scale_factor": 1e-3, "add_offset": 5.0}, zlib=True, shuffle=False, fill_value=-32767, chunksizes=(1, 19, 36))
+    add("checked", "f4", axes, fields, fletcher32=True, chunksizes=(5, 7, 7))
+    add("big", "f8", ("latitude", "longitude"), fields[0], {"valid_range": numpy.array([-9.0, numpy.inf])}, endian="big")
+    add("part", "f4", axes, None, chunksizes=(2, 10, 36))
+    file["part"][2:4] = fields[2:4]
+    add("never", "i4", ("latitude",), None)
+    add("number", "i8", (), 7)
+    add("flags", "u1", ("time",), [1, 2, 3, 4, 255], {"flag_values": numpy.array([1, 2], "u1")})
+    texts = file.createVariable("name", str, ("station",))
+    texts[:] = numpy.array(["Basel", "Z\u00fcrich"], object)
+    group = file.createGroup("inner")
+    group.createVariable("w", "f4", ("latitude",), chunksizes=(7,))[:] = numpy.arange(19)
+PY
+    mkdir elsewhere
+    run 2 in.nc --references elsewhere/refs.json --progress none
+    succeeds
+    [ ! -s err ] || fail "something on stderr"
+    cat >compare.py <<'PY'
+import json, os, sys
+import numpy, xarray
+import base64
+refs = json.load(open("elsewhere/refs.json"))["refs"]
+for key, value in refs.items():
+    os.makedirs(os.path.dirname("made.zarr/" + key), exist_ok=True)
+    if isinstance(value, list):
+        with open(value[0], "rb") as file:
+            file.seek(value[1])
+            data = file.read(value[2])
+    else:
+        data = base64.b64decode(value[7:]) if value.startswith("base64:") else value.encode()
+    with open("made.zarr/" + key, "wb") as file:
+        file.write(data)
+assert sum(isinstance(value, list) for value in refs.values()) > 30
+files = []
+for options in ({}, {"group": "inner"}):
+    ours = xarray.open_zarr("made.zarr", consolidated=False, **options).load()
+    with xarray.open_dataset("in.nc", **options) as file:
+        file.load()
+    files.append(file)
+    assert set(ours.variables) == set(file.variables), (ours, file)
+    for name in file.variables:
+        mine, his = ours[name], file[name]
+        assert mine.dims == his.dims, name
+        if name == "name":  # strings of variable length are bytes there
+            assert [text.decode() for text in mine.values] == list(his.values)
+        elif name == "part":  # version 2 of Zarr says of cells that were never written that they are missing
+            numpy.testing.assert_array_equal(mine.values, numpy.where(his.values > 9e36, numpy.nan, his.values))
+        elif name == "never":
+            assert numpy.isnan(mine.values).all(), mine.values
+        else:
+            numpy.testing.assert_array_equal(mine.values, his.values, err_msg=name)
+            assert set(mine.attrs) == set(his.attrs) and all(numpy.array_equal(mine.attrs[key], his.attrs[key]) for key in his.attrs), name
+back, file = xarray.open_dataset(sys.argv[1]).load(), files[0]
+for name in ("time", "latitude", "longitude", "z", "packed", "big", "number", "flags"):
+    numpy.testing.assert_array_equal(back[name].values, file[name].values, err_msg=name)
+PY
+    run 3 elsewhere/refs.json back.nc --exclude checked,name,inner/w --progress none
+    succeeds
+    "$python" compare.py back.nc >out 2>err || fail "other values"
+    run 2 in.nc out.nc --references refs.json
+    fails_with 2 '--references writes no other output: leave out out.nc'
+    run 2 in.nc
+    fails_with 2 'OUT is missing'
+    run 2 made.zarr --references refs.json
+    fails_with 3 'made.zarr is a Zarr store already'
+    run 2 in.nc --references nowhere/refs.json
+    fails_with 1 'the folder nowhere does not exist'
+    [ ! -e refs.json ] || fail "a refused call has written references"
+}
+
 # Stores of each codec, with shards and without, read by zarr-python and xarray, and back to a netCDF-4 file.
 case_stores() {
     local python=${GRATICULE_TEST_PYTHON:-python3}
