@@ -6,12 +6,15 @@
 #include <dirent.h>
 #include <mpi.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -23,16 +26,21 @@ namespace {
 /// Of 100 jobs, four at a time with 3 ranks each on 2 cores, 21 did not end after 5 ms, and none after 50 ms.
 constexpr auto time_to_leave_the_last_call = std::chrono::milliseconds(100);
 
-/// MPICH over UCX with a barrier of the launcher behind the end of its connections.
-bool deadlocks_by_tcp() {
+/// With the options that the library was configured with, where it tells them.
+std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  if (std::string_view(text.data(), std::size_t(length)).find("ch4:ucx") == std::string_view::npos) return false;
+  return {text.data(), std::size_t(length)};
+}
+
+/// MPICH over UCX with a barrier of the launcher behind the end of its connections.
+bool deadlocks_by_tcp(std::string const& version) {
+  if (version.find("ch4:ucx") == std::string::npos) return false;
   int major = 0;
   int minor = 0;
   // Derivatives have versions of their own.
-  if (std::sscanf(text.data(), "MPICH Version: %d.%d", &major, &minor) != 2) return true;
+  if (std::sscanf(version.c_str(), "MPICH Version: %d.%d", &major, &minor) != 2) return true;
   return major < 4 || (major == 4 && minor < 2);
 }
 
@@ -55,6 +63,35 @@ bool is_connected_by_tcp() noexcept {
   return false;
 }
 
+/// The connection of this process to its launcher, where that is Hydra and MPICH speaks the first version of PMI to it;
+/// else -1.
+int connection_to_launcher(std::string const& version) {
+  auto const* const descriptor = std::getenv("PMI_FD");
+  if (!descriptor || !std::getenv("HYDI_CONTROL_FD") || version.find("MPICH configure:") == std::string::npos)
+    return -1;
+  for (auto const* other : {"pmi2", "pmix", "--with-pmi="})
+    if (version.find(other) != std::string::npos) return -1;
+  return std::atoi(descriptor);
+}
+
+int to_launcher = -1;
+
+/// A barrier of the launcher, as MPICH itself asks for in its end: no rank is within MPI when they leave it.
+bool meet_by_launcher() noexcept {
+  constexpr std::string_view request = "cmd=barrier_in\n";
+  constexpr std::string_view answer = "cmd=barrier_out";
+  if (to_launcher < 0 || ::write(to_launcher, request.data(), request.size()) != ssize_t(request.size())) return false;
+  std::array<char, 256> line{};
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    ssize_t count = 0;
+    do count = ::read(to_launcher, &line[i], 1);
+    while (count < 0 && errno == EINTR);
+    if (count != 1) return false;
+    if (line[i] == '\n') return std::string_view(line.data(), i).substr(0, answer.size()) == answer;
+  }
+  return false;
+}
+
 /// Whether all ranks of MPI_COMM_WORLD come to `rest`.
 bool all_rest = false;
 
@@ -64,6 +101,7 @@ int rest(MPI_Comm world, int, void*, void*) noexcept {
   int done = all_rest && MPI_Ibarrier(world, &barrier) == MPI_SUCCESS ? 0 : 1;
   while (done == 0 && MPI_Test(&barrier, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS)
     if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (all_rest && meet_by_launcher()) return MPI_SUCCESS;
   if (is_connected_by_tcp()) std::this_thread::sleep_for(time_to_leave_the_last_call);
   return MPI_SUCCESS;
 }
@@ -73,10 +111,12 @@ int rest(MPI_Comm world, int, void*, void*) noexcept {
 void end_together(int num_ranks) {
   int world_size = 1;
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world_size), "MPI_Comm_size");
-  if (world_size == 1 || !deadlocks_by_tcp()) return;
+  auto const version = library_version();
+  if (world_size == 1 || !deadlocks_by_tcp(version)) return;
   all_rest = all_rest || num_ranks == world_size;
   static bool set = false;
   if (std::exchange(set, true)) return;
+  to_launcher = connection_to_launcher(version);
   // MPICH deletes the attributes of MPI_COMM_WORLD after those of MPI_COMM_SELF, whose callbacks may still call MPI.
   int key = MPI_KEYVAL_INVALID;
   check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, rest, &key, nullptr), "MPI_Comm_create_keyval");

@@ -5,6 +5,8 @@
 #include "agreed_error.hpp"
 #include "comm_state.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,6 +21,9 @@ namespace {
 
 /// How long a rank whose error is that of another waits for the notice of that one, which makes its own superfluous.
 constexpr double seconds_for_speaker = 0.2;
+
+/// How long the launcher may take to end a process that has called MPI_Abort.
+constexpr std::chrono::seconds seconds_for_launcher(10);
 
 struct Said {
   Fault fault = Fault::program;
@@ -109,6 +114,15 @@ void note_unwinding() noexcept {
 
 void abort_all_ranks(int code) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  // MPICH waits for the launcher to end this process, which it does not do where the network has failed.
+  try {
+    std::thread([code] {
+      std::this_thread::sleep_for(seconds_for_launcher);
+      std::_Exit(code);
+    }).detach();
+  } catch (std::exception const&) {
+    ::alarm(unsigned(seconds_for_launcher.count()));
+  }
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);
 }

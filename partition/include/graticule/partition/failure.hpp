@@ -38,7 +38,8 @@ void note_unwinding() noexcept;
 /// library that closes its files there. @throws `MpiError`
 void end_before_others();
 /// Ends all ranks by `MPI_Abort` with `code` as the exit code, a little later than now, so that the launcher can read
-/// what this rank printed: Hydra (MPICH 4.0.2) drops what it has not read when a job is aborted.
+/// what this rank printed: Hydra (MPICH 4.0.2) drops what it has not read when a job is aborted. This process ends 10 s
+/// later in any case: MPICH waits for the launcher, which a failed network may keep from it.
 [[noreturn]] void abort_all_ranks(int code);
 /// Ends this process after its output, without the destructors of static objects. LibTorch's destructors take a third
 /// of a short run; sanitizer builds still run them, because sanitizers report at that point.
