@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exchanges halos for ever, but the last rank ends in the way that is asked for: failing_exchange
-// killed|crashed|left|threw|absent|announced|given_up. The others wait for its messages, and only the launcher can end
-// them; those of an absent rank get an error, which their main function catches after the end of MPI. It is absent in
-// the last two modes, too, where they catch the error before the end of MPI, after an announcement: for all
-// communicators or for theirs.
+// killed|crashed|left|threw|absent|announced|given_up|endless. The others wait for its messages, and only the launcher
+// can end them; those of an absent rank get an error, which their main function catches after the end of MPI. It is
+// absent in two more modes, where they catch the error before the end of MPI, after an announcement: for all
+// communicators or for theirs. Nobody ends in the mode endless: what fails is the network.
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/repartition/runtime.hpp>
@@ -29,7 +29,9 @@ int run(int& argc, char**& argv, std::string const& mode) {
   std::vector<double> cells(std::size_t(plan.local().num_cells()), 1.0);
   auto const field = field_view(cells.data(), plan.local().extents(), 2);
   for (int step = 0;; ++step) {
-    if (step == 20 && comm.rank() == comm.num_ranks() - 1) {
+    if (step == 20 && mode == "endless")
+      std::cout << "rank " + std::to_string(comm.rank()) + " exchanges\n" << std::flush;
+    if (step == 20 && mode != "endless" && comm.rank() == comm.num_ranks() - 1) {
       if (mode == "killed") std::raise(SIGKILL);
       if (mode == "crashed") std::raise(SIGSEGV);
       if (mode == "left") std::_Exit(3);
@@ -55,7 +57,7 @@ int run(int& argc, char**& argv, std::string const& mode) {
 
 int main(int argc, char** argv) {
   std::string const mode = argc > 1 ? argv[1] : "";
-  if (mode != "absent") return run(argc, argv, mode);
+  if (mode != "absent" && mode != "endless") return run(argc, argv, mode);
   try {
     return run(argc, argv, mode);
   } catch (std::exception const& error) {
