@@ -4,6 +4,7 @@ import collections
 import copy
 import dataclasses
 import functools
+import gc
 import importlib.util
 import os
 import shutil
@@ -629,6 +630,18 @@ def test_gradients_of_gradients_of_what_is_computed_again():
     assert len(found[0]) == len(found[1]) > 3
     for one, other in zip(*found):
         close(other, one, 1e-10)
+
+
+def test_a_capture_leaves_no_graph_in_memory():
+    def graphs():
+        return [one for one in gc.get_objects() if isinstance(one, (torch.fx.GraphModule, torch.fx.Node))]
+
+    net = graticule.shard_program(torch.nn.Sequential(torch.nn.Conv2d(2, 2, 3, padding=1), torch.nn.GELU()), DOMAIN)
+    gc.collect()
+    before = {id(one): one for one in graphs()}
+    graticule.reduce_loss(net(graticule.shard_of(torch.randn(1, 2, 13, 8), DOMAIN)).sum(), DOMAIN).backward()
+    left = [one for one in graphs() if id(one) not in before]
+    assert not left, len(left)
 
 
 def test_the_model_is_left_as_it_was():

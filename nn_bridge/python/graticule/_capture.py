@@ -378,7 +378,15 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
         detach_parts_without_gradients(program.graph_module)
         program = program.run_decompositions(cells_of_recurrent_layers())
         drop_other_marks(program.graph_module)
-    return _content(module, program)
+    content = _content(module, program)
+    _forget_graph()
+    return content
+
+
+def _forget_graph() -> None:
+    """Lets go of the graph: PyTorch 2.13 keeps its nodes, by the addresses of fake tensors, until the next export."""
+    from torch.fx.experimental import proxy_tensor
+    getattr(proxy_tensor, "_FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT", {}).clear()
 
 
 def _prefer_operators(module: torch.nn.Module) -> None:

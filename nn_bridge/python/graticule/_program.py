@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import inspect
 import zlib
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -357,6 +358,8 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
         while len(net._made) >= _CAPACITY:
             net._made.pop(next(iter(net._made)))
         net._made[global_key] = made
+        del captured
+        gc.collect()  # of a graph in Python, which would lie beside the first activations
     sizes = zlib.crc32(repr(shapes).encode())
     return _Structure(spec, kinds, modes, watch(model), tuple(order[i] for i in tensor_places), sizes, 2 * (sizes + (made.number << 32)), made)
 
