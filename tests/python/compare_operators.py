@@ -5,7 +5,10 @@
 
 Each sample runs as the forward of a module, through graticule.shard_program ("program") and graticule.shard ("shard"). One of its tensors is
 cut along its last axis but one, its last or its first axis, in parts of different sizes, see `cuts_of`; the operator gets it contiguous, and
-with the strides that it has then (".strided", where they differ). --dtypes: those of the samples, as "float64,complex128,int64,bool".
+with the strides that it has then (".strided", where they differ). --layouts: besides "dense" and "strided", in which all tensors, the shards that
+the module gets, what the operator gets, and the cotangents of its results, are stored: "transposed" (axes in reverse order), "channels_last"
+(where there are 4 or 5 axes), "expanded" (one value along the first axis, in memory once; of cotangents one value in all).
+--dtypes: those of the samples, as "float64,complex128,int64,bool".
 --count: so many operators, spread over the database; by default all. NAME: operators that begin with it.
 A sample is "right", "refused" (NotSharded or RefusedProgram, on all ranks), "without a cut" (no tensor has an axis), "fails serially",
 "wrong", "broken" (any other error), or "ended" (the processes ended, or gave no result for --limit seconds).
@@ -13,7 +16,7 @@ A sample is "right", "refused" (NotSharded or RefusedProgram, on all ranks), "wi
 """
 import argparse
 import collections
-import itertools
+import faulthandler
 import json
 import os
 import queue
@@ -48,14 +51,16 @@ def samples_of(options):
                 continue
             torch.manual_seed(1)  # samples do not depend on those before
             try:
-                samples = list(op.sample_inputs("cpu", kind, requires_grad=False))[:options.samples]
+                samples = list(op.sample_inputs("cpu", kind, requires_grad=kind.is_floating_point or kind.is_complex))[:options.samples]
             except Exception:  # of samples that need what is not installed
                 continue
             for number, sample in enumerate(samples):
                 leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
-                inputs = [x.detach().clone() for x in leaves if isinstance(x, torch.Tensor)]
+                inputs = [x for x in leaves if isinstance(x, torch.Tensor)]
                 if any(x.layout is not torch.strided or x.is_nested for x in inputs):
                     continue
+                needs = [x.requires_grad for x in inputs]
+                inputs = [x.detach().clone() for x in inputs]
 
                 def call(*tensors, op=op, leaves=leaves, spec=spec):
                     rest = iter(tensors)
@@ -63,25 +68,33 @@ def samples_of(options):
                     return op.op(*args, **named)
 
                 if not draws(call, inputs):
-                    yield f"{name}.{number}" + ("" if kind == torch.float64 else f".{dtype}"), call, inputs
+                    yield f"{name}.{number}" + ("" if kind == torch.float64 else f".{dtype}"), call, [x.requires_grad_(on) for x, on in zip(inputs, needs)]
+
+
+LAYOUTS = {
+    "transposed": lambda x: x.permute(tuple(reversed(range(x.dim())))).contiguous().permute(tuple(reversed(range(x.dim())))),
+    "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d) if x.dim() in (4, 5) else x,
+    "expanded": lambda x: x[:1].expand(x.shape) if x.dim() and x.shape[0] > 1 else x,
+}
 
 
 class Case(torch.nn.Module):
     """A function of tensors, of which some come as fields: their cut axis is the last but one, before one of size 1."""
 
-    def __init__(self, function, axes, dense=True):
+    def __init__(self, function, axes, layout="dense"):
         super().__init__()
-        self.function, self.axes, self.dense = function, axes, dense
+        self.function, self.axes, self.layout = function, axes, layout
 
     def forward(self, *given):
         return self.function(*[x if axis is None else self.of_field(x, axis) for x, axis in zip(given, self.axes)])
 
     def of_field(self, x, axis):
         x = x.squeeze(-1).movedim(-1, axis)
-        return x.contiguous() if self.dense else x
+        return x if self.layout == "strided" else LAYOUTS.get(self.layout, torch.Tensor.contiguous)(x)
 
     def given(self, inputs):
-        return [x if axis is None else x.movedim(axis, -1).unsqueeze(-1).contiguous() for x, axis in zip(inputs, self.axes)]
+        return [x if axis is None else x.detach().movedim(axis, -1).unsqueeze(-1).contiguous().requires_grad_(x.requires_grad)
+                for x, axis in zip(inputs, self.axes)]
 
 
 class Model(torch.nn.Module):
@@ -128,14 +141,18 @@ def is_number(x):
     return x.is_floating_point() or x.is_complex()
 
 
-def leaf(x):
-    x = x.detach().clone()
-    return x.requires_grad_() if is_number(x) else x
+def leaf(x, needs, layout="dense"):
+    """needs: whether it has a gradient. expanded: stored transposed, because its values differ; the operator gets one that is expanded."""
+    x = LAYOUTS.get({"expanded": "transposed"}.get(layout, layout), torch.clone)(x.detach().clone()).detach()
+    return x.requires_grad_(needs)
 
 
-def factors(shape, dtype, number):
-    real = torch.randn(*shape, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(100 + number))
-    return (torch.view_as_complex(real) if dtype.is_complex else real[..., 0]).to(dtype)
+def factors(shape, dtype, number, layout):
+    """A cotangent of a result."""
+    real = torch.randn(*([1] * len(shape) if layout == "expanded" else shape), 2, dtype=torch.float64,
+                       generator=torch.Generator().manual_seed(100 + number))
+    found = (torch.view_as_complex(real) if dtype.is_complex else real[..., 0]).to(dtype)
+    return found.expand(shape) if layout == "expanded" else LAYOUTS.get(layout, torch.Tensor.contiguous)(found)
 
 
 def results_of(result):
@@ -155,9 +172,9 @@ def run_one(door, case, whole, comm, domain):
     import graticule
     from compare import gap, largest
     try:
-        alone = [leaf(x) for x in whole]
+        alone = [leaf(x, x.requires_grad) for x in whole]
         wanted = results_of(case(*alone))
-        weights = [factors(y.shape, y.dtype, i) if isinstance(y, torch.Tensor) and is_number(y) else None for i, y in enumerate(wanted)]
+        weights = [factors(y.shape, y.dtype, i, case.layout) if isinstance(y, torch.Tensor) and is_number(y) else None for i, y in enumerate(wanted)]
         wanted_gradients = gradients(wanted, weights, alone)
     except Exception as error:
         return "fails serially", f"{type(error).__name__}: {error}"
@@ -165,7 +182,7 @@ def run_one(door, case, whole, comm, domain):
         return "fails serially", "a result is sparse"
     rows = next(x.shape[-2] for x, axis in zip(whole, case.axes) if axis is not None)
     cuts = [None if axis is None else parts_of(x.shape[-2], comm.size, door == "shard" or x.shape[-2] == rows) for x, axis in zip(whole, case.axes)]
-    own = [leaf(x if rows is None else graticule.shard_of(x, domain, rows=rows)) for x, rows in zip(whole, cuts)]
+    own = [leaf(x if rows is None else graticule.shard_of(x.detach(), domain, rows=rows), x.requires_grad, case.layout) for x, rows in zip(whole, cuts)]
     given = [graticule.whole(x) if rows is None else graticule.field(x) for x, rows in zip(own, cuts)]
     try:
         if door == "program":
@@ -200,7 +217,8 @@ def run_one(door, case, whole, comm, domain):
                 trouble.append(f"result {i} is of {y.dtype}, not {w.dtype}")
             elif gap(y.detach(), w.detach()) > TOLERANCES.get(w.dtype, 1e-9):
                 trouble.append(f"result {i}: {gap(y.detach(), w.detach()):.1e}")
-        own_weights = [None if w is None else w * (1.0 if comm.rank == 0 else 0.0) if place is None else w.narrow(*place).contiguous()
+        own_weights = [None if w is None else w if place is None and comm.rank == 0 else torch.zeros_like(w) if place is None
+                       else w.narrow(*place).contiguous() if case.layout in ("dense", "strided") else w.narrow(*place)
                        for w, place in zip(weights, ranges)]
         found_gradients = gradients(found, own_weights, own)
     except graticule.Error as error:
@@ -222,6 +240,16 @@ def run_one(door, case, whole, comm, domain):
     return ("wrong", "; ".join(trouble)) if trouble else ("right", "")
 
 
+def differs(layout, inputs, axes):
+    """Whether a layout is one of its own for some of the tensors."""
+    if layout == "dense" or axes is None:
+        return layout == "dense"
+    fields = [(x, axis) for x, axis in zip(inputs, axes) if axis is not None]
+    if layout == "strided":
+        return any(x.dim() > 1 and axis != x.dim() - 1 for x, axis in fields)
+    return any(LAYOUTS[layout](x).stride() != x.contiguous().stride() for x, _ in fields)
+
+
 def run_rank(options):
     """On each rank: runs what the list of names has not."""
     from mpi4py import MPI
@@ -234,19 +262,20 @@ def run_rank(options):
     domain = graticule.Domain(comm)
     with open(options.done) as stream:
         done = set(stream.read().split("\n"))
+    layouts = options.layouts.split(",")
     for name, call, inputs in samples_of(options):
-        choices = [(f"{name}.cut{number}{'' if dense else '.strided'}", axes, dense) for number, axes in enumerate(cuts_of(inputs) or [None])
-                   for dense in (True, False) if dense or axes is not None and any(
-                       axis is not None and x.dim() > 1 and axis != x.dim() - 1 for x, axis in zip(inputs, axes))]
-        for full, axes, dense in choices:
+        choices = [(f"{name}.cut{number}{'' if layout == 'dense' else f'.{layout}'}", axes, layout) for number, axes in enumerate(cuts_of(inputs) or [None])
+                   for layout in layouts if differs(layout, inputs, axes)]
+        for full, axes, layout in choices:
             if full in done:
                 continue
             if comm.rank == 0:
                 print(json.dumps({"name": full}), flush=True)
+            faulthandler.dump_traceback_later(0.8 * options.limit)
             if axes is None:
                 kind, text = "without a cut", ""
             else:
-                case = Case(call, axes, dense)
+                case = Case(call, axes, layout)
                 torch.manual_seed(1)
                 kind, text = run_one(options.doors, case, case.given(inputs), comm, domain)
             every = comm.allgather((kind, text))
@@ -264,7 +293,8 @@ def run_ranks(options, door, ranks, done):
         names.write("\n".join(done))
         names.flush()
         process = subprocess.Popen([*options.mpiexec.split(), str(ranks), sys.executable, "-W", "ignore", os.path.abspath(__file__), "--done", names.name, "--doors", door,
-                                    "--count", str(options.count), "--offset", str(options.offset), "--samples", str(options.samples), "--dtypes", options.dtypes, *options.names],
+                                    "--count", str(options.count), "--offset", str(options.offset), "--samples", str(options.samples), "--dtypes", options.dtypes, "--layouts", options.layouts,
+                                    "--limit", str(options.limit), *options.names],
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
         lines = queue.Queue()
 
@@ -282,7 +312,7 @@ def run_ranks(options, door, ranks, done):
                 except queue.Empty:
                     if current is None:
                         sys.exit("no sample began:\n" + "\n".join(said[-20:]))
-                    yield {"name": current, "result": "ended", "text": f"no result after {options.limit:g} s: " + " | ".join(said[-4:])[-400:]}
+                    yield {"name": current, "result": "ended", "text": f"no result after {options.limit:g} s: " + " | ".join(said)[:4000]}
                     return
                 if line is None:
                     if current:
@@ -332,8 +362,9 @@ def main():
     parser.add_argument("--count", type=int, default=0, metavar="OPERATORS")
     parser.add_argument("--offset", type=int, default=0, help="of the first of these")
     parser.add_argument("--samples", type=int, default=3, help="of each operator")
+    parser.add_argument("--layouts", default="dense,strided")
     parser.add_argument("--mpiexec", default=os.environ.get("MPIEXEC", "mpiexec -n"))
-    parser.add_argument("--limit", type=float, default=60, help="seconds without a result")
+    parser.add_argument("--limit", type=float, default=60, help="seconds without a result; ranks write where they are a little before")
     parser.add_argument("--json")
     parser.add_argument("--list", action="store_true", help="the refusals, too")
     parser.add_argument("--done", help=argparse.SUPPRESS)
