@@ -22,6 +22,8 @@ FortranScope::~FortranScope() { current = before_; }
 
 bool speaks_fortran() noexcept { return current.sizes != nullptr; }
 
+bool passes_arrays() noexcept { return current.has_arrays != 0; }
+
 std::string argument_text(char const* name) {
   if (!speaks_fortran()) return name;
   std::string_view const sizes(current.sizes);

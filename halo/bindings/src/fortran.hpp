@@ -72,6 +72,8 @@ class FortranScope {
 };
 
 [[nodiscard]] bool speaks_fortran() noexcept;
+/// Fortran passes the arrays themselves, which live until the call returns.
+[[nodiscard]] bool passes_arrays() noexcept;
 /// The name of an argument: of a number of elements in Fortran, `size(extents)`.
 [[nodiscard]] std::string argument_text(char const* name);
 /// A text that may begin with such a name, or with a member of a structure: `kinds(1)%ndim is 3`.

@@ -140,14 +140,13 @@ std::string name_of_misfit(HaloPlan const& plan, int num_fields, gr_field const*
 template <class Call, class Check = NoCheck>
 auto with_fields(Object<gr_halo> const& halo, int num_fields, gr_field const* fields, Call&& call, Check&& check = {}) {
   LastFields::Claim const claim(halo.last);
-  auto* const last = claim.get();
   std::exception_ptr failure;
   try {
     check();
-    if (last != nullptr && last->are(num_fields, fields)) return call(last->views(), last->queue());
+    if (auto const* const last = claim.find(num_fields, fields)) return call(last->views(), last->queue());
     FewOrMany<HaloField> all(num_fields);
     auto const queue = add_fields(all, halo.plan, num_fields, fields);
-    if (last != nullptr) last->set(num_fields, fields, all.all(), queue);
+    claim.keep(num_fields, fields, all.all(), queue);
     return call(all.all(), queue.queue());
   } catch (Error const& error) {
     if (error.rule() == "FieldMismatch")

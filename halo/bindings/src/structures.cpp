@@ -133,7 +133,7 @@ FieldView memory_of(gr_field const& field, Name const& name, Before before) {
     next = std::abs(view.strides[m]) * std::max<Index>(view.extents[m], 1);
   }
   if (num_cells > 0 && field.base == nullptr) throw bad_argument(name + ".base is NULL");
-  if (num_cells > 0 && field.space == GR_HOST && gr_fortran_freed(field.base, next * bytes) != 0)
+  if (num_cells > 0 && field.space == GR_HOST && !passes_arrays() && gr_fortran_freed(field.base, next * bytes) != 0)
     throw bad_argument(name +
                        ": gr_field describes a copy that the compiler has made of the array, and freed; pass the "
                        "array to the call itself, as in gr_halo_exchange(halo, cells%t)");
