@@ -418,6 +418,45 @@ def test_lbfgs_searches_alike_on_all_ranks():
             raise AssertionError("no error")
 
 
+def test_a_search_with_the_loss_of_a_whole_field():
+    torch.manual_seed(3)
+    serial, x, y = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.Tanh(), nn.Conv2d(3, 1, 1)).double(), torch.randn(2, 3, 2 * RANKS + 1, 5), 0.3
+    x = x[:, :1].double()
+    net, partial, by_sync = (copy.deepcopy(serial) for _ in range(3))
+    domain = graticule.Domain(COMM)
+    mine, loss_of = graticule.shard_of(x, domain), graticule.nn.MSELoss(domain)
+
+    def closure_of(model, optimizer, loss, after=lambda: None):
+        def closure():
+            optimizer.zero_grad()
+            value = loss(model)
+            value.backward()
+            after()
+            return value
+        return closure
+
+    def search(model):
+        return torch.optim.LBFGS(model.parameters(), max_iter=5, line_search_fn="strong_wolfe")
+
+    other = search(serial)
+    expected = [other.step(closure_of(serial, other, lambda model: (model(x) - y).square().mean())).item() for _ in range(3)]
+    # The loss of graticule.nn is the whole field's on every rank; a sum over the cells of a rank is a part of it.
+    for model, loss in ((net, lambda model: loss_of(model(mine), torch.full_like(mine, y))), (partial, lambda model: (model(mine) - y).square().sum() / x.numel())):
+        sharded, optimizer = graticule.shard_program(model, domain), search(model)
+        with graticule.DataParallel(model, [(COMM, "sum")], optimizer) as parallel:
+            found = [parallel.step(closure_of(sharded, optimizer, loss)) for _ in range(3)]
+        assert max(abs(a - b) for a, b in zip(found, expected)) < 1e-9, (found, expected)
+        same(model, serial, 1e-7)
+    # A reduction that is left out is found by the first closure, before ranks search for different lengths of time.
+    sharded, optimizer = graticule.shard_program(by_sync, domain), search(by_sync)
+    sync = graticule.GradientSync(by_sync, [(COMM, "sum")])
+    whole = closure_of(sharded, optimizer, lambda model: loss_of(model(mine), torch.full_like(mine, y)), sync.reduce)
+    assert max(abs(optimizer.step(whole).item() - b) for b in expected[:1]) < 1e-9
+    if RANKS > 1:
+        forgotten = closure_of(sharded, optimizer, lambda model: loss_of(model(mine), torch.full_like(mine, y)))
+        raises("ReplicaMismatch", lambda: optimizer.step(forgotten), "gradient of")
+
+
 def test_an_optimizer_with_a_closure_that_needs_none():
     net, serial = nets()
     x, mine = samples(0)

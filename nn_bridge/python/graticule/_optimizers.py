@@ -52,14 +52,26 @@ def _tensors_of(optimizer: Any) -> Set[int]:
     return {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
 
 
-def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    owners = _alive()
-    if not owners:
-        return
-    tensors = _tensors_of(optimizer)
-    has_closure = any(given is not None for given in (*args[1:2], kwargs.get("closure")))
-    for owner in owners:
-        owner._before_step(optimizer, tensors, has_closure)
+def _before_step(optimizer: Any, args: Any, kwargs: Any) -> Any:
+    if not _alive():
+        return None
+
+    def tell(has_closure: bool) -> None:
+        tensors = _tensors_of(optimizer)
+        for owner in _alive():
+            owner._before_step(optimizer, tensors, has_closure)
+
+    closure = args[1] if len(args) > 1 else kwargs.get("closure")
+    tell(closure is not None)
+    if closure is None:
+        return None
+
+    def told() -> Any:
+        loss = closure()
+        tell(False)  # its gradients are those that the optimizer uses
+        return loss
+
+    return ((args[0], told, *args[2:]), kwargs) if len(args) > 1 else (args, {**kwargs, "closure": told})
 
 
 def _agreed_unscale(unscale: Any) -> Any:

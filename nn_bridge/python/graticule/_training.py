@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.utils import _pytree
 
-from . import _core
+from . import _core, engine
 from ._errors import Error
 from ._failures import recovered
 from ._library import handle_of, start
@@ -191,14 +191,53 @@ class _Wrapper:
         self.close()
 
 
-def _step_of(optimizer: Any) -> Callable[[Any], None]:
-    """How C++ steps an optimizer: with a closure, or with None."""
+def _step_of(optimizer: Any, losses: "_Losses") -> Callable[[Any], None]:
+    """How C++ steps an optimizer: with a closure, which returns the loss reduced by the rules, or with None."""
     def step(closure: Any) -> None:
         if closure is None:
             optimizer.step()
         else:
-            optimizer.step(closure)
+            optimizer.step(lambda: losses.corrected(closure()))
     return step
+
+
+class _Losses:
+    """The losses of closures. Those of graticule.nn are the whole field's on each rank of a domain, whose gradients are summed."""
+
+    def __init__(self, mirror: _core.Mirror, rules: Rules) -> None:
+        self._mirror, self._given = mirror, _rules(rules)
+        self._teams: Optional[Tuple[Any, Any, int]] = None  # of the rules "sum", of all, and ranks that are summed over
+        self._own = 0.0
+        self.first: Optional[float] = None
+
+    def note(self, closure: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """The closure of a step that begins."""
+        self.first = None
+
+        def noted() -> torch.Tensor:
+            loss = closure()
+            if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+                self._own = loss.item()
+            return loss
+        return noted
+
+    def corrected(self, reduced: torch.Tensor) -> torch.Tensor:
+        """The loss, of which the rules have added what was whole on each rank of a team. Collective: the closures of all ranks have ended."""
+        sums = [rule for rule in self._given if rule[1] == "sum"]
+        if sums:
+            if self._teams is None:
+                ranks = 1
+                for handle, _ in sums:
+                    with engine.Comm.create(handle) as comm:
+                        ranks *= comm.size()
+                self._teams = _core.GradientSync(self._mirror, sums), _core.GradientSync(self._mirror, self._given), ranks
+            summed, every, ranks = self._teams
+            differ = summed.largest(self._own) != -summed.largest(-self._own)
+            if not every.largest(float(differ)):
+                reduced = reduced / ranks
+        if self.first is None:
+            self.first = reduced.item()
+        return reduced
 
 
 class DataParallel(_Wrapper):
@@ -214,7 +253,8 @@ class DataParallel(_Wrapper):
     def __init__(self, module: nn.Module, rules: Rules, optimizer: Optional[torch.optim.Optimizer] = None, *,
                  unused: str = "refused", wire: str = "own", order: str = "by_rank", buffers: str = "leave") -> None:
         mirror = _mirror(module)
-        self._object = _core.DataParallel(mirror, None if optimizer is None else _step_of(optimizer), _rules(rules),
+        self._losses = _Losses(mirror, rules)
+        self._object = _core.DataParallel(mirror, None if optimizer is None else _step_of(optimizer, self._losses), _rules(rules),
                                           {"unused": unused, "wire": wire, "order": order, "buffers": buffers})
         self._parameters = _Parameters(module, "DataParallel")
         self._optimizer = optimizer
@@ -226,12 +266,13 @@ class DataParallel(_Wrapper):
         """Steps the optimizer with reduced gradients, then applies the policy for buffers. Errors: WrongState.
 
         closure: for optimizers that run forwards and backwards themselves (LBFGS): zeroes the gradients, runs a forward and
-        backward, and returns this rank's loss. The optimizer gets the loss reduced by the rules, so that all ranks search
-        alike; the first one is returned.
+        backward, and returns the loss. The optimizer gets the loss reduced by the rules, so that all ranks search alike; the first
+        one is returned. A loss that is the same on all ranks of teams with the rule "sum", as those of `graticule.nn`, is whole already.
         """
         self._parameters.require_same()
         if closure is not None:
-            return self._object.step_by(closure)
+            self._object.step_by(self._losses.note(closure))
+            return self._losses.first
         if self._optimizer is not None and needs_closure(self._optimizer):
             raise Error("WrongState", f"{type(self._optimizer).__name__} runs forwards and backwards itself: call step(closure) "
                         "with a function that zeroes the gradients, runs them and returns this rank's loss")
