@@ -114,6 +114,9 @@ def test_another_mesh_than_the_domain_s_is_refused():
             raises("ArgumentDisagreement", lambda: graticule.to_dtensor(x, square, mesh), "a mesh of [4] ranks for a domain of [2, 2]")
     d = graticule.to_dtensor(x, domain, mesh)
     assert d.shape == (1, 2 * RANKS, 3)
+    if RANKS > 1:
+        other = [3, 1] + [2] * (RANKS - 2)
+        raises("ArgumentDisagreement", lambda: graticule.from_dtensor(d, domain, rows=other if RANK == 0 else None), str(other), str([2] * RANKS))
     for call in (lambda: graticule.from_dtensor(x, domain), lambda: graticule.to_dtensor([1.0], domain, mesh)):
         try:
             call()

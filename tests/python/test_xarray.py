@@ -142,6 +142,30 @@ def test_an_error_of_one_rank_is_that_of_all():
     raises("ShapeMismatch", lambda: graticule.to_dataset(graticule.open_shard(whole, domain, "z"), {"z": torch.zeros(2, 5)}), "(2, 5)")
 
 
+def test_ranks_that_ask_for_different_fields_are_told():
+    needs_xarray()
+    domain = Domain(COMM)
+    if RANKS == 1:
+        return
+    cut, other = [19 - RANKS + 1] + [1] * (RANKS - 1), [1] * (RANKS - 1) + [19 - RANKS + 1]
+    with Folder() as folder:
+        whole = made(folder)
+        for source in (os.path.join(folder, "x.zarr"), whole):
+            for names, options in (("z" if RANK == 0 else "q", {}), ("z", {"select": {"time": min(RANK, 1)}}), ("z", {"rows": cut if RANK == 0 else other}),
+                                   ("z", {"dtype": torch.float64 if RANK == 0 else torch.float32})):
+                raises("ArgumentDisagreement", lambda: graticule.open_shard(source, domain, names, **options), "open_shard of ")
+        raises("ArgumentDisagreement", lambda: graticule.open_shard(whole.isel(time=slice(8 - (RANK == 0))), domain, "z"), "(7, 19, 36)", "(8, 19, 36)")
+
+
+def test_fields_of_16_bits():
+    needs_xarray()
+    domain = Domain(COMM)
+    shard = graticule.open_shard(dataset(xr), domain, "z")
+    for whole in (False, True):
+        data = graticule.to_dataset(shard, {"z": shard["z"].bfloat16()}, whole=whole)
+        assert data.z.dtype == np.float32 and np.allclose(data.z, graticule.to_dataset(shard, whole=whole).z, rtol=1e-2, atol=1e-2, equal_nan=True)
+
+
 def test_grib_by_cfgrib():
     needs_xarray()
 

@@ -83,8 +83,8 @@ def from_dtensor(x: Any, domain: Domain, mesh: Optional[Any] = None, rows: Optio
                  columns: Optional[Sequence[int]] = None) -> torch.Tensor:
     """This rank's shard of a field that is a DTensor with any placements. Collective and differentiable.
 
-    rows, columns: cells of each part; default: as torch.chunk cuts. mesh: default: the DTensor's.
-    Errors: ArgumentDisagreement where the mesh has other ranks, BadCuts, UnsupportedTensor.
+    rows, columns: cells of each part, the same on all ranks; default: as torch.chunk cuts. mesh: default: the DTensor's.
+    Errors: ArgumentDisagreement where the mesh has other ranks, or ranks name other cuts; BadCuts, UnsupportedTensor.
     """
     from torch.distributed.tensor import DTensor, Shard
     require_eager("from_dtensor")
@@ -96,9 +96,11 @@ def from_dtensor(x: Any, domain: Domain, mesh: Optional[Any] = None, rows: Optio
     if mesh is not None and x.device_mesh != mesh:
         raise Error("ArgumentDisagreement", f"the DTensor has the mesh {x.device_mesh}, not {mesh}", "argument")
     placements = [Shard(x.dim() + axis) for axis in axes]
-    local = x.redistribute(placements=placements).to_local(grad_placements=placements)
     cuts = chunks(x.shape[-2], domain.grid[0]), chunks(x.shape[-1], domain.grid[1])
     wanted = (cuts[0] if rows is None else tuple(rows), cuts[1] if columns is None else tuple(columns))
+    if domain._checks:  # a rank that has its cells already would go on alone
+        domain._object.require_same("ArgumentDisagreement", f"from_dtensor of {tuple(x.shape)} with rows {list(wanted[0])} and columns {list(wanted[1])}")
+    local = x.redistribute(placements=placements).to_local(grad_placements=placements)
     shard = _moved(local, domain, cuts, wanted)
     shard = shard.view_as(shard)
     shard._graticule_field = True  # type: ignore[attr-defined]

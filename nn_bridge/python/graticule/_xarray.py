@@ -55,7 +55,8 @@ def open_shard(source: Any, domain: Domain, variables: Union[str, Sequence[str],
     Dataset or DataArray of xarray, of any of its engines (cfgrib for GRIB, kerchunk, OPeNDAP), of which each rank loads its own part.
     variables: names; default: all numbers along latitude and longitude. select: by dimension, a number or a slice of cells; the
     others are read whole. rows, columns: cells of each part, the same on all ranks; default: balanced. Missing cells are NaN.
-    Collective: an error of one rank is raised on all. Errors: NoSuchFile, MissingVariable, BadCuts, BadOption, those of files.
+    Collective: an error of one rank is raised on all. Errors: NoSuchFile, MissingVariable, BadCuts, BadOption, ArgumentDisagreement
+    where ranks ask for different fields or cuts, those of files.
     Example: `shard = graticule.open_shard("era5.zarr", domain, ["z", "t"], select={"time": slice(0, 4)}); shard["z"].shape` is
     (4, levels, rows, columns).
     """
@@ -65,7 +66,9 @@ def open_shard(source: Any, domain: Domain, variables: Union[str, Sequence[str],
     # The open itself is collective, so that its errors are all ranks' already.
     reader = None if is_data else _FileSource(source, domain)
     try:
-        return _agreed(domain, lambda: _shard_of(reader or _DataSource(source), domain, names, wanted, (rows, columns), dtype))
+        data, fields = _agreed(domain, lambda: _chosen_of(reader or _DataSource(source), names))
+        domain._object.require_same("ArgumentDisagreement", f"open_shard of {fields}, select {wanted}, rows {rows}, columns {columns}, {dtype}")
+        return _agreed(domain, lambda: _shard_of(data, domain, names, wanted, (rows, columns), dtype))
     finally:
         if reader is not None:
             reader.file.close()
@@ -87,6 +90,8 @@ def to_dataset(shard: FieldShard, fields: Optional[Mapping[str, torch.Tensor]] =
             raise Error("ShapeMismatch", f"{name} has the shape {tuple(field.shape)}; its last two axes are not this rank's "
                         f"{part.rows.size} rows and {part.columns.size} columns", "argument")
         field = field.detach()
+        if field.dtype == torch.bfloat16:  # which numpy does not have
+            field = field.float()
         values = (whole_field(field.contiguous(), shard.domain) if whole else field).cpu().numpy()
         held[name] = xarray.Variable(_dims_of(shard, name, values.ndim), values, shard.attributes.get(name, {}))
     coordinates = {}
@@ -236,6 +241,14 @@ def _axis_part(domain: Domain, axis: int, extent: int, sizes: Optional[Sequence[
     return AxisPart(domain.part[axis], cut)
 
 
+def _chosen_of(source: Any, names: Optional[List[str]]) -> Tuple[Any, str]:
+    """A source, and the variables of it that are asked for, in words."""
+    for name in names or []:
+        if name not in source.fields:
+            raise Error("MissingVariable", f"there is no variable '{name}'; there are {', '.join(source.fields)}", "input")
+    return source, "; ".join(f"{name}({', '.join(source.fields[name].dims)}) {source.fields[name].shape}" for name in (source.fields if names is None else names))
+
+
 def _shard_of(source: Any, domain: Domain, names: Optional[List[str]], select: Dict[str, Choice], sizes: Tuple[Optional[Sequence[int]], ...],
               dtype: torch.dtype) -> FieldShard:
     if names is None:
@@ -249,8 +262,6 @@ def _shard_of(source: Any, domain: Domain, names: Optional[List[str]], select: D
     globe: Optional[Tuple[int, int]] = None
     part = None
     for name in names:
-        if name not in source.fields:
-            raise Error("MissingVariable", f"there is no variable '{name}'; there are {', '.join(source.fields)}", "input")
         field = source.fields[name]
         axes = _axes(source, name)
         if min(axes) < 0:
