@@ -160,7 +160,7 @@ def test_workers_of_data_loaders():
             next(iter(DataLoader(Samples(item), num_workers=1, multiprocessing_context="fork")))
         except RuntimeError as error:  # torch makes one of the worker's
             assert "WrongState" in str(error)
-            assert what in str(error) and "forked from a rank" in str(error) and "num_workers=0" in str(error), error
+            assert what in str(error) and "a process that a rank has started" in str(error) and "num_workers=0" in str(error), error
         else:
             raise AssertionError("no error")
     # A child that ends by itself, or by an error, ends neither MPI nor the other ranks.
@@ -180,6 +180,37 @@ def test_workers_of_data_loaders():
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) in (7, 8), status
     domain.barrier()
+
+
+STARTED_ANEW = """
+import multiprocessing, os
+from concurrent.futures import ProcessPoolExecutor
+import graticule
+from mpi4py import MPI
+def seen():
+    try:
+        graticule.Domain()
+    except graticule.Error as error:
+        return MPI.COMM_WORLD.size, error.rule
+if __name__ == "__main__":
+    os.environ.update(PMI_FD="99", PMI_RANK="1", PMI_SIZE="2")
+    for method in ("spawn", "forkserver"):
+        with ProcessPoolExecutor(1, multiprocessing.get_context(method)) as pool:
+            assert pool.submit(seen).result() == (1, "WrongState"), method
+"""
+
+
+def test_workers_that_are_started_anew():
+    # They run the script's imports again with a rank's environment, by which MPI would speak to the launcher in the rank's place.
+    if RANK == 0:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "HYDI", "MPI", "HYDRA", "OMPI_COMM_WORLD"))}
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "script.py")
+            with open(script, "w") as file:
+                file.write(STARTED_ANEW)
+            done = subprocess.run([sys.executable, script], env=clean, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    COMM.Barrier()
 
 
 def test_the_package_without_mpi4py():

@@ -2,6 +2,7 @@
 """MPI among processes that torchrun has started, without mpiexec."""
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pathlib
 import secrets
@@ -50,7 +51,7 @@ def launch(timeout: Optional[float] = None) -> None:
 
 def launch_at_import() -> None:
     """Under torchrun, where no launcher of MPI is there and MPI has not been started; other cases are refused when work begins."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ or any(not os.environ.get(name) for name in _TORCHRUN) or launched(os.environ):
+    if is_worker or "TORCHELASTIC_RUN_ID" not in os.environ or any(not os.environ.get(name) for name in _TORCHRUN) or launched(os.environ):
         return
     setting = os.environ.get("GRATICULE_LAUNCH", "auto")
     if setting not in ("auto", "no"):
@@ -63,6 +64,24 @@ def launch_at_import() -> None:
 def launched(environment: Mapping[str, str]) -> bool:
     """Whether an MPI launcher has started this process, or `launch` has been called in it or in the process that started it."""
     return any(name in environment for name in _OF_LAUNCHERS)
+
+
+def _leave_world() -> bool:
+    """Whether multiprocessing has started this process anew (spawn, forkserver) in a rank, as workers of a DataLoader may be.
+
+    It has the rank's environment, by which an MPI that starts here, as `from mpi4py import MPI` does, would speak to the launcher in the
+    rank's place, through a descriptor that is closed or another's: without these variables it is a world of its own.
+    """
+    # The script of the rank runs again here before multiprocessing names the parent.
+    started = getattr(multiprocessing.current_process(), "_inheriting", False) or multiprocessing.parent_process() is not None
+    if not started or not (launched(os.environ) or all(os.environ.get(name) for name in _TORCHRUN)) or _mpi.initialized():
+        return False
+    for name in [name for name in os.environ if name.startswith(("PMI_", "PMIX_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "PALS_"))]:
+        del os.environ[name]
+    return True
+
+
+is_worker = _leave_world()
 
 
 def kind() -> str:

@@ -16,7 +16,7 @@ from . import _core, _launch, _mpi
 from ._errors import Error
 
 _started = False
-_child = False  # a process that was forked after the start: MPI is not there
+_child = _launch.is_worker  # or a process that was forked after the start: MPI is not there
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -65,9 +65,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def require_parent(what: str) -> None:
-    """Errors: WrongState in a process that was forked from a rank, such as a worker of a DataLoader."""
+    """Errors: WrongState in a process that a rank has started, such as a worker of a DataLoader."""
     if _child:
-        raise Error("WrongState", f"{what} in a process that was forked from a rank, as workers of a DataLoader are: it has no part in MPI; read with "
+        raise Error("WrongState", f"{what} in a process that a rank has started, as workers of a DataLoader are: it has no part in MPI; read with "
                     "h5py, netCDF4 or zarr there, or in the rank itself with num_workers=0")
 
 
