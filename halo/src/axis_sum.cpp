@@ -118,8 +118,10 @@ Geometry agreed_geometry(Comm const& comm, Layout const& layout, int sum_axis, A
   Geometry result{layout, {}, {}, {}, 1};
   run_agreed(comm, [&] {
     if (layout.has_holes())
-      throw Error("Unsupported",
-                  "sums along an axis need a layout without holes; CellSum adds up the cells of any layout");
+      throw Error(
+          "Unsupported",
+          "sums along an axis need a layout without holes; sums with a weight for each cell take any layout, and a "
+          "repartition moves fields to one without holes");
     result = make_geometry(comm, layout, sum_axis, options);
   });
   return result;

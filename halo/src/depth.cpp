@@ -105,7 +105,9 @@ HaloDepth::HaloDepth(HaloPlan const& plan, std::string name, int kind, Parity pa
       beyond_(widths_.size()) {
   if (plan.blocks() || plan.layout().has_holes())
     throw Error("Unsupported",
-                "field " + name_ + ": valid depth is counted on grids of one box per rank without holes");
+                "field " + name_ +
+                    ": valid depth is counted on grids of one box per rank without holes; on others the program "
+                    "counts, or exchanges before each use");
   auto const& k = plan.kind(kind);
   if (k.corners == Corners::skip || !k.directions.empty() || k.widths_of == WidthsOf::this_rank)
     throw Error("Unsupported", "field " + name_ +
@@ -116,7 +118,8 @@ HaloDepth::HaloDepth(HaloPlan const& plan, std::string name, int kind, Parity pa
     if (axis.stagger == Stagger::all_faces)
       throw Error("Unsupported", "field " + name_ + " has values on all faces of " +
                                      detail::axis_text(a, extents_.size()) +
-                                     ": valid depth is counted for fields with as many cells as the grid");
+                                     ": valid depth is counted for fields with as many cells as the grid; for others "
+                                     "the program counts, or exchanges before each use");
     for (bool const upper : {false, true}) {
       Edge const edge = upper ? axis.upper : axis.lower;
       Index const stagger = Index(axis.stagger);

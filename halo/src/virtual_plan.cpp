@@ -85,7 +85,9 @@ PullCounts VirtualHalo::Plan::counts() const noexcept {
 VirtualHalo::VirtualHalo(Layout layout, HaloKind kind)
     : layout_(std::move(layout)), kind_(std::move(kind)), cells_(layout_) {
   check_any_rank(kind_, layout_.ndim());
-  if (layout_.has_holes()) throw Error("Unsupported", "a virtual plan needs a layout without holes");
+  if (layout_.has_holes())
+    throw Error("Unsupported",
+                "a virtual plan needs a layout without holes; HaloPlan::counts has the traffic of a plan with holes");
   map_ = detail::boundary_map(layout_.global().extents(), kind_.boundary);
   if (layout_.global().empty()) return;
   cells_ = detail::layout_of(layout_, kind_.boundary);

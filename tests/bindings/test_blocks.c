@@ -206,6 +206,10 @@ static void exchanges_boxes_with_holes(void) {
   OK(gr_layout_create_with_holes(comm, 2, extents, 1, all.lower[0], all.upper[0], &layout));
   exchanges(layout, &all, 2);
   refuses_without_support(layout, 2, "a checkpoint needs a layout without holes");
+  gr_zonal* zonal = NULL;
+  FAILS(gr_zonal_create(comm, layout, 1, GR_SUM_EXACT, GR_SCALE_SUM, 0, NULL, NULL, &zonal), GR_ERROR_PROGRAM,
+        "sums with a weight for each cell take any layout");
+  RULE("Unsupported");
   OK(gr_layout_destroy(&layout));
 }
 

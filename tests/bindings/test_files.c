@@ -396,7 +396,8 @@ static void saves_and_continues(char const* folder) {
   other_table.base = single_table;
   for (int m = 0; m < 2; ++m) other.strides[m] /= 2;
   other_table.strides[0] /= 2;
-  FAILS(gr_checkpoint_read(checkpoint, "u", layout, &other), GR_ERROR_PROGRAM, "WrongType");
+  FAILS(gr_checkpoint_read(checkpoint, "u", layout, &other), GR_ERROR_PROGRAM,
+        "got a view of f32; gr_checkpoint_convert makes reads convert");
   OK(gr_checkpoint_convert(checkpoint, 1));
   OK(gr_checkpoint_read(checkpoint, "u", layout, &other));
   OK(gr_checkpoint_read_replicated(checkpoint, "table", &other_table));

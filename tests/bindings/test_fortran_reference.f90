@@ -158,11 +158,15 @@ contains
     ! example: Zonal and area sums
     temperature = 280
     call gr_zonal_create(comm, layout, 1, zonal=zonal)  ! along dimension 1
-    call gr_zonal_apply(zonal, gr_field(temperature), gr_field(sums))  ! sums of real32 in real64
+    call gr_zonal_apply(zonal, temperature, sums)  ! sums of real32 in real64
     call gr_area_sum_create(comm, layout, 1, 2, weights, GR_SCALE_MEAN, mean)
     call gr_area_sum_apply(mean, temperature, global)   ! the same bits on any number of ranks
     ! end of example
     call that(all(sums == 280 * nlon) .and. global(1) == 280, 'sums')
+    temperature = 1
+    sums = 0.5
+    call gr_zonal_apply_adjoint(zonal, temperature, sums, GR_COTANGENTS_REPLICATED)
+    call that(all(temperature == 1.5), 'cotangents of real32 from real64')
     call gr_zonal_destroy(zonal)
     call gr_area_sum_destroy(mean)
   end subroutine

@@ -65,7 +65,8 @@ double area_of(Point const& a, Point const& b, Point const& c) {
 class Tracer {
  public:
   Tracer(Comm const& comm, Index n)
-      : grid_({n, n}, 6, cubed_sphere_joints(), blocks_of(comm.num_ranks(), n)), rank_(comm.rank()),
+      : grid_({n, n}, 6, cubed_sphere_joints(), blocks_of(comm.num_ranks(), n)),
+        rank_(comm.rank()),
         plan_(comm, grid_, {{.widths = {{1, 1}, {1, 1}}, .boundary = Boundary::uniform(2, Edge::untouched)}}),
         local_(plan_.local()) {
     auto const cells = std::size_t(local_.num_cells());
@@ -139,8 +140,8 @@ class Tracer {
       for (Index i = block.box.lo(0); i < block.box.hi(0); ++i)
         for (Index j = block.box.lo(1); j < block.box.hi(1); ++j)
           visit(block.face, i, j,
-                std::size_t((b * local_.extent(1) + i - block.box.lo(0) + 1) * local_.extent(2) + j -
-                            block.box.lo(1) + 1));
+                std::size_t((b * local_.extent(1) + i - block.box.lo(0) + 1) * local_.extent(2) + j - block.box.lo(1) +
+                            1));
     }
   }
 

@@ -2336,7 +2336,8 @@ module graticule_calls
   interface gr_zonal_apply
     module procedure gr_zonal_apply_list, gr_zonal_apply_one, gr_zonal_apply_int8, gr_zonal_apply_int16, &
         gr_zonal_apply_int32, gr_zonal_apply_int64, gr_zonal_apply_real32, gr_zonal_apply_real64, &
-        gr_zonal_apply_complex32, gr_zonal_apply_complex64, gr_zonal_apply_bool, gr_zonal_apply_logical
+        gr_zonal_apply_complex32, gr_zonal_apply_complex64, gr_zonal_apply_bool, gr_zonal_apply_logical, &
+        gr_zonal_apply_real32_in_real64
   end interface
 
   interface gr_zonal_start
@@ -2347,7 +2348,8 @@ module graticule_calls
     module procedure gr_zonal_apply_adjoint_list, gr_zonal_apply_adjoint_one, gr_zonal_apply_adjoint_int8, &
         gr_zonal_apply_adjoint_int16, gr_zonal_apply_adjoint_int32, gr_zonal_apply_adjoint_int64, &
         gr_zonal_apply_adjoint_real32, gr_zonal_apply_adjoint_real64, gr_zonal_apply_adjoint_complex32, &
-        gr_zonal_apply_adjoint_complex64, gr_zonal_apply_adjoint_bool, gr_zonal_apply_adjoint_logical
+        gr_zonal_apply_adjoint_complex64, gr_zonal_apply_adjoint_bool, gr_zonal_apply_adjoint_logical, &
+        gr_zonal_apply_adjoint_real32_in_real64
   end interface
 
   interface gr_area_sum_create_cells
@@ -9235,6 +9237,19 @@ contains
     call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
   end subroutine
 
+  subroutine gr_zonal_apply_real32_in_real64(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    real(c_float), GR_WHOLE, target, intent(in) :: cells
+    real(c_double), GR_WHOLE, target, intent(inout) :: sums
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
+    call gr_zonal_apply_one(zonal=zonal, cells=cells_field, sums=sums_field, stat=stat)
+  end subroutine
+
   !> Adds the cells of this rank and sends the partial sums; the sums are valid after `gr_finish`. Collective.
   subroutine gr_zonal_start_list(zonal, cells, sums, pending, stat)
     type(gr_zonal), intent(in) :: zonal
@@ -9447,6 +9462,21 @@ contains
     type(gr_zonal), intent(in) :: zonal
     logical, GR_WHOLE, target, intent(inout) :: cells
     logical, GR_WHOLE, target, intent(in) :: sums
+    integer, intent(in) :: cotangents
+    integer, intent(out), optional :: stat
+    type(gr_field), target :: cells_field
+    type(gr_field), target :: sums_field
+    call describe_whole(cells, cells_field)
+    call describe_whole(sums, sums_field)
+    call gr_fortran_arrays()
+    call gr_zonal_apply_adjoint_one(zonal=zonal, cells=cells_field, sums=sums_field, cotangents=cotangents, &
+        stat=stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_real32_in_real64(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    real(c_float), GR_WHOLE, target, intent(inout) :: cells
+    real(c_double), GR_WHOLE, target, intent(in) :: sums
     integer, intent(in) :: cotangents
     integer, intent(out), optional :: stat
     type(gr_field), target :: cells_field

@@ -186,6 +186,22 @@ gr_status gr_checkpoint_has(gr_checkpoint const* checkpoint, char const* name, i
   });
 }
 
+namespace {
+
+/// An error about the type names the call that converts.
+template <class Read, class Convert>
+void read_as_asked(Object<gr_checkpoint> const& checkpoint, Read const& read, Convert const& convert) {
+  if (checkpoint.converts) return convert();
+  try {
+    read();
+  } catch (Error const& error) {
+    if (error.rule() != "WrongType") throw;
+    throw Error(error.fault(), error.rule(), error.text() + "; gr_checkpoint_convert makes reads convert");
+  }
+}
+
+}  // namespace
+
 gr_status gr_checkpoint_read(gr_checkpoint const* checkpoint, char const* name, gr_layout const* layout,
                              gr_field const* field) {
   return GR_BODY({
@@ -195,10 +211,8 @@ gr_status gr_checkpoint_read(gr_checkpoint const* checkpoint, char const* name, 
       return owned_view(of.comm, layout, field);
     });
     auto const& on = required(layout, "layout").layout;
-    if (of.converts)
-      read_converted(of.checkpoint, name, on, view);
-    else
-      of.checkpoint.read(name, on, view);
+    read_as_asked(
+        of, [&] { of.checkpoint.read(name, on, view); }, [&] { read_converted(of.checkpoint, name, on, view); });
   });
 }
 
@@ -209,10 +223,8 @@ gr_status gr_checkpoint_read_replicated(gr_checkpoint const* checkpoint, char co
       required(name, "name");
       return memory_of(read_structure(field, {"field"}), {"field"});
     });
-    if (of.converts)
-      read_converted(of.checkpoint, name, view);
-    else
-      of.checkpoint.read(name, view);
+    read_as_asked(
+        of, [&] { of.checkpoint.read(name, view); }, [&] { read_converted(of.checkpoint, name, view); });
   });
 }
 
