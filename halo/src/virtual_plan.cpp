@@ -48,6 +48,10 @@ std::vector<Width> mirrored(std::vector<Width> widths) {
 }
 
 void check_any_rank(HaloKind const& kind, int ndim) {
+  if (kind.component >= 0)
+    throw Error("Unsupported",
+                "a plan of any rank has one kind of fields on one face; components of vectors on faces that meet need "
+                "a HaloPlan, which counts its traffic");
   if (kind.widths_of == WidthsOf::this_rank)
     throw Error("BadHaloWidth", "a plan of any rank needs widths of all ranks (WidthsOf::all_ranks)");
   if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))

@@ -186,6 +186,10 @@ TEST(Blocks, one_box_per_rank_may_leave_holes) {
 
   EXPECT_EQ(rule_of([&] { AxisSumPlan const sums(comm, layout, 1); }), "Unsupported");
   EXPECT_EQ(rule_of([&] { VirtualHalo const halo(layout, kinds().front()); }), "Unsupported");
+  auto component = kinds().front();
+  component.component = 0;
+  Layout const whole(ProcessGrid{comm.num_ranks(), 1}, {rows, columns});
+  EXPECT_EQ(rule_of([&] { VirtualHalo const halo(whole, component); }), "Unsupported");
   EXPECT_EQ(rule_of([&] { HaloDepth const depth(HaloPlan(comm, layout, kinds()), "q"); }), "Unsupported");
   EXPECT_EQ(
       rule_of([&] {

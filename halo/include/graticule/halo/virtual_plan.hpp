@@ -41,7 +41,8 @@ class VirtualHalo {
   };
 
   /// One kind of fields. @throws `BadHaloWidth` (for `WidthsOf::this_rank` too: the widths of other ranks are not
-  /// known), `AxesMismatch`, and what a `Boundary` lists
+  /// known), `AxesMismatch`, `Unsupported` for a layout with holes and for components on faces that meet, and what a
+  /// `Boundary` lists
   VirtualHalo(Layout layout, HaloKind kind);
 
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
