@@ -168,7 +168,7 @@ int refer(app::Context& context, archive::Options const& options) {
 int run(app::Context& context, archive::Options const& options) {
   if (!options.references.empty()) return refer(context, options);
   if (options.output.empty())
-    throw Error(Fault::usage, "BadOption", "OUT is missing: the file or store to write, or --references FILE.json");
+    throw Error(Fault::usage, "BadOption", "--out is required: the file or store to write; or --references FILE.json");
   app::StopSignals const signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
   app::TimeLimit const no_limit("none");
   std::optional<app::Progress> progress;

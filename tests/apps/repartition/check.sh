@@ -320,7 +320,7 @@ PY
     run 2 in.nc out.nc --references refs.json
     fails_with 2 '--references writes no other output: leave out out.nc'
     run 2 in.nc
-    fails_with 2 'OUT is missing'
+    fails_with 2 '--out is required'
     run 2 made.zarr --references refs.json
     fails_with 3 'made.zarr is a Zarr store already'
     run 2 in.nc --references nowhere/refs.json
