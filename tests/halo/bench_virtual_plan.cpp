@@ -56,7 +56,7 @@ void layout_and_rules(benchmark::State& state) {
 
 }  // namespace
 
-BENCHMARK(in_the_middle)->ArgName("ranks_per_axis")->Arg(2)->Arg(16)->Arg(64)->Arg(256);
-BENCHMARK(at_the_pole)->ArgName("ranks_per_axis")->Arg(2)->Arg(16)->Arg(64)->Arg(256);
-BENCHMARK(layout_and_rules)->ArgName("ranks_per_axis")->Arg(2)->Arg(16)->Arg(64)->Arg(256);
+BENCHMARK(in_the_middle)->ArgName("ranks_per_axis")->Arg(2)->Arg(8)->Arg(16)->Arg(64)->Arg(256);
+BENCHMARK(at_the_pole)->ArgName("ranks_per_axis")->Arg(2)->Arg(8)->Arg(16)->Arg(64)->Arg(256);
+BENCHMARK(layout_and_rules)->ArgName("ranks_per_axis")->Arg(2)->Arg(8)->Arg(16)->Arg(64)->Arg(256);
 BENCHMARK_MAIN();

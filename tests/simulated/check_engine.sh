@@ -19,7 +19,7 @@ for part in cells sums; do
 done
 # Links of two kinds, and fields that all ranks share.
 if [ "$ranks" -le 64 ]; then
-    timeout --kill-after=10 850 scripts/simulate h200 "$ranks" tests/simulated/engine.cpp 128 256 halo transposition >>"$out" 2>&1 ||
+    timeout --kill-after=10 850 scripts/simulate h200 "$ranks" tests/simulated/engine.cpp 128 256 halo transposition pencils >>"$out" 2>&1 ||
         code=$?
 fi
 cat "$out"

@@ -4,8 +4,9 @@
 //
 //   engine [LATITUDES LONGITUDES [PART...]]    cells and sums without PART
 //
-// PART: cells (halos and repartitions), sums (and errors), comparisons (of calls, which sums include), halo (one plan,
-// also with 32 levels, for weak scaling), transposition (rows to columns, also with 8 levels, for strong scaling).
+// PART: cells (halos and repartitions), sums (and errors), comparisons (of calls, which sums include), plan (one halo),
+// halo (the same, also with 32 levels, for weak scaling), transposition and pencils (for strong scaling: rows to
+// columns, and blocks of rows and columns to blocks of columns and 64 levels, also with 8 variables).
 #include <graticule/halo/plan.hpp>
 #include <graticule/messages/detail/call_comparison.hpp>
 #include <graticule/messages/detail/ordered_sum.hpp>
@@ -87,7 +88,9 @@ void phase(char const* name, Action&& action) {
   std::fflush(stdout);
 }
 
-double number(Indices const& cell) { return double((cell[0] + 100) * 100000 + cell[1]); }
+double number(Indices const& cell) {
+  return double(((cell[0] + 100) * 100000 + cell[1]) * 100 + (cell.size() > 2 ? cell[2] : 0));
+}
 
 /// A field of one rank that covers `box`, filled with NaN.
 struct Field {
@@ -96,7 +99,9 @@ struct Field {
 
   [[nodiscard]] FieldView view() { return field_view(values.data(), box.extents(), box.ndim()); }
   double& at(Indices const& cell) {
-    return values[std::size_t((cell[0] - box.lo(0)) * box.extent(1) + cell[1] - box.lo(1))];
+    Index at = 0;
+    for (int a = 0; a < box.ndim(); ++a) at = at * box.extent(a) + cell[a] - box.lo(a);
+    return values[std::size_t(at)];
   }
 
   Box box;
@@ -118,10 +123,11 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory const&) = delete;
   ~SharedMemory() { PMPI_Barrier(MPI_COMM_WORLD); }
 
-  /// Levels of the cells of a box.
+  /// Levels, or variables, of the cells of a box.
   [[nodiscard]] FieldView view(Index levels, Box const& box) const {
-    Indices const extents{levels, box.extent(0), box.extent(1)};
-    return field_view(data_, extents, 2);
+    auto extents = Indices::filled(box.ndim() + 1, levels);
+    for (int a = 0; a < box.ndim(); ++a) extents[a + 1] = box.extent(a);
+    return field_view(data_, extents, box.ndim());
   }
 
  private:
@@ -189,9 +195,26 @@ void try_halo(Comm const& comm, std::string const& name, Layout const& layout, B
   SharedMemory const memory(levels * plan->local().num_cells());
   auto const deep = memory.view(levels, plan->local());
   plan->exchange(deep);
-  phase((std::to_string(levels) + " levels, 10 exchanges").c_str(), [&] {
-    for (int i = 0; i < 10; ++i) plan->exchange(deep);
+  // The time of the simulator grows with the number of messages.
+  int const number = comm.num_ranks() > 256 ? 2 : 10;
+  phase((std::to_string(levels) + " levels, " + std::to_string(number) + " exchanges").c_str(), [&] {
+    for (int i = 0; i < number; ++i) plan->exchange(deep);
   });
+}
+
+/// The bytes that the fullest rank sends to the other ranks of its node of 8, and beyond.
+void print_bytes(Comm const& comm, Layout const& from, Layout const& to, Index levels) {
+  constexpr int num_node_ranks = 8;
+  std::array<double, 2> most{};
+  auto const own = from.owned(comm.rank());
+  for (int r = 0; r < comm.num_ranks(); ++r)
+    if (r != comm.rank())
+      most[r / num_node_ranks == comm.rank() / num_node_ranks ? 0 : 1] +=
+          double(levels) * double(sizeof(double)) * double(intersection(own, to.owned(r)).num_cells());
+  PMPI_Allreduce(MPI_IN_PLACE, most.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  if (comm.rank() == 0)
+    std::printf("  bytes of the fullest rank: %.0f to ranks of a node of %d, %.0f beyond\n", most[0], num_node_ranks,
+                most[1]);
 }
 
 void try_repartition(Comm const& comm, std::string const& name, Layout const& from, Layout const& to,
@@ -212,6 +235,7 @@ void try_repartition(Comm const& comm, std::string const& name, Layout const& fr
   SharedMemory const target(levels * target_box.num_cells());
   phase((std::to_string(levels) + " levels: " + name).c_str(),
         [&] { plan->apply(source.view(levels, source_box), target.view(levels, target_box)); });
+  print_bytes(comm, from, to, levels);
 }
 
 /// The boxes of `to` on the ranks that hold most of their cells, as rank 0 finds them.
@@ -382,9 +406,15 @@ int main(int argc, char** argv) {
   auto const seam = Boundary::tripolar(Edge::constant, Edge::tripolar_face);
   std::set<std::string> parts(argv + std::min(argc, 3), argv + argc);
   if (parts.empty()) parts = {"cells", "sums"};
+  if (parts.contains("plan")) try_halo(*comm, "poles, blocks", blocks, poles);
   if (parts.contains("halo")) try_halo(*comm, "poles, blocks", blocks, poles, 32);
   if (parts.contains("transposition"))
     try_repartition(*comm, "rows to columns", bands, Layout(ProcessGrid(Indices{1, num_ranks}), extents), 8);
+  if (parts.contains("pencils")) {
+    Indices const deep{latitudes, longitudes, 64};
+    try_repartition(*comm, "pencils", Layout(ProcessGrid(Indices{side, num_ranks / side, 1}), deep),
+                    Layout(ProcessGrid(Indices{1, side, num_ranks / side}), deep), 8);
+  }
   if (parts.contains("cells")) {
     try_halo(*comm, "poles, blocks", blocks, poles);
     try_halo(*comm, "seam, blocks", blocks, seam);
