@@ -457,6 +457,26 @@ def test_a_search_with_the_loss_of_a_whole_field():
         raises("ReplicaMismatch", lambda: optimizer.step(forgotten), "gradient of")
 
 
+def test_gradients_that_are_clipped_before_they_are_summed():
+    net, _ = nets()
+    x, mine = samples(0)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for reduction in ("sum", "mean"):
+        sync = graticule.GradientSync(net, [(COMM, reduction)])
+        for _ in range(2):  # the right order, and a step that is left out
+            optimizer.zero_grad()
+            net(mine).square().mean().backward()
+            sync.reduce()
+            nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+        optimizer.zero_grad()
+        net(mine).square().mean().backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+        if reduction == "sum":
+            raises("WrongState", sync.reduce, "clip after reduce()")
+        else:
+            sync.reduce()  # some train so: each rank's own gradient is bounded
+
+
 def test_an_optimizer_with_a_closure_that_needs_none():
     net, serial = nets()
     x, mine = samples(0)

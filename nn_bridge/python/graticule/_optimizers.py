@@ -133,6 +133,9 @@ def _of_rows(clip: Any) -> Any:
                 raise Error("WrongState", "gradients of the model's own parameters were to be clipped, and their rows have them while they "
                             "are sharded: clip those of parameters() of the ShardedParameters")
         clip(given, *args, **kwargs)
+        for owner in _alive():
+            if hasattr(owner, "_note_clip"):
+                owner._note_clip(given)
     return scale
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.utils import _pytree
 
-from . import _core, engine
+from . import _core
 from ._errors import Error
 from ._failures import recovered
 from ._library import handle_of, start
@@ -95,8 +95,11 @@ class GradientSync:
 
     def __init__(self, module: nn.Module, rules: Rules) -> None:
         self._parts = {name: _Part(name, tensor) for name, tensor in module.named_parameters() if _is_dtensor(tensor)}
-        self._object = _core.GradientSync(_mirror(module, self._parts if self._parts else None), _rules(rules))
+        given = _rules(rules)
+        self._object = _core.GradientSync(_mirror(module, self._parts if self._parts else None), given)
         self._parameters = _Parameters(module, "GradientSync")
+        self._sums = any(reduction == "sum" for _, reduction in given)
+        self._clipped: Optional[Tuple["weakref.ref[Any]", torch.Tensor, int]] = None  # a parameter, its gradient when that was clipped last
         self._reductions = 0
         self._compared = 0
         self._at_last_step: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
@@ -113,11 +116,28 @@ class GradientSync:
         self._object.broadcast()
 
     def reduce(self) -> None:
-        """Reduces all gradients, in place, to bitwise equal values on all ranks of a team."""
+        """Reduces all gradients, in place, to bitwise equal values on all ranks of a team.
+
+        Errors: ParametersChanged; WrongState where gradients that are to be summed have been clipped before.
+        """
         self._parameters.require_same()
+        if self._sums and self._clipped is not None and self._is_clipped(*self._clipped):
+            raise Error("WrongState", "gradients were clipped before reduce(): they are parts of a sum over the ranks of a domain, and each rank has "
+                        "scaled its own by another factor; clip after reduce()", "usage")
         self._take_gradients()
         self._object.reduce()
         self._reductions += 1
+
+    def _note_clip(self, clipped: Sequence[torch.Tensor]) -> None:
+        own = [p for p in clipped if id(p) in self._parameters.ids and p.grad is not None]
+        smallest = min(own, key=torch.Tensor.numel, default=None)
+        self._clipped = None if smallest is None else (weakref.ref(smallest), smallest.grad, smallest.grad._version)
+
+    @staticmethod
+    def _is_clipped(parameter: "weakref.ref[Any]", grad: torch.Tensor, version: int) -> bool:
+        """No backward has given the parameter a gradient since."""
+        there = parameter()
+        return there is not None and there.grad is grad and grad._version == version
 
     def _take_gradients(self) -> None:
         for part in self._parts.values():
@@ -191,53 +211,14 @@ class _Wrapper:
         self.close()
 
 
-def _step_of(optimizer: Any, losses: "_Losses") -> Callable[[Any], None]:
+def _step_of(optimizer: Any) -> Callable[[Any], None]:
     """How C++ steps an optimizer: with a closure, which returns the loss reduced by the rules, or with None."""
     def step(closure: Any) -> None:
         if closure is None:
             optimizer.step()
         else:
-            optimizer.step(lambda: losses.corrected(closure()))
+            optimizer.step(closure)
     return step
-
-
-class _Losses:
-    """The losses of closures. Those of graticule.nn are the whole field's on each rank of a domain, whose gradients are summed."""
-
-    def __init__(self, mirror: _core.Mirror, rules: Rules) -> None:
-        self._mirror, self._given = mirror, _rules(rules)
-        self._teams: Optional[Tuple[Any, Any, int]] = None  # of the rules "sum", of all, and ranks that are summed over
-        self._own = 0.0
-        self.first: Optional[float] = None
-
-    def note(self, closure: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        """The closure of a step that begins."""
-        self.first = None
-
-        def noted() -> torch.Tensor:
-            loss = closure()
-            if isinstance(loss, torch.Tensor) and loss.numel() == 1:
-                self._own = loss.item()
-            return loss
-        return noted
-
-    def corrected(self, reduced: torch.Tensor) -> torch.Tensor:
-        """The loss, of which the rules have added what was whole on each rank of a team. Collective: the closures of all ranks have ended."""
-        sums = [rule for rule in self._given if rule[1] == "sum"]
-        if sums:
-            if self._teams is None:
-                ranks = 1
-                for handle, _ in sums:
-                    with engine.Comm.create(handle) as comm:
-                        ranks *= comm.size()
-                self._teams = _core.GradientSync(self._mirror, sums), _core.GradientSync(self._mirror, self._given), ranks
-            summed, every, ranks = self._teams
-            differ = summed.largest(self._own) != -summed.largest(-self._own)
-            if not every.largest(float(differ)):
-                reduced = reduced / ranks
-        if self.first is None:
-            self.first = reduced.item()
-        return reduced
 
 
 class DataParallel(_Wrapper):
@@ -253,8 +234,7 @@ class DataParallel(_Wrapper):
     def __init__(self, module: nn.Module, rules: Rules, optimizer: Optional[torch.optim.Optimizer] = None, *,
                  unused: str = "refused", wire: str = "own", order: str = "by_rank", buffers: str = "leave") -> None:
         mirror = _mirror(module)
-        self._losses = _Losses(mirror, rules)
-        self._object = _core.DataParallel(mirror, None if optimizer is None else _step_of(optimizer, self._losses), _rules(rules),
+        self._object = _core.DataParallel(mirror, None if optimizer is None else _step_of(optimizer), _rules(rules),
                                           {"unused": unused, "wire": wire, "order": order, "buffers": buffers})
         self._parameters = _Parameters(module, "DataParallel")
         self._optimizer = optimizer
@@ -271,8 +251,7 @@ class DataParallel(_Wrapper):
         """
         self._parameters.require_same()
         if closure is not None:
-            self._object.step_by(self._losses.note(closure))
-            return self._losses.first
+            return self._object.step_by(closure)
         if self._optimizer is not None and needs_closure(self._optimizer):
             raise Error("WrongState", f"{type(self._optimizer).__name__} runs forwards and backwards itself: call step(closure) "
                         "with a function that zeroes the gradients, runs them and returns this rank's loss")

@@ -9,8 +9,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <thread>
@@ -210,9 +213,12 @@ TEST(DataParallel, falls_back_to_waiting_in_the_backward_where_steps_cannot_be_s
   EXPECT_EQ(reason({&groups}), "2 parameter groups");
 }
 
-TEST(DataParallel, searches_by_lbfgs_as_one_rank_on_the_whole_batch) {
-  auto const comm = Comm::world();
-  for (auto const reduction : {Reduction::mean, Reduction::sum})
+namespace {
+
+/// Searches of ranks whose closures return `returned(part)` of their parts of a loss.
+void expect_searches_of_one_rank(Comm const& comm, std::initializer_list<Reduction> reductions,
+                                 std::function<torch::Tensor(torch::Tensor const&)> const& returned) {
+  for (auto const reduction : reductions)
     for (std::string const search : {"", "strong_wolfe"}) {
       auto options = torch::optim::LBFGSOptions(0.1).max_iter(6);
       if (!search.empty()) options.line_search_fn(search);
@@ -232,7 +238,7 @@ TEST(DataParallel, searches_by_lbfgs_as_one_rank_on_the_whole_batch) {
           lbfgs.zero_grad();
           auto const part = loss_of(net, part_of(batch, comm)) * share;
           part.backward();
-          return part;
+          return returned(part);
         });
 
         auto const expected = serial_lbfgs.step([&] {
@@ -248,6 +254,22 @@ TEST(DataParallel, searches_by_lbfgs_as_one_rank_on_the_whole_batch) {
       }
       EXPECT_LT(parameter_difference(*net, *serial), 1e-8) << search;
     }
+}
+
+}  // namespace
+
+TEST(DataParallel, searches_by_lbfgs_as_one_rank_on_the_whole_batch) {
+  expect_searches_of_one_rank(Comm::world(), {Reduction::mean, Reduction::sum},
+                              [](torch::Tensor const& part) { return part; });
+}
+
+TEST(DataParallel, searches_by_losses_that_are_whole_on_each_rank) {
+  auto const comm = Comm::world();
+  expect_searches_of_one_rank(comm, {Reduction::sum}, [&](torch::Tensor const& part) {
+    std::array<double, 1> whole{part.item<double>()};
+    comm.sum(whole);
+    return torch::tensor(whole[0], torch::kDouble);
+  });
 }
 
 TEST(DataParallel, runs_closures_of_any_optimizer_and_tells_all_ranks_of_one_that_throws) {

@@ -10,6 +10,7 @@
 #include "sharded/wrap.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <numeric>
 #include <utility>
@@ -176,8 +177,9 @@ void DataParallel::Impl::require_one_vector() const {
 }
 
 torch::Tensor DataParallel::Impl::reduced_loss(std::function<torch::Tensor()> const& closure) {
-  // The loss, and whether this rank has failed, at any place in the closure: the others would wait for its loss.
-  auto values = torch::zeros({2}, torch::kDouble);
+  // The loss; whether this rank has failed, at any place in the closure, because the others would wait for its loss;
+  // and whether losses differ among ranks that sum.
+  auto values = torch::zeros({3}, torch::kDouble);
   std::exception_ptr failure;
   auto const attempt = [&](auto const& action) {
     try {
@@ -203,11 +205,22 @@ torch::Tensor DataParallel::Impl::reduced_loss(std::function<torch::Tensor()> co
     reducer_->require_reduced();
   });
   values[1] = failure ? 1 : 0;
+  auto const own = values[0].item<double>();
+  std::array<double, 2> range{own, -own};
+  int num_summed = 1;
+  for (auto const& rule : default_rules_) {
+    if (rule.reduction != nn::Reduction::sum) continue;
+    auto const& team = reducer_->teams()[rule.team];
+    team.max(range);
+    num_summed *= team.num_ranks();
+  }
+  values[2] = range[0] != -range[1] ? 1 : 0;
   for (auto const& rule : default_rules_) combine(reducer_->teams()[rule.team], values, rule.reduction);
   if (failure) std::rethrow_exception(failure);
   if (values[1].item<double>() > 0)
     throw Error("PeerFailed", "the closure of another rank ended with an exception: this step is not complete");
-  return values[0];
+  // Losses over a domain are the whole field's on each of its ranks, and were added once for each.
+  return values[2].item<double>() > 0 ? values[0] : values[0] / num_summed;
 }
 
 void DataParallel::Impl::synchronize() {

@@ -124,11 +124,13 @@ class DataParallel {
   ///         no backward has given any gradient since the last step
   void step();
   /// A step of a single optimizer that calls `closure` as often as it needs (LBFGS). `closure` zeroes the gradients,
-  /// runs a forward and backward and returns this rank's loss. The optimizer gets gradients and loss reduced by the
-  /// rules, so that the search and its end are the same on all ranks. @return the reduced loss of the first call
+  /// runs a forward and backward and returns the loss. The optimizer gets gradients and loss reduced by the rules, so
+  /// that the search and its end are the same on all ranks. A loss that is the same on all ranks of the teams that sum,
+  /// as those of `nn`, is the whole field's, and is not added again; others are parts of it.
+  /// @return the reduced loss of the first call
   /// @throws as `step`; `BadOption` for several optimizers, for a NaN loss, and for LBFGS, which treats all parameters
   ///         as one vector, if some parameters differ between ranks
-  /// Cost: per call of `closure`, its backward and one small blocking sum per team.
+  /// Cost: per call of `closure`, its backward, one small blocking sum per team, and a maximum per team that sums.
   double step(std::function<torch::Tensor()> const& closure);
   /// Waits until `.grad` holds reduced gradients: to clip or inspect them before `step()`.
   void synchronize();
