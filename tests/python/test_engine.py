@@ -493,6 +493,22 @@ def test_boxes_that_leave_holes():
     halo.exchange(field)
     assert (field[:, [0, 4]] == 7).all() and (field[:, 1:4] == RANK).all()
 
+    # Checkpoints of whole grids are read there.
+    folder = shared_folder()
+    store = e.Checkpoints.create(comm, folder, 1)
+    columns = e.Layout.create([2, 4 * RANKS], [1, RANKS])
+    whole = np.arange(8.0 * RANKS).reshape(2, -1)
+    with store.begin(1) as writer:
+        writer.add("a", columns, whole[:, 4 * RANK:4 * RANK + 4].copy())
+        writer.commit()
+    cells = np.zeros((2, 3))
+    with store.newest() as checkpoint:
+        checkpoint.read("a", layout, cells)
+    assert np.array_equal(cells, whole[:, 4 * RANK:4 * RANK + 3])
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
+
 
 def test_zonal_and_area_sums():
     comm, layout = made()

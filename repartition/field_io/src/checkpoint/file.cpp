@@ -142,6 +142,7 @@ struct Checkpoint::State {
       cells = match(contents.fields[i], view, owned, local.value_or(owned), layout.global());
     });
     auto checksum = read_cells(i, cells);
+    if (layout.has_holes()) return;  // the checksum is that of all cells
     comm.reduce(&checksum, 1, MPI_UINT64_T, MPI_SUM);
     require_checksum(i, checksum);
   }

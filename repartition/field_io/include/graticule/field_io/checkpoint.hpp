@@ -124,7 +124,8 @@ class Checkpoint {
   /// Grid axis `a` of the view is grid axis `a` of the saved field, batch axes follow in order: the memory order may
   /// differ from that of the saved field. A field saved with another number of grid axes (whole, and now cut) is
   /// matched by memory axes.
-  /// `local` is the box that `view` covers, if larger than the owned box.
+  /// `local` is the box that `view` covers, if larger than the owned box. On a layout with holes, damaged cells are not
+  /// found, as in reads of boxes: `verify` reads all cells.
   /// @throws `MissingVariable`, `WrongType`, `FieldMismatch`, `BadProcessGrid`; `BrokenFile` (input) for damaged cells
   void read(std::string_view name, Layout const& layout, FieldView const& view,
             std::optional<Box> const& local = {}) const;
