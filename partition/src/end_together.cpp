@@ -67,7 +67,8 @@ bool is_connected_by_tcp() noexcept {
 /// else -1.
 int connection_to_launcher(std::string const& version) {
   auto const* const descriptor = std::getenv("PMI_FD");
-  if (!descriptor || !std::getenv("HYDI_CONTROL_FD") || version.find("MPICH configure:") == std::string::npos)
+  // Hydra sets this one for the processes of all hosts.
+  if (!descriptor || !std::getenv("MPIR_CVAR_CH3_INTERFACE_HOSTNAME") || version.find("MPICH configure:") == std::string::npos)
     return -1;
   for (auto const* other : {"pmi2", "pmix", "--with-pmi="})
     if (version.find(other) != std::string::npos) return -1;
@@ -97,11 +98,14 @@ bool all_rest = false;
 
 int rest(MPI_Comm world, int, void*, void*) noexcept {
   // Other callbacks may have taken longer on other ranks.
-  MPI_Request barrier = MPI_REQUEST_NULL;
-  int done = all_rest && MPI_Ibarrier(world, &barrier) == MPI_SUCCESS ? 0 : 1;
-  while (done == 0 && MPI_Test(&barrier, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS)
+  MPI_Request meeting = MPI_REQUEST_NULL;
+  int const can_ask = to_launcher >= 0 ? 1 : 0;
+  int all_can_ask = 0;
+  int done = 1;
+  if (all_rest && MPI_Iallreduce(&can_ask, &all_can_ask, 1, MPI_INT, MPI_MIN, world, &meeting) == MPI_SUCCESS) done = 0;
+  while (done == 0 && MPI_Test(&meeting, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS)
     if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  if (all_rest && meet_by_launcher()) return MPI_SUCCESS;
+  if (done != 0 && all_can_ask != 0 && meet_by_launcher()) return MPI_SUCCESS;
   if (is_connected_by_tcp()) std::this_thread::sleep_for(time_to_leave_the_last_call);
   return MPI_SUCCESS;
 }

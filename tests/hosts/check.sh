@@ -51,8 +51,11 @@ run() {
     for place in two one; do
         mkdir -p "$base/$place"
         cd "$base/$place" || exit 1
-        if [ $place = two ]; then on_hosts 2 "$@"; else launch_on n1 4 "$@"; fi >"$out" 2>"$err" ||
-            fail "exit $? of $step on $place: $*"
+        if [ $place = two ]; then limit=90 on_hosts 2 "$@"; else limit=90 launch_on n1 4 "$@"; fi >"$out" 2>"$err"
+        code=$?
+        # MPI_Finalize of MPICH 4.0.2 over TCP now and then does not end (decision 33); files are complete before.
+        [ $code -ne 124 ] || printf '%s on %s has not ended within 90 s\n' "$step" $place
+        [ $code -eq 0 ] || [ $code -eq 124 ] || fail "exit $code of $step on $place: $*"
         cp "$out" "$step.stdout"
     done
 }

@@ -133,12 +133,12 @@ listed() {
     (IFS=, && printf '%s' "${names[*]}")
 }
 
-# launch_on "HOST..." RANKS_PER_HOST PROGRAM ARGUMENT...
+# launch_on "HOST..." RANKS_PER_HOST PROGRAM ARGUMENT...: for $limit seconds at most
 launch_on() {
     local hosts number=$2
     read -ra hosts <<<"$1"
     shift 2
-    run_on login mpiexec -launcher ssh -launcher-exec "$host_folder/enter" -hosts "$(listed "${hosts[@]}")" -ppn "$number" \
+    run_on login timeout --kill-after=10 "${limit:-500}" mpiexec -launcher ssh -launcher-exec "$host_folder/enter" -hosts "$(listed "${hosts[@]}")" -ppn "$number" \
         -n $((number * ${#hosts[@]})) "$@"
 }
 on_hosts() { launch_on "${host_names[*]}" "$@"; }
