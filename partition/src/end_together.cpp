@@ -68,7 +68,8 @@ bool is_connected_by_tcp() noexcept {
 int connection_to_launcher(std::string const& version) {
   auto const* const descriptor = std::getenv("PMI_FD");
   // Hydra sets this one for the processes of all hosts.
-  if (!descriptor || !std::getenv("MPIR_CVAR_CH3_INTERFACE_HOSTNAME") || version.find("MPICH configure:") == std::string::npos)
+  if (!descriptor || !std::getenv("MPIR_CVAR_CH3_INTERFACE_HOSTNAME") ||
+      version.find("MPICH configure:") == std::string::npos)
     return -1;
   for (auto const* other : {"pmi2", "pmix", "--with-pmi="})
     if (version.find(other) != std::string::npos) return -1;

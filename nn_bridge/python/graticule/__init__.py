@@ -3,7 +3,7 @@
 from . import _mpi
 
 _mpi.load()
-__path__.append(str(_mpi.folder))  # of the compiled parts
+__path__.insert(0, str(_mpi.folder))  # of the compiled parts: those for another MPI library are beside this file
 from . import _launch
 
 _launch.launch_at_import()
