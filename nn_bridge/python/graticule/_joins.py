@@ -173,7 +173,8 @@ class Joins(TorchFunctionMode):
             try:
                 program = placed()
             except Error as error:
-                if error.rule != "RefusedProgram":
+                # What draws numbers would draw them by the shards of the ranks.
+                if error.rule != "RefusedProgram" or _random.draws(name, args, kwargs):
                     raise
                 with no_collection():
                     apart = _calls.trace(func, name, args, kwargs, leaves, shapes, taken_apart=True)

@@ -50,13 +50,15 @@ def launch(timeout: Optional[float] = None) -> None:
 
 
 def launch_at_import() -> None:
-    """Under torchrun, where no launcher of MPI is there and MPI has not been started; other cases are refused when work begins."""
+    """Under torchrun, where no launcher of MPI is there and MPI has not been started. An MPI that cannot be started so is refused before it starts:
+    Open MPI 4 of the package index ends the process instead. Other cases are refused when work begins.
+    """
     if is_worker or "TORCHELASTIC_RUN_ID" not in os.environ or any(not os.environ.get(name) for name in _TORCHRUN) or launched(os.environ):
         return
     setting = os.environ.get("GRATICULE_LAUNCH", "auto")
     if setting not in ("auto", "no"):
         raise Error("BadOption", f"GRATICULE_LAUNCH is {setting!r}: auto or no", "usage")
-    if setting == "no" or kind() != "MPICH" or _mpi.initialized():
+    if setting == "no" or _mpi.initialized() or not kind():
         return
     launch()
 
@@ -95,7 +97,7 @@ def _refuse_other_kinds() -> None:
     if found_kind != "MPICH":
         found = next(iter(_mpi.loaded()), "none") if sys.platform == "linux" else sys.platform
         raise Error("Unsupported", f"torchrun starts MPICH, Intel MPI and others with libmpi.so.12, not {found_kind or 'this MPI'} ({found}), which needs PMIx: "
-                    "start with its own `mpiexec -n RANKS python3 ...`, or install `graticule[mpich]`", "usage")
+                    "start with its own `mpiexec -n RANKS python3 ...`, install `graticule[mpich]`, or set GRATICULE_LAUNCH=no where MPI is not used", "usage")
 
 
 def _number(name: str) -> int:

@@ -220,9 +220,9 @@ TEST(Pad2d, refuses_by_name_on_all_ranks) {
     return rule_of([&] { nn::Pad2d(nn::PadOptions<2>(widths, mode), domain)(x); });
   };
 
-  EXPECT_EQ(run({4, 0, 0, 0}, PadMode::reflect), (test::ErrorWith{"BadHaloWidth", "padding of"}));
-  EXPECT_EQ(run({0, 0, 0, rows}, PadMode::reflect), (test::ErrorWith{"BadHaloWidth", "padding of"}));
-  EXPECT_EQ(run({0, 0, 0, rows + 1}, PadMode::circular), (test::ErrorWith{"BadHaloWidth", "padding of"}));
+  EXPECT_EQ(run({4, 0, 0, 0}, PadMode::reflect), (test::ErrorWith{"BadHaloWidth", "padding must be"}));
+  EXPECT_EQ(run({0, 0, 0, rows}, PadMode::reflect), (test::ErrorWith{"BadHaloWidth", "padding must be"}));
+  EXPECT_EQ(run({0, 0, 0, rows + 1}, PadMode::circular), (test::ErrorWith{"BadHaloWidth", "padding must be"}));
   EXPECT_EQ(run({0, 0, 0, rows}, PadMode::circular), "nothing was thrown");
   EXPECT_EQ(run({-2, -2, 0, 0}, PadMode::constant), (test::ErrorWith{"BadHaloWidth", "cropped"}));
   EXPECT_EQ(run({-4, 2, 0, 0}, PadMode::constant), (test::ErrorWith{"BadHaloWidth", "cropped"}));
@@ -237,7 +237,7 @@ TEST(Pad2d, refuses_by_name_on_all_ranks) {
               options.odd_channels = {2};
               nn::Pad2d(options, domain)(x);
             }),
-            (test::ErrorWith{"BadBoundary", "channel 2 of 2"}));
+            (test::ErrorWith{"BadBoundary", "an odd channel must be in [0, 2), got 2"}));
 }
 
 }  // namespace test_padding
