@@ -148,7 +148,7 @@ def test_checkpoints_of_functions():
 def alone(code, **more):
     """A program in a world of its own: without what the launcher of this one says."""
     torchrun = "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_"
-    launched, kept = ("PMI", "HYDI", "MPI", "OMPI", "OPAL", "ORTE", "PRTE", "SLURM_STEP", *torchrun), ("MPI4PY", "OMPI_ALLOW")
+    launched, kept = ("PMI", "HYDI", "MPI", "OMPI", "OPAL", "ORTE", "PRTE", "SLURM_STEP", *torchrun), ("MPI4PY", "OMPI_ALLOW", "OPAL_PREFIX")
     own_world = {k: v for k, v in os.environ.items() if k.startswith(kept) or not k.startswith(launched)}
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env={**own_world, **more})
 
