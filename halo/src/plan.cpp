@@ -17,6 +17,8 @@ namespace graticule {
 
 namespace {
 
+using detail::KnownField;
+
 /// Calls `visit(direction, box)` for each part of `local` outside `owned` that has cells.
 template <class Visit>
 void for_each_part(Box const& owned, Box const& local, Visit&& visit) {
@@ -567,7 +569,29 @@ std::vector<Box> HaloPlan::border(std::span<Width const> reach, int kind) const 
   return detail::boxes_around(interior(reach, kind), owned_of_[checked(kind)]);
 }
 
+namespace {
+
+/// Calls `repeat` with the fields, few of them, as a plan that has just had them knows them; false for many.
+template <class Repeat>
+bool repeats(std::span<HaloField const> fields, Repeat&& repeat) {
+  constexpr std::size_t most = 16;
+  if (fields.empty() || fields.size() > most) return false;
+  std::array<KnownField, most> known;
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    known[f] = {&fields[f].view, &fields[f].view, fields[f].parity, fields[f].kind};
+  return repeat(std::span<KnownField const>(known.data(), fields.size()));
+}
+
+}  // namespace
+
+void HaloPlan::exchange(std::span<HaloField const> fields) const {
+  if (repeats(fields, [&](auto known) { return plan_.apply_again(known); })) return;
+  plan_.start(InPlace(fields, components()).fields()).wait();
+}
+
 Pending HaloPlan::start(std::span<HaloField const> fields, DeviceQueue const& queue) const {
+  Pending again;
+  if (repeats(fields, [&](auto known) { return plan_.start_again(known, again); })) return again;
   return plan_.start(InPlace(fields, components()).fields(), queue);
 }
 

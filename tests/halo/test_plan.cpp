@@ -288,6 +288,54 @@ TEST(HaloPlan, exchanges_may_overlap_with_each_other_and_with_adjoints) {
   EXPECT_LE(plan.num_workspaces(), 6) << "two exchanges and one adjoint were in flight at most";
 }
 
+// Calls with fields that a plan has just had are made from what it keeps of them; each must see what has changed since.
+TEST(HaloPlan, repeated_calls_follow_the_formula_whatever_changed_between_them) {
+  auto const comm = Comm::world();
+  Random random(std::uint64_t(700 + comm.num_ranks()));
+  int const num_trials = comm.num_ranks() == 1 ? 40 : 12;
+  for (int trial = 0; trial < num_trials && !HasFailure(); ++trial) {
+    auto const c = random_case(random, comm.num_ranks());
+    SCOPED_TRACE(describe(c));
+    int const ndim = c.layout.ndim();
+    auto plan = make_plan(comm, c);
+    std::vector<TestField<double>> doubles;
+    std::vector<TestField<float>> floats;
+    for (int f = 0; f < 3; ++f) {
+      doubles.push_back(field_to_exchange<double>(plan, {2}, MemoryShape::random(random, ndim, 1)));
+      floats.push_back(field_to_exchange<float>(plan, {}, MemoryShape::random(random, ndim, 0)));
+    }
+    for (int call = 0; call < 60 && !HasFailure(); ++call) {
+      auto const f = std::size_t(draw(random, 0, 2));
+      auto const g = std::size_t(draw(random, 0, 2));
+      auto const parity = draw(random, 0, 2) == 0 ? Parity::odd : Parity::even;
+      bool const both = draw(random, 0, 1) == 1;
+      auto const what = draw(random, 0, 9);
+      if (what == 0) plan.set_transport(Transport::point_to_point);
+      if (what == 1) plan.set_transport(Transport::automatic);
+      // The same memory with other values, or with ghost cells that hold other values.
+      auto& field = doubles[f];
+      auto const refreshed = field_to_exchange<double>(plan, {2}, MemoryShape::dense(ndim, 1));
+      field.set(field.cover(), [&](auto const& b, auto const& cell) { return refreshed.at(b, cell); });
+      auto& other = floats[g];
+      auto const expected = exchanged_by_formula(field, c.formula(), comm.rank(), parity);
+      auto const expected_other = exchanged_by_formula(other, c.formula(), comm.rank(), Parity::even);
+      std::vector<HaloField> fields{{field.view(), parity}};
+      if (both) fields.push_back({other.view(), Parity::even});
+      if (what < 7) {
+        plan.exchange(fields);
+      } else {
+        auto pending = plan.start(fields);
+        if (what == 8) plan.exchange(doubles[(f + 1) % 3].view());
+        pending.wait();
+      }
+      EXPECT_TRUE(field.holds(expected)) << "call " << call;
+      if (both) {
+        EXPECT_TRUE(other.holds(expected_other)) << "call " << call;
+      }
+    }
+  }
+}
+
 TEST(HaloPlan, makes_no_workspace_after_the_first_call_of_a_kind) {
   auto const comm = Comm::world();
   Case const c{Layout(ProcessGrid{comm.num_ranks()}, Indices{12}),

@@ -58,9 +58,9 @@ struct Object<gr_layout> {
   explicit Object(Layout of) : layout(std::move(of)) {}
   explicit Object(BlockGrid of) : layout(of.layout()), blocks(std::move(of)) {}
   /// For what does not know blocks. @throws `Unsupported`
-  [[nodiscard]] Layout const& of_boxes(char const* name) const {
+  [[nodiscard]] Layout const& of_boxes(char const* argument) const {
     if (blocks)
-      throw Error("Unsupported", argument_text(name) +
+      throw Error("Unsupported", argument_text(argument) +
                                      " has several blocks per rank, which this call does not support;" +
                                      " move fields to a layout of one box per rank (gr_repartition_apply_inverse)");
     return layout;

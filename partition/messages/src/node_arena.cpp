@@ -109,6 +109,7 @@ class Arena {
  public:
   std::optional<NodeBlock> allocate(std::size_t bytes) {
     std::lock_guard const lock(mutex_);
+    note_change();
     for (auto const& segment : segments_)
       if (auto block = cut(*segment, pages(bytes))) return block;
     auto segment = make_segment(std::max(segment_bytes, pages(bytes) + page), ++last_serial_);
@@ -118,6 +119,7 @@ class Arena {
 
   void free(NodeBlock const& block) {
     std::lock_guard const lock(mutex_);
+    note_change();
     auto const found = std::find_if(segments_.begin(), segments_.end(),
                                     [&](auto const& s) { return s->name == block.address.segment; });
     if (found == segments_.end()) return;
@@ -155,9 +157,10 @@ class Arena {
       if (segment->name == address.segment) return segment->data + address.offset;
     for (auto const& mapping : mappings_)
       if (mapping.name == address.segment) return mapping.data + address.offset;
-    std::erase_if(mappings_, [](Mapping const& mapping) {
+    std::erase_if(mappings_, [this](Mapping const& mapping) {
       if (reinterpret_cast<Header const*>(mapping.data)->closed.load(std::memory_order_acquire) == 0) return false;
       munmap(mapping.data, mapping.bytes);
+      note_change();
       return true;
     });
     auto const mapping = open_peer(address.segment);
@@ -166,7 +169,11 @@ class Arena {
     return mapping.data + address.offset;
   }
 
+  [[nodiscard]] std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
+
  private:
+  void note_change() noexcept { changes_.fetch_add(1, std::memory_order_release); }
+
   static std::optional<NodeBlock> cut(Segment& segment, std::size_t bytes) {
     for (auto at = segment.free.begin(); at != segment.free.end(); ++at) {
       if (at->second < bytes) continue;
@@ -196,6 +203,7 @@ class Arena {
   }
 
   std::mutex mutex_;
+  std::atomic<std::uint64_t> changes_{1};
   /// Starts anywhere: a later process may get the number of an earlier one.
   std::uint64_t last_serial_ = std::uint64_t(std::random_device{}()) << 32U;
   std::vector<std::unique_ptr<Segment>> segments_;
@@ -216,6 +224,7 @@ std::optional<NodeAddress> find_node_address(void const* data, std::size_t bytes
   return arena().find(static_cast<std::byte const*>(data), bytes);
 }
 std::byte* map_node_address(NodeAddress const& address) noexcept { return arena().map(address); }
+std::uint64_t node_memory_changes() noexcept { return arena().changes(); }
 
 #else
 
@@ -223,6 +232,7 @@ std::optional<NodeBlock> allocate_node_block(std::size_t) { return std::nullopt;
 void free_node_block(NodeBlock const&) noexcept {}
 std::optional<NodeAddress> find_node_address(void const*, std::size_t) noexcept { return std::nullopt; }
 std::byte* map_node_address(NodeAddress const&) noexcept { return nullptr; }
+std::uint64_t node_memory_changes() noexcept { return 0; }
 
 #endif
 

@@ -62,8 +62,35 @@ bool CallFields::hold(std::span<PullField const> fields) const noexcept {
   return true;
 }
 
+namespace {
+
+bool same(Indices const& a, Indices const& b) noexcept {
+  if (a.size() != b.size()) return false;
+  for (int i = 0; i < a.size(); ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
+/// Lists of few numbers are compared here, which is a third of a call of `memcmp` for each.
+bool same(FieldView const& a, FieldView const& b) noexcept {
+  return a.data == b.data && a.dtype == b.dtype && a.space == b.space && same(a.extents, b.extents) &&
+         same(a.strides, b.strides) && same(a.grid_axes, b.grid_axes);
+}
+
+}  // namespace
+
+bool CallFields::hold(std::span<KnownField const> fields, std::vector<int> const& kinds) const noexcept {
+  if (fields.size() != sources.size()) return false;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    auto const& [source, target, parity, kind] = fields[f];
+    if (parity != parities[f] || kind != kinds[f] || !same(*source, sources[f])) return false;
+    if (target == source ? !are_in_place : !same(*target, targets[f])) return false;
+  }
+  return true;
+}
+
 void CallFields::set(std::span<PullField const> fields) {
-  known_apart = false;
+  known_apart = repeats = are_in_place = false;
   sources.clear();
   targets.clear();
   parities.clear();
@@ -100,21 +127,46 @@ bool Call::fits(std::span<PullField const> given, CallShape const& wanted) const
   return true;
 }
 
+void Call::use(std::size_t place, bool changed) {
+  if (int(place) == now_ && !changed) return;
+  now_ = int(place);
+  messages_->use_fields(now_, changed);
+}
+
+bool Call::knows(std::span<PullField const> given) const noexcept {
+  return std::any_of(known_.begin(), known_.end(), [&](CallFields const& fields) { return fields.hold(given); });
+}
+
+bool Call::use_known(std::span<PullField const> given) {
+  for (std::size_t k = 0; k < known_.size(); ++k)
+    if (known_[k].hold(given)) return use(k, false), true;
+  return false;
+}
+
+bool Call::use_known(std::span<KnownField const> given) {
+  for (std::size_t k = 0; k < known_.size(); ++k)
+    if (known_[k].repeats && known_[k].hold(given, shape.kinds)) return use(k, false), true;
+  return false;
+}
+
 void Call::set_fields(std::span<PullField const> given, Direction direction) {
-  fields.hash = hash_of(given, direction);
-  if (fields.hold(given)) return;
-  messages_->fields_changed();
-  fields.set(given);
+  if (!use_known(given)) {
+    bool const grows = is_small && known_.size() < most_known_ && fields().count() > 0;
+    if (grows) known_.emplace_back();
+    use(grows ? known_.size() - 1 : std::size_t(now_ + 1) % known_.size(), true);
+    fields().set(given);
+  }
+  fields().hash = hash_of(given, direction);
 }
 
 void Call::set_sources(std::span<FieldView const> sources) {
-  std::copy(sources.begin(), sources.end(), fields.sources.begin());
+  std::copy(sources.begin(), sources.end(), fields().sources.begin());
   messages_->sources_changed();
 }
 
 bool Call::lacks_memory() const noexcept {
-  for (int f = 0; f < fields.count(); ++f) {
-    auto const& source = fields.source(f);
+  for (int f = 0; f < fields().count(); ++f) {
+    auto const& source = fields().source(f);
     if (source.data == nullptr && !plan.source_box(kind(f)).empty() && source.num_batch() > 0) return true;
   }
   return false;

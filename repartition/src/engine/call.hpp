@@ -41,8 +41,10 @@ struct CallFields {
   std::vector<FieldView> targets;         ///< field by field
   std::vector<std::size_t> first_target;  ///< of each field in `targets`
   std::vector<Parity> parities;
-  std::uint32_t hash = 0;    ///< of dtypes, batch axes, kinds and parities
-  bool known_apart = false;  ///< no memory that the call writes belongs to two of its fields
+  std::uint32_t hash = 0;     ///< of dtypes, batch axes, kinds and parities
+  bool known_apart = false;   ///< no memory that the call writes belongs to two of its fields
+  bool repeats = false;       ///< a call with these fields may be made again without checks
+  bool are_in_place = false;  ///< then: the target of each field is the field itself
 
   [[nodiscard]] int count() const noexcept { return int(sources.size()); }
   [[nodiscard]] FieldView const& source(int field) const noexcept { return sources[std::size_t(field)]; }
@@ -52,6 +54,10 @@ struct CallFields {
   [[nodiscard]] Parity parity(int field) const noexcept { return parities[std::size_t(field)]; }
   /// These are just the fields, which have the same kinds.
   [[nodiscard]] bool hold(std::span<PullField const> fields) const noexcept;
+  /// Each field has one target.
+  [[nodiscard]] bool have_one_target() const noexcept { return targets.size() == sources.size(); }
+  /// These are just the fields, of `kinds`. @pre `have_one_target()`
+  [[nodiscard]] bool hold(std::span<KnownField const> fields, std::vector<int> const& kinds) const noexcept;
   void set(std::span<PullField const> fields);
 };
 
@@ -103,8 +109,11 @@ class CallMessages {
   virtual void cancel_receives() noexcept {}
   /// After a failure of `post`: cancels what is posted; the call is not leased again.
   virtual void abandon() noexcept {}
-  /// The call has other fields than the last one.
-  virtual void fields_changed() noexcept {}
+  /// `repeat` would begin a call with the fields of the last one in the same way, without further checks.
+  [[nodiscard]] virtual bool may_repeat() = 0;
+  virtual void repeat() = 0;
+  /// The call has the fields of place `place` among those that it knows. @param changed these are new there
+  virtual void use_fields(int /*place*/, bool /*changed*/) {}
   /// It has other sources, which were given late.
   virtual void sources_changed() noexcept {}
   [[nodiscard]] virtual Index buffer_bytes() const noexcept = 0;
@@ -122,8 +131,16 @@ class Call {
 
   /// A free call that could have the buffers of this one.
   [[nodiscard]] bool fits(std::span<PullField const> given, CallShape const& wanted) const noexcept;
+  /// Those of the call that is made now.
+  [[nodiscard]] CallFields& fields() noexcept { return known_[std::size_t(now_)]; }
+  [[nodiscard]] CallFields const& fields() const noexcept { return known_[std::size_t(now_)]; }
   /// Takes the arguments of a call; tasks are kept where they have not changed.
   void set_fields(std::span<PullField const> given, Direction direction);
+  /// Takes the fields of an earlier call if these are just those; false where it knows no such call.
+  bool use_known(std::span<PullField const> given);
+  bool use_known(std::span<KnownField const> given);
+  /// It knows the fields.
+  [[nodiscard]] bool knows(std::span<PullField const> given) const noexcept;
   /// For an adjoint: the memory that is added to.
   void set_sources(std::span<FieldView const> sources);
   /// True when the memory that an adjoint adds to has not been given yet.
@@ -142,14 +159,20 @@ class Call {
   PullStats& stats;  ///< of the plan
   Comm comm;         ///< whose ranks are waited for; kept with the buffers where those must outlive the plan
   CallShape shape;
-  CallFields fields;
   std::uint64_t number = 0;  ///< of the plan, counted from 1
   bool busy = false;
   bool is_small = false;  ///< moves few bytes in host memory
+  bool has_tool = false;  ///< a tool of Kokkos listens
   DeviceQueue queue;
   CallFailure failure;
 
  private:
+  void use(std::size_t place, bool changed);
+
+  /// The fields of small calls are remembered with their tasks: codes exchange the same few arrays in turns.
+  static constexpr std::size_t most_known_ = 4;
+  std::vector<CallFields> known_{1};
+  int now_ = 0;
   std::function<std::string()> describe_;
   std::unique_ptr<CallMessages> messages_;
 };

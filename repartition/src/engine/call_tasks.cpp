@@ -39,7 +39,7 @@ void move_with_message(KeptTasks& kept, std::byte* packed, bool packs) {
 }
 
 StridedTask fill_task(Call const& call, int f, Filling const& filling) {
-  auto const& view = call.fields.target(f, filling.target);
+  auto const& view = call.fields().target(f, filling.target);
   auto const cells = target_cells(view, call.plan.target_box(filling.kind, filling.target).lo(), filling.to);
   return make_strided(StridedOp::fill, view.dtype, extents_of(view, filling.to), cells.first, cells.strides, nullptr,
                       {}, filling.value);
@@ -50,16 +50,23 @@ StridedTask fill_task(Call const& call, int f, Filling const& filling) {
 CallTasks::CallTasks(Call const& call, MessageSet& outgoing, MessageSet& incoming)
     : plan_(call.plan), call_(call), outgoing_(outgoing), incoming_(incoming) {}
 
-void CallTasks::forget() noexcept {
-  for (auto* kept : {&pack_all_, &unpack_all_, &local_, &additions_, &zeros_}) kept->valid = false;
+void CallTasks::use_fields(int place, bool changed) {
+  used_ = place;
+  if (std::size_t(place) >= of_fields_.size()) of_fields_.resize(std::size_t(place) + 1);
   for (auto* set : {&outgoing_, &incoming_})
-    for (auto& message : set->messages) message.kept.valid = false;
+    for (auto& message : set->messages) {
+      message.used = place;
+      if (std::size_t(place) >= message.of_fields.size()) message.of_fields.resize(std::size_t(place) + 1);
+      if (changed) message.kept().valid = false;
+    }
+  if (changed)
+    for (auto* kept : {&pack_all_, &unpack_all_, &now().local, &now().additions, &now().zeros}) kept->valid = false;
 }
 
-Image CallTasks::source_image(int f) const { return {call_.fields.source(f), plan_.source_box(call_.kind(f)).lo()}; }
+Image CallTasks::source_image(int f) const { return {call_.fields().source(f), plan_.source_box(call_.kind(f)).lo()}; }
 
 Image CallTasks::target_image(int f, int target) const {
-  return {call_.fields.target(f, target), plan_.target_box(call_.kind(f), target).lo()};
+  return {call_.fields().target(f, target), plan_.target_box(call_.kind(f), target).lo()};
 }
 
 StridedTask CallTasks::pack_task(int f, Transfer const& transfer, std::byte* wire, Image const& image) const {
@@ -67,8 +74,8 @@ StridedTask CallTasks::pack_task(int f, Transfer const& transfer, std::byte* wir
   auto const& view = image.view;  // of a peer without extents
   auto const cells =
       forward ? source_cells(view, image.cover_lo, transfer) : target_cells(view, image.cover_lo, transfer.to);
-  auto const extents = extents_of(call_.fields.source(f), transfer.to);
-  bool const sign = forward && negated(transfer, call_.fields.parity(f));
+  auto const extents = extents_of(call_.fields().source(f), transfer.to);
+  bool const sign = forward && negated(transfer, call_.fields().parity(f));
   auto task = make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire,
                            row_major_strides(extents), cells.first, cells.strides);
   task.clear_from = !forward && plan_.clears_while_reading;
@@ -77,17 +84,17 @@ StridedTask CallTasks::pack_task(int f, Transfer const& transfer, std::byte* wir
 
 StridedTask CallTasks::unpack_task(int f, Transfer const& transfer, std::byte const* wire) const {
   bool const forward = call_.shape.forward();
-  auto const& view = forward ? call_.fields.target(f, transfer.target) : call_.fields.source(f);
+  auto const& view = forward ? call_.fields().target(f, transfer.target) : call_.fields().source(f);
   auto const cells = forward ? target_cells(view, plan_.target_box(transfer.kind, transfer.target).lo(), transfer.to)
                              : source_cells(view, plan_.source_box(transfer.kind).lo(), transfer);
   auto const extents = extents_of(view, transfer.to);
-  bool const sign = negated(transfer, call_.fields.parity(f));
+  bool const sign = negated(transfer, call_.fields().parity(f));
   auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
   return make_strided(op, view.dtype, extents, cells.first, cells.strides, wire, row_major_strides(extents));
 }
 
 StridedTask CallTasks::move_task(int f, Transfer const& transfer, Image const& source, Image const& target) const {
-  bool const sign = negated(transfer, call_.fields.parity(f));
+  bool const sign = negated(transfer, call_.fields().parity(f));
   bool const forward = call_.shape.forward();
   auto const& own = forward ? target.view : source.view;
   auto const source_side = source_cells(source.view, source.cover_lo, transfer);
@@ -107,13 +114,13 @@ StridedTask CallTasks::local_task(int f, Transfer const& transfer) const {
 }
 
 Image const& CallTasks::posted_image(int f, Message const& message, Transfer const& transfer) const {
-  if (call_.shape.forward()) return message.images[std::size_t(f)];
-  return message.images[call_.fields.first_target[std::size_t(f)] + std::size_t(transfer.target)];
+  if (call_.shape.forward()) return message.now().images[std::size_t(f)];
+  return message.now().images[call_.fields().first_target[std::size_t(f)] + std::size_t(transfer.target)];
 }
 
 void CallTasks::append_packing_of_posted(Message const& message, std::byte* staged,
                                          std::vector<StridedTask>& tasks) const {
-  for (int f = 0; f < call_.fields.count(); ++f)
+  for (int f = 0; f < call_.fields().count(); ++f)
     for_transfers_of(call_.shape, *message.peer, f, [&](int t) {
       auto const& transfer = message.peer->transfers[std::size_t(t)];
       tasks.push_back(pack_task(f, transfer, staged + MessageSet::offset(call_.shape, message, f, t),
@@ -123,7 +130,7 @@ void CallTasks::append_packing_of_posted(Message const& message, std::byte* stag
 
 StridedTask CallTasks::arrival_task(int f, Message const& message, int t) const {
   auto const& transfer = message.peer->transfers[std::size_t(t)];
-  if (!message.in_place || call_.shape.on_device())
+  if (!message.now().in_place || call_.shape.on_device())
     return unpack_task(f, transfer, message.packed + MessageSet::offset(call_.shape, message, f, t));
   auto const& image = posted_image(f, message, transfer);
   if (call_.shape.forward()) return move_task(f, transfer, image, target_image(f, transfer.target));
@@ -158,11 +165,12 @@ StridedTask CallTasks::addition_task(int f, AdditionPart const& part) const {
   auto const* const message = is_local ? nullptr : &incoming_.messages[std::size_t(addition.peer_index)];
   auto const& whole = (is_local ? plan_.table.local : message->peer->transfers)[std::size_t(addition.transfer)];
   auto const cut = part_of(whole, part.cells);
-  auto const& own = call_.fields.source(f);
+  auto const& own = call_.fields().source(f);
   auto to = source_cells(own, plan_.source_box(whole.kind).lo(), cut);
   Elements from;
   if (is_local) {
-    from = target_cells(call_.fields.target(f, whole.target), plan_.target_box(whole.kind, whole.target).lo(), cut.to);
+    from =
+        target_cells(call_.fields().target(f, whole.target), plan_.target_box(whole.kind, whole.target).lo(), cut.to);
   } else {
     auto* first = message->packed + MessageSet::offset(call_.shape, *message, f, addition.transfer);
     auto const strides = row_major_strides(extents_of(own, whole.to));
@@ -173,7 +181,7 @@ StridedTask CallTasks::addition_task(int f, AdditionPart const& part) const {
   }
   auto extents = extents_of(own, cut.to);
   count_as_source(cut, extents.size() - cut.to.ndim(), extents, {&to, &from});
-  auto task = make_strided(negated(whole, call_.fields.parity(f)) ? StridedOp::subtract : StridedOp::add, own.dtype,
+  auto task = make_strided(negated(whole, call_.fields().parity(f)) ? StridedOp::subtract : StridedOp::add, own.dtype,
                            extents, to.first, to.strides, from.first, from.strides);
   task.clear_from = is_local && plan_.clears_while_reading;
   task.follows = part.follows;
@@ -181,14 +189,11 @@ StridedTask CallTasks::addition_task(int f, AdditionPart const& part) const {
   return task;
 }
 
-std::span<StridedTask const> CallTasks::pack(Message& message) const {
-  auto& kept = message.kept;
-  if (kept.valid) {
-    move_with_message(kept, message.packed, true);
-    return kept.tasks;
-  }
+KeptTasks const& CallTasks::packing(Message& message) const {
+  auto& kept = message.kept();
+  if (kept.valid) return kept;
   kept.tasks.clear();
-  for (int f = 0; f < call_.fields.count(); ++f)
+  for (int f = 0; f < call_.fields().count(); ++f)
     for_transfers_of(call_.shape, *message.peer, f, [&](int t) {
       auto const& transfer = message.peer->transfers[std::size_t(t)];
       auto const image = call_.shape.forward() ? source_image(f) : target_image(f, transfer.target);
@@ -197,21 +202,34 @@ std::span<StridedTask const> CallTasks::pack(Message& message) const {
     });
   kept.packed = message.packed;
   kept.changed();
-  return kept.tasks;
+  if (!call_.shape.on_device()) kept.small.set(kept.tasks, SmallCopies::InMessage::to, kept.packed);
+  return kept;
 }
 
-std::span<StridedTask const> CallTasks::unpack(Message& message) const {
-  auto& kept = message.kept;
-  if (kept.valid) {
-    if (!message.in_place || call_.shape.on_device()) move_with_message(kept, message.packed, false);
-    return kept.tasks;
-  }
+std::span<StridedTask const> CallTasks::pack(Message& message) const {
+  (void)packing(message);
+  move_with_message(message.kept(), message.packed, true);
+  return message.kept().tasks;
+}
+
+KeptTasks const& CallTasks::unpacking(Message& message) const {
+  auto& kept = message.kept();
+  if (kept.valid) return kept;
   kept.tasks.clear();
-  for (int f = 0; f < call_.fields.count(); ++f)
+  for (int f = 0; f < call_.fields().count(); ++f)
     for_transfers_of(call_.shape, *message.peer, f, [&](int t) { kept.tasks.push_back(arrival_task(f, message, t)); });
   kept.packed = message.packed;
   kept.changed();
-  return kept.tasks;
+  if (!call_.shape.on_device())
+    kept.small.set(kept.tasks, message.now().in_place ? SmallCopies::InMessage::none : SmallCopies::InMessage::from,
+                   kept.packed);
+  return kept;
+}
+
+std::span<StridedTask const> CallTasks::unpack(Message& message) const {
+  (void)unpacking(message);
+  if (!message.now().in_place || call_.shape.on_device()) move_with_message(message.kept(), message.packed, false);
+  return message.kept().tasks;
 }
 
 void CallTasks::make_all(Way way) {
@@ -235,16 +253,16 @@ bool CallTasks::moves_with_messages() const noexcept {
   constexpr Index most_bytes = Index(4) << 20U;
   if (!call_.shape.on_device() || incoming_.messages.empty()) return false;
   Index bytes = 0;
-  for (int f = 0; f < call_.fields.count(); ++f)
+  for (int f = 0; f < call_.fields().count(); ++f)
     bytes += plan_.local_cells[std::size_t(call_.kind(f))] * call_.shape.cell_bytes[std::size_t(f)];
   return bytes <= most_bytes;
 }
 
 KeptTasks& CallTasks::local() {
-  auto& kept = local_;
+  auto& kept = now().local;
   if (kept.valid) return kept;
   kept.tasks.clear();
-  for (int f = 0; f < call_.fields.count(); ++f) {
+  for (int f = 0; f < call_.fields().count(); ++f) {
     int const kind = call_.kind(f);
     for (auto const& transfer : plan_.table.local)
       if (transfer.kind == kind) kept.tasks.push_back(local_task(f, transfer));
@@ -252,25 +270,26 @@ KeptTasks& CallTasks::local() {
       if (filling.kind == kind) kept.tasks.push_back(fill_task(call_, f, filling));
   }
   kept.changed();
+  if (!call_.shape.on_device()) kept.small.set(kept.tasks, SmallCopies::InMessage::none, nullptr);
   return kept;
 }
 
 void CallTasks::make_additions() {
-  auto& kept = additions_;
+  auto& kept = now().additions;
   if (!kept.valid) {
     kept.tasks.clear();
-    message_of_addition_.clear();
+    now().message_of_addition.clear();
     // On a device, where each launch costs as much as thousands of cells.
     bool const in_parts =
         call_.shape.on_device() && !plan_.additions.independent && !plan_.parts_of_additions().empty();
-    for (int f = 0; f < call_.fields.count(); ++f) {
+    for (int f = 0; f < call_.fields().count(); ++f) {
       if (call_.shape.cell_bytes[std::size_t(f)] == 0) continue;
       if (in_parts) {
         for (auto const& part : plan_.parts_of_additions()) {
           auto const& addition = plan_.additions.list[std::size_t(part.addition)];
           if (addition.kind != call_.kind(f)) continue;
           kept.tasks.push_back(addition_task(f, part));
-          message_of_addition_.push_back(addition.peer_index);
+          now().message_of_addition.push_back(addition.peer_index);
         }
         continue;
       }
@@ -280,27 +299,28 @@ void CallTasks::make_additions() {
         kept.tasks.push_back(m < 0 ? local_task(f, plan_.table.local[std::size_t(addition.transfer)])
                                    : arrival_task(f, incoming_.messages[std::size_t(m)], addition.transfer));
         kept.tasks.back().independent = plan_.additions.independent;
-        message_of_addition_.push_back(m);
+        now().message_of_addition.push_back(m);
       }
     }
-    for (auto& message : incoming_.messages) message.kept.packed = message.packed;
+    for (auto& message : incoming_.messages) message.kept().packed = message.packed;
     kept.changed();
     return;
   }
   for (std::size_t i = 0; i < kept.tasks.size(); ++i) {
-    if (message_of_addition_[i] < 0) continue;
-    auto const& message = incoming_.messages[std::size_t(message_of_addition_[i])];
-    if ((message.in_place && call_.shape.space == MemorySpace::host) || message.packed == message.kept.packed) continue;
-    kept.tasks[i].from = static_cast<std::byte const*>(kept.tasks[i].from) + (message.packed - message.kept.packed);
+    if (now().message_of_addition[i] < 0) continue;
+    auto& message = incoming_.messages[std::size_t(now().message_of_addition[i])];
+    auto const* const before = message.kept().packed;
+    if ((message.now().in_place && call_.shape.space == MemorySpace::host) || message.packed == before) continue;
+    kept.tasks[i].from = static_cast<std::byte const*>(kept.tasks[i].from) + (message.packed - before);
   }
-  for (auto& message : incoming_.messages) message.kept.packed = message.packed;
+  for (auto& message : incoming_.messages) message.kept().packed = message.packed;
 }
 
 KeptTasks& CallTasks::zeros() {
-  auto& kept = zeros_;
+  auto& kept = now().zeros;
   if (kept.valid) return kept;
   kept.tasks.clear();
-  for (int f = 0; f < call_.fields.count(); ++f) {
+  for (int f = 0; f < call_.fields().count(); ++f) {
     auto const zero = [&](int kind, int target, Box const& to) {
       if (kind == call_.kind(f)) kept.tasks.push_back(fill_task(call_, f, {kind, target, 0, to}));
     };
@@ -315,7 +335,7 @@ KeptTasks& CallTasks::zeros() {
 }
 
 void CallTasks::append_sent(std::vector<Image>& images) const {
-  for (int f = 0; f < call_.fields.count(); ++f) {
+  for (int f = 0; f < call_.fields().count(); ++f) {
     if (call_.shape.forward()) {
       images.push_back(source_image(f));
       continue;
@@ -327,8 +347,8 @@ void CallTasks::append_sent(std::vector<Image>& images) const {
 
 void poison(Call const& call, DeviceQueue const& queue) {
   std::vector<StridedTask> tasks;
-  for (int f = 0; f < call.fields.count(); ++f) {
-    double const value = is_integer(call.fields.source(f).dtype) ? 85 : std::nan("");
+  for (int f = 0; f < call.fields().count(); ++f) {
+    double const value = is_integer(call.fields().source(f).dtype) ? 85 : std::nan("");
     auto const fill = [&](Transfer const& t) {
       if (t.kind == call.kind(f)) tasks.push_back(fill_task(call, f, {t.kind, t.target, value, t.to}));
     };

@@ -18,9 +18,14 @@ class CallTasks {
  public:
   CallTasks(Call const& call, MessageSet& outgoing, MessageSet& incoming);
 
-  /// Makes all tasks anew at the next use.
-  void forget() noexcept;
-  void forget_additions() noexcept { additions_.valid = false; }
+  /// The call has the fields of place `place` among those that it knows. @param changed tasks for that place are made
+  /// anew at their next use
+  void use_fields(int place, bool changed);
+  void forget_additions() noexcept { now().additions.valid = false; }
+  /// Tasks of a message, made where they are not kept; they may be for another place than that of the message now.
+  [[nodiscard]] KeptTasks const& packing(Message& message) const;
+  [[nodiscard]] KeptTasks const& unpacking(Message& message) const;
+  /// The same, for the place where the message lies now.
   [[nodiscard]] std::span<StridedTask const> pack(Message& message) const;
   [[nodiscard]] std::span<StridedTask const> unpack(Message& message) const;
   /// To pack what a peer has posted into `staged`.
@@ -31,7 +36,7 @@ class CallTasks {
   [[nodiscard]] KeptTasks& local();
   /// What an adjoint adds to the sources, once all messages are there.
   void make_additions();
-  [[nodiscard]] KeptTasks& additions() noexcept { return additions_; }
+  [[nodiscard]] KeptTasks& additions() noexcept { return now().additions; }
   /// What an adjoint zeroes in the targets, apart from what is zeroed while it is read.
   [[nodiscard]] KeptTasks& zeros();
   /// The fields of the sending side, which peers may read in place.
@@ -41,6 +46,14 @@ class CallTasks {
   [[nodiscard]] bool moves_with_messages() const noexcept;
 
  private:
+  /// What depends on the fields of the call, by place among those that it knows.
+  struct OfFields {
+    KeptTasks local;
+    KeptTasks additions;  ///< of an adjoint, in order
+    KeptTasks zeros;
+    std::vector<int> message_of_addition;  ///< -1 for local ones
+  };
+  [[nodiscard]] OfFields& now() noexcept { return of_fields_[std::size_t(used_)]; }
   [[nodiscard]] Image source_image(int field) const;
   [[nodiscard]] Image target_image(int field, int target) const;
   /// Cells to wire: images in the source (forward) or target cells (adjoint).
@@ -64,10 +77,8 @@ class CallTasks {
   MessageSet& incoming_;
   KeptTasks pack_all_;  ///< of all messages, for device fields
   KeptTasks unpack_all_;
-  KeptTasks local_;
-  KeptTasks additions_;  ///< of an adjoint, in order
-  KeptTasks zeros_;
-  std::vector<int> message_of_addition_;  ///< -1 for local ones
+  std::vector<OfFields> of_fields_{1};
+  int used_ = 0;
 };
 
 }  // namespace graticule::detail

@@ -115,11 +115,11 @@ std::string text_of(PeerPath const& path) {
 
 std::string text_of(Call const& call) {
   std::string fields;
-  for (std::size_t f = 0; f < call.fields.sources.size(); ++f)
+  for (std::size_t f = 0; f < call.fields().sources.size(); ++f)
     fields += (f ? ", " : "") + ("{\"kind\": " + std::to_string(call.shape.kinds[f])) +
-              ", \"dtype\": " + quoted(to_string(call.fields.sources[f].dtype)) +
-              ", \"batch\": " + text_of(call.fields.sources[f].batch_extents()) +
-              ", \"parity\": " + (call.fields.parities[f] == Parity::odd ? "\"odd\"}" : "\"even\"}");
+              ", \"dtype\": " + quoted(to_string(call.fields().sources[f].dtype)) +
+              ", \"batch\": " + text_of(call.fields().sources[f].batch_extents()) +
+              ", \"parity\": " + (call.fields().parities[f] == Parity::odd ? "\"odd\"}" : "\"even\"}");
   return std::string("{\"direction\": ") + (call.shape.forward() ? "\"forward\"" : "\"adjoint\"") + ", \"fields\": [" +
          fields + "]}";
 }

@@ -120,17 +120,17 @@ void FieldChecks::check(std::span<PullField const> fields, Direction direction) 
 }
 
 void FieldChecks::check_sources(Call const& call, std::span<FieldView const> sources) const {
-  if (call.shape.direction != Direction::adjoint || sources.size() != call.fields.sources.size())
-    throw Error("FieldMismatch", "the call has " + std::to_string(call.fields.sources.size()) + " fields, got " +
+  if (call.shape.direction != Direction::adjoint || sources.size() != call.fields().sources.size())
+    throw Error("FieldMismatch", "the call has " + std::to_string(call.fields().sources.size()) + " fields, got " +
                                      std::to_string(sources.size()) + " sources");
   for (std::size_t f = 0; f < sources.size(); ++f) {
     check_view(sources[f], plan_.source_box(call.shape.kinds[f]), Access::write, "source");
-    if (sources[f].dtype != call.fields.sources[f].dtype ||
-        !(sources[f].batch_extents() == call.fields.sources[f].batch_extents()) ||
-        sources[f].space != call.fields.sources[f].space)
+    if (sources[f].dtype != call.fields().sources[f].dtype ||
+        !(sources[f].batch_extents() == call.fields().sources[f].batch_extents()) ||
+        sources[f].space != call.fields().sources[f].space)
       throw Error("FieldMismatch", "a source of " + to_string(sources[f].dtype) + " " + to_string(sources[f].extents) +
-                                       ", the adjoint was started with " + to_string(call.fields.sources[f].dtype) +
-                                       " " + to_string(call.fields.sources[f].extents));
+                                       ", the adjoint was started with " + to_string(call.fields().sources[f].dtype) +
+                                       " " + to_string(call.fields().sources[f].extents));
   }
   std::array<PullField, 16> few;
   std::vector<PullField> many(sources.size() > few.size() ? sources.size() : 0);
@@ -138,7 +138,7 @@ void FieldChecks::check_sources(Call const& call, std::span<FieldView const> sou
   for (std::size_t f = 0; f < fields.size(); ++f) {
     auto const& kind = plan_.kinds[std::size_t(call.shape.kinds[f])];
     fields[f].source = sources[f];
-    fields[f].targets = std::span(call.fields.targets).subspan(call.fields.first_target[f], kind.targets.size());
+    fields[f].targets = std::span(call.fields().targets).subspan(call.fields().first_target[f], kind.targets.size());
     fields[f].kind = call.shape.kinds[f];
   }
   (void)check_apart(fields, Direction::adjoint);

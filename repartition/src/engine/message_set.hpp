@@ -7,6 +7,7 @@
 
 #include "call.hpp"
 #include "kernels/device_tasks.hpp"
+#include "kernels/small_copies.hpp"
 #include "posted_views.hpp"
 
 #include <mpi.h>
@@ -29,6 +30,7 @@ struct KeptTasks {
   };
 
   std::vector<StridedTask> tasks;
+  SmallCopies small;            ///< the same, where all are small copies in host memory
   std::byte* packed = nullptr;  ///< where the message lay when they were made
   bool valid = false;
   std::array<OnDevice, 4> device;  ///< several, because messages alternate between two places
@@ -36,6 +38,7 @@ struct KeptTasks {
 
   void changed() noexcept {
     valid = true;
+    small.clear();
     for (auto& copy : device) copy.valid = false;
   }
 };
@@ -52,16 +55,16 @@ struct Message {
   messages::NodeLink* link = nullptr;  ///< through node-shared memory; null: point-to-point
   std::size_t bytes = 0;               ///< packed
   std::size_t trailer_bytes = 0;
+  messages::NodeReader reader;  ///< of its posts
   std::byte* wire = nullptr;    ///< host memory that MPI or the peer reads or writes
   std::byte* packed = nullptr;  ///< what the kernels read or write; `wire` unless the fields lie on a device
   int first_request = 0;
   int num_requests = 0;
-  int num_open = 0;          ///< requests or posts that have not arrived
-  std::uint64_t number = 0;  ///< of the post
-  bool in_place = false;     ///< the fields themselves are read, nothing is packed
+  int num_open = 0;            ///< requests or posts that have not arrived
+  std::uint64_t number = 0;    ///< of the post
+  bool sent_in_place = false;  ///< outgoing: the fields themselves are read, nothing is packed
   bool on_device =
       false;  ///< packed cells are in memory of the sender's device, where the receiver's kernels read them
-  std::vector<Image> images;  ///< incoming, in place: the peer's views, in the order in which it posted them
 
   /// Where an outgoing message through node-shared memory may lie.
   struct Place {
@@ -75,7 +78,18 @@ struct Message {
   Buffer staged;             ///< incoming: the same in memory of the host, of fields that are read in place
   bool is_released = false;  ///< incoming: the peer has its memory back
 
-  KeptTasks kept;  ///< to pack or to unpack it
+  /// What depends on the fields of the call.
+  struct OfFields {
+    KeptTasks kept;             ///< to pack or to unpack it
+    bool in_place = false;      ///< incoming: the peer's fields themselves are read
+    std::vector<Image> images;  ///< then: the peer's views, in the order in which it posted them
+  };
+  std::vector<OfFields> of_fields{1};  ///< by place among the fields that the call knows
+  int used = 0;                        ///< the place of those of the call that is made now
+
+  [[nodiscard]] OfFields& now() noexcept { return of_fields[std::size_t(used)]; }
+  [[nodiscard]] OfFields const& now() const noexcept { return of_fields[std::size_t(used)]; }
+  [[nodiscard]] KeptTasks& kept() noexcept { return now().kept; }
 };
 
 /// Messages and persistent requests of one way of a call.

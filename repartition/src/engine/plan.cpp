@@ -287,11 +287,29 @@ void RepartitionPlan::name_target(std::span<RepartitionField const> fields) cons
   }
 }
 
+bool RepartitionPlan::is_simple() const noexcept { return !to_ && target_boxes_.size() == 1 && num_targets_ == 1; }
+
+template <class Repeat>
+bool RepartitionPlan::repeats(std::span<RepartitionField const> fields, Repeat&& repeat) const {
+  constexpr std::size_t most = 8;
+  if (fields.empty() || fields.size() > most || !is_simple()) return false;
+  std::array<detail::KnownField, most> known;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    auto const& field = fields[f];
+    if (!field.targets.empty() || field.update != Update{} || field.from_packing || field.to_packing) return false;
+    known[f] = {&field.from, &field.to, Parity::even, 0};
+  }
+  return repeat(std::span<detail::KnownField const>(known.data(), fields.size()));
+}
+
 Pending RepartitionPlan::start(std::span<RepartitionField const> fields) const {
+  Pending again;
+  if (repeats(fields, [&](auto known) { return plan_.start_again(known, again); })) return again;
   return with_fields(fields, [&](auto pulled) { return plan_.start(pulled); });
 }
 
 void RepartitionPlan::apply(std::span<RepartitionField const> fields) const {
+  if (repeats(fields, [&](auto known) { return plan_.apply_again(known); })) return;
   with_fields(fields, [&](auto pulled) { plan_.apply(pulled); });
 }
 
@@ -326,6 +344,8 @@ Pending RepartitionPlan::start(FieldView const& from, std::span<FieldView const>
 }
 
 void RepartitionPlan::apply(FieldView const& from, FieldView const& to, Update const& update) const {
+  detail::KnownField const known{&from, &to, Parity::even, 0};
+  if (is_simple() && update == Update{} && plan_.apply_again(std::span(&known, 1))) return;
   RepartitionField const field{.from = from, .to = to, .update = update};
   apply(std::span(&field, 1));
 }

@@ -27,6 +27,11 @@ std::optional<PeerAddress> shared_address(FieldView const& view) {
 }
 
 void PostedFields::find_addresses() {
+  auto const now = messages::node_memory_changes();
+  if (now != 0 && found_at_ == now) return;
+  bool const on_host = std::none_of(images.begin(), images.end(),
+                                    [](Image const& image) { return image.view.space == MemorySpace::device; });
+  found_at_ = on_host ? now : 0;
   addresses.clear();
   for (auto const& image : images) {
     auto const address = shared_address(image.view);

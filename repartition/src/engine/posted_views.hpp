@@ -66,9 +66,13 @@ struct PostedFields {
   void clear() noexcept {
     images.clear();
     addresses.clear();
+    found_at_ = 0;
   }
   /// Where the memory of `images` lies now.
   void find_addresses();
+
+ private:
+  std::uint64_t found_at_ = 0;  ///< `node_memory_changes()` then, of fields on the host; else 0
 };
 
 /// Writes one `PostedView` for each image. @pre `where` has room for them, aligned to 8 bytes

@@ -121,6 +121,7 @@ bool PullState::test(Call& call) const {
 }
 
 void PullState::set_transport(Transport transport, ChosenBy chosen_by) {
+  repeatable_ = nullptr;
   transport_ = transport;
   chosen_by_ = chosen_by;
 }
@@ -194,7 +195,7 @@ char const* name_of(Direction direction) {
 
 void PullState::check_call(Call const& call, std::span<PullField const> fields) const {
   Hash hash;
-  hash.add(plan_.tag).add(call.number).add(call.fields.hash);
+  hash.add(plan_.tag).add(call.number).add(call.fields().hash);
   comparison_.compare("call " + std::to_string(call.number) + " (" + name_of(call.shape.direction) + ") of " +
                           plan_.label() + " with " + text_of(fields),
                       hash.value());
@@ -207,7 +208,7 @@ PullState::Found PullState::find_free(std::span<PullField const> fields, CallSha
     found.has_match = true;
     if (!candidate->messages().has_free_buffers()) continue;
     found.call = candidate.get();
-    found.is_same = candidate->fields.hold(fields);
+    found.is_same = candidate->knows(fields);
     if (found.is_same) break;
   }
   return found;
@@ -263,15 +264,15 @@ Call& PullState::accept(std::span<PullField const> fields, Direction direction, 
         .direction = direction, .device = device, .node_shared = transport_ != Transport::point_to_point};
     auto const found = find_free(fields, wanted);
     // The checks of the last call hold again.
-    if (found.is_same && found.call->fields.known_apart && !plan_.segments && dump_file_.empty() &&
-        std::all_of(fields.begin(), fields.end(), is_plain)) {
+    if (found.is_same && found.call->use_known(fields) && found.call->fields().known_apart && !plan_.segments &&
+        dump_file_.empty() && std::all_of(fields.begin(), fields.end(), is_plain)) {
       found.call->busy = true;
       found.call->number = num_calls_;
       return *found.call;
     }
     checks_.check(fields, direction);
     call = &lease(fields, wanted, found);
-    if (!call->fields.known_apart) call->fields.known_apart = checks_.check_apart(fields, direction);
+    if (!call->fields().known_apart) call->fields().known_apart = checks_.check_apart(fields, direction);
     if (!dump_file_.empty()) dump_call(*call);
   } catch (std::exception const& error) {
     if (call) call->busy = false;
@@ -325,12 +326,14 @@ bool PullState::end_calls() const {
 
 Call* PullState::start(std::span<PullField const> fields, Direction direction, DeviceQueue const& given,
                        Posting posting) const {
-  Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint");
+  bool const has_tool = has_kokkos_tool();
+  Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint", has_tool);
   check_generation();
   if (!ending_.empty()) end_calls();
   bool const on_device = !fields.empty() && fields.front().source.space == MemorySpace::device;
   auto const& queue = on_device ? queue_of_call(given) : given;
   auto& call = accept(fields, direction, on_device ? device_of(queue) : 0);
+  call.has_tool = has_tool;
   OnDevice const scope(call.current_device());
   try {
     if (checks_calls()) check_call(call, fields);
@@ -341,23 +344,54 @@ Call* PullState::start(std::span<PullField const> fields, Direction direction, D
   try {
     auto const overwrites = [](PullField const& field) { return field.update.beta.value_or(0) == 0.0; };
     // Cells that a call in place leaves as they are must not be lost.
-    if (checks_cells() && direction == Direction::forward && call.fields.known_apart &&
+    if (checks_cells() && direction == Direction::forward && call.fields().known_apart &&
         std::all_of(fields.begin(), fields.end(), overwrites))
       poison(call, queue);
+    auto& used = call.fields();
+    used.repeats = direction == Direction::forward && !on_device && !checks_calls() && !checks_cells() &&
+                   used.known_apart && used.have_one_target() && std::all_of(fields.begin(), fields.end(), is_plain);
+    used.are_in_place = used.repeats && used.targets == used.sources;
+    if (used.repeats) repeatable_ = &call;
     call.messages().post(fields, queue, posting);
   } catch (...) {
-    gave_up_ = true;
-    call.messages().abandon();
+    give_up(call);
     throw;
   }
   return &call;
 }
 
+void PullState::give_up(Call& call) const noexcept {
+  gave_up_ = true;
+  call.messages().abandon();
+}
+
+Call* PullState::start_again(std::span<KnownField const> fields) const {
+  auto* const call = repeatable_;
+  if (call == nullptr || call->busy || !ending_.empty() || !call->use_known(fields) || !call->messages().may_repeat())
+    return nullptr;
+  check_generation();
+  call->has_tool = has_kokkos_tool();
+  Region const region("graticule::start", call->has_tool);
+  call->busy = true;
+  call->number = ++num_calls_;
+  try {
+    call->messages().repeat();
+  } catch (...) {
+    give_up(*call);
+    throw;
+  }
+  return call;
+}
+
 void PullState::finish(Call& call) const {
-  Region const region("graticule::wait");
-  OnDevice const scope(call.current_device());
   if (plan_.comm.generation() != generation_) ending_.push_back(&call);
   check_generation();
+  complete(call);
+}
+
+void PullState::complete(Call& call) const {
+  Region const region("graticule::wait", call.has_tool);
+  OnDevice const scope(call.current_device());
   auto& messages = call.messages();
   Stopwatch watch(call);
   try {

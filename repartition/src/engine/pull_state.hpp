@@ -26,7 +26,12 @@ class PullState : public std::enable_shared_from_this<PullState> {
 
   [[nodiscard]] Call* start(std::span<PullField const> fields, Direction direction, DeviceQueue const& given,
                             Posting posting = Posting::all) const;
+  /// As `start`, forward, for host fields that are just those of an earlier call: nothing is checked anew. Null where
+  /// that is not so.
+  [[nodiscard]] Call* start_again(std::span<KnownField const> fields) const;
   void finish(Call& call) const;
+  /// The same right after the start.
+  void complete(Call& call) const;
   /// Waits for the messages of a call whose result nobody wants any more.
   void drain(Call& call) const;
   /// Without blocking: true when `finish` would not block.
@@ -69,6 +74,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   bool end_calls() const;
   /// The same for some seconds; what has not ended then is cancelled.
   [[nodiscard]] bool end_calls_in_time() noexcept;
+  /// After a failure half way: the call is not leased again.
+  void give_up(Call& call) const noexcept;
   /// Throws `StalePlan` when the communicator was renewed since.
   void check_generation() const;
   /// True when messages on the communicator may still come.
@@ -87,7 +94,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   mutable std::vector<Call*> ending_;
   mutable bool gave_up_ = false;  ///< a call broke off half way: what was under way stays so
   mutable std::uint64_t num_calls_ = 0;
-  mutable std::string dump_file_;  ///< on rank 0, until the first call
+  mutable Call* repeatable_ = nullptr;  ///< the last one that `start_again` may repeat
+  mutable std::string dump_file_;       ///< on rank 0, until the first call
 };
 
 }  // namespace graticule::detail

@@ -19,6 +19,12 @@ void SegmentQueue::begin(Segments& call) {
   call.send(stats_);
 }
 
+void SegmentQueue::join(Segments& call) {
+  auto const later = std::find_if(under_way_.begin(), under_way_.end(),
+                                  [&](Segments const* other) { return other->call_.number > call.call_.number; });
+  under_way_.insert(later, &call);
+}
+
 bool SegmentQueue::advance() {
   if (under_way_.empty()) return false;
   auto& oldest = *under_way_.front();
@@ -41,7 +47,7 @@ bool SegmentQueue::is_under_way(Segments const& call) const noexcept {
 
 bool SegmentQueue::is_idle() const {
   return under_way_.empty() &&
-         std::all_of(all_.begin(), all_.end(), [](Segments const* call) { return call->has_free_buffers(); });
+         std::all_of(all_.begin(), all_.end(), [](Segments const* call) { return call->is_read(); });
 }
 
 }  // namespace graticule::detail

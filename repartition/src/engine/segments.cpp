@@ -22,12 +22,6 @@ struct SegmentTrailer {
   std::uint32_t refused = 0;
 };
 
-/// Marks the length of a post that holds all segments of a message; the rest is how far they lie apart.
-constexpr std::uint64_t holds_all = std::uint64_t(1) << 63U;
-
-/// Segments lie apart in memory by whole cache lines.
-constexpr std::size_t slot_alignment = 64;
-
 /// A processor's cache holds a block of this size several times over.
 constexpr std::size_t local_block_bytes = std::size_t(256) << 10U;
 
@@ -91,6 +85,21 @@ Segments::Segments(Call& call, SegmentQueue& queue)
     incoming_[i].link = call.shape.node_shared ? plan_.links->find(receives[i].peer) : nullptr;
   }
   queue_.add(*this);
+  constexpr Index small_call = 1 << 15;
+  Index bytes = 0;
+  for (std::size_t f = 0; f < call.shape.kinds.size(); ++f) {
+    auto const kind = std::size_t(call.shape.kinds[f]);
+    Index cells = plan_.local_cells[kind];
+    for (auto const* side : {&sends, &receives})
+      for (auto const& peer : *side) cells += peer.num_cells[kind];
+    bytes += cells * call.shape.cell_bytes[f];
+  }
+  call.is_small = bytes < small_call && !call.shape.on_device() && !call.shape.refused;
+}
+
+Segments::~Segments() {
+  queue_.remove(*this);
+  if (small_block_) messages::free_node_block(*small_block_);
 }
 
 void Segments::post(std::span<PullField const> fields, DeviceQueue const& queue, Posting posting) {
@@ -111,7 +120,7 @@ void Segments::post(std::span<PullField const> fields, DeviceQueue const& queue,
 
 void Segments::refuse() {
   fields_.clear();
-  call_.fields.hash = 0;
+  call_.fields().hash = 0;
   begin(Posting::window);
   progress_.refused = progress_.scaled = progress_.gate_open = true;
   queue_.begin(*this);
@@ -119,11 +128,12 @@ void Segments::refuse() {
 }
 
 bool Segments::test() {
-  (void)queue_.advance();
+  (void)advance();
   return done();
 }
 
 bool Segments::has_ended() {
+  if (is_small_) go_on_in_general(nullptr);
   // What a caller waits for is ended there.
   while (queue_.oldest() && queue_.oldest()->progress_.refused && queue_.advance()) {
   }
@@ -131,6 +141,7 @@ bool Segments::has_ended() {
 }
 
 void Segments::conclude() {
+  prepare_to_repeat();
   wait_for_readers();
   if (on_device() && !call_.queue.instance()) detail::fence(call_.queue);
   if (rounds()) agree_on_rounding();
@@ -169,13 +180,7 @@ Unfit Segments::unfit(int field) {
 
 void Segments::open() {
   progress_.opened = true;
-  block_fields_.clear();
-  local_fields_.clear();
-  for (auto const& field : fields_) {
-    auto const& view = field.source.view;
-    block_fields_.push_back({field.kind, view.batch_extents(), size_of(field.conversion.wire)});
-    local_fields_.push_back({field.kind, view.batch_extents(), size_of(view.dtype)});
-  }
+  describe_fields();
   bool const alone = outgoing_.empty() && incoming_.empty();
   // A processor's cache holds a block; one launch moves all cells of a device.
   local_.reset(plan_.table.local, local_fields_,
@@ -187,6 +192,16 @@ void Segments::open() {
   for (auto const& in : incoming_) written += in.bytes;
   progress_.large = Index(written) >= least_streamed_bytes;
   if (progress_.large && !on_device()) path_.begin_call();
+}
+
+void Segments::describe_fields() {
+  block_fields_.clear();
+  local_fields_.clear();
+  for (auto const& field : fields_) {
+    auto const& view = field.source.view;
+    block_fields_.push_back({field.kind, view.batch_extents(), size_of(field.conversion.wire)});
+    local_fields_.push_back({field.kind, view.batch_extents(), size_of(view.dtype)});
+  }
 }
 
 void Segments::make_room() {
@@ -205,19 +220,23 @@ void Segments::make_room() {
                      place());
   }
   for (auto& in : incoming_) {
-    in.cursor.reset(in.peer->transfers, block_fields_, rules_.segment_bytes);
-    auto const count = count_segments(in.cursor, rules_.segment_bytes);
-    in.bytes = count.bytes;
-    in.segments_left = std::max<std::size_t>(1, count.segments);
-    in.segments_unmatched = in.segments_left;
-    in.known = in.failed = in.reading = in.in_place = false;
-    in.number = 0;
-    in.next_slot = 0;
-    auto const longest = std::min(count.bytes, rules_.segment_bytes) + sizeof(SegmentTrailer);
+    begin_receiving(in);
+    auto const longest = std::min(in.bytes, rules_.segment_bytes) + sizeof(SegmentTrailer);
     // Of a peer on the node, only what goes to a device is copied before it is unpacked.
     auto const num_slots = in.link ? std::size_t(on_device()) : std::size_t(rules_.window);
     if (num_slots > 0) in.slots.resize(std::min(num_slots, in.segments_left), longest, false, place());
   }
+}
+
+void Segments::begin_receiving(Incoming& in) {
+  in.cursor.reset(in.peer->transfers, block_fields_, rules_.segment_bytes);
+  auto const count = count_segments(in.cursor, rules_.segment_bytes);
+  in.bytes = count.bytes;
+  in.segments_left = std::max<std::size_t>(1, count.segments);
+  in.segments_unmatched = in.segments_left;
+  in.known = in.failed = in.reading = in.in_place = false;
+  in.number = 0;
+  in.next_slot = 0;
 }
 
 void Segments::make_room_for_refusal() {
@@ -374,6 +393,12 @@ bool Segments::has_free_buffers(Outgoing const& out) const {
                      [&](SegmentSlot const& slot) { return is_free(out, slot); });
 }
 
+bool Segments::is_read() const {
+  return has_free_buffers() && std::all_of(outgoing_.begin(), outgoing_.end(), [](Outgoing const& out) {
+           return is_read(out, out.places[0]) && is_read(out, out.places[1]);
+         });
+}
+
 bool Segments::has_free_buffers() const {
   return std::all_of(outgoing_.begin(), outgoing_.end(), [&](Outgoing const& out) { return has_free_buffers(out); });
 }
@@ -469,22 +494,29 @@ void Segments::publish(Outgoing& out, std::uint64_t number, SegmentSlot const& s
   post.content = {shared.address.segment, shared.address.offset + std::uint64_t(slot.wire - shared.data)};
   post.bytes = bytes;
   post.num_views = std::uint32_t(num_views);
-  post.fields = call_.fields.hash;
+  post.fields = call_.fields().hash;
   post.call = std::uint32_t(call_.number);
   post.segments_after = std::uint32_t(out.segments_left);
-  out.link->publish(number);
+  if (num_views > 0)
+    out.link->offer(number);
+  else
+    out.link->publish(number);
 }
 
-void Segments::pack(Outgoing& out, SegmentSlot const& slot, std::size_t bytes) {
+void Segments::tasks_to_pack(Outgoing const& out, std::byte* packed) {
   tasks_.clear();
   for (auto const& block : blocks_) {
     auto const& field = fields_[std::size_t(block.field)];
     auto const& transfer = out.peer->transfers[std::size_t(block.transfer)];
-    Elements const to{slot.packed + block.offset, field.conversion.wire, {}};
+    Elements const to{packed + block.offset, field.conversion.wire, {}};
     tasks_.push_back(task(field, transfer, block, to, cells(read(field, transfer.target), transfer, forward()),
                           field.conversion.pack));
     tasks_.back().streams = progress_.large && out.link && path_.past_cache();
   }
+}
+
+void Segments::pack(Outgoing& out, SegmentSlot const& slot, std::size_t bytes) {
+  tasks_to_pack(out, slot.packed);
   run_segment(out.link != nullptr, bytes);
   if (slot.packed == slot.wire || bytes == 0) return;
   copy_to_host(call_.queue, slot.wire, slot.packed, bytes);
@@ -496,7 +528,7 @@ void Segments::post_packed(Outgoing& out, SegmentSlot& slot, std::size_t bytes) 
     slot.number = out.link->next_send();
     return publish(out, slot.number, slot, bytes, 0);
   }
-  SegmentTrailer const trailer{call_.fields.hash, std::uint32_t(call_.number), std::uint32_t(out.segments_left), 0};
+  SegmentTrailer const trailer{call_.fields().hash, std::uint32_t(call_.number), std::uint32_t(out.segments_left), 0};
   std::memcpy(slot.wire + bytes, &trailer, sizeof trailer);
   check_mpi(MPI_Isend(slot.wire, int(bytes + sizeof trailer), MPI_BYTE, out.peer->peer, plan_.tag, plan_.comm.handle(),
                       &slot.request),
@@ -572,7 +604,7 @@ bool Segments::matches(Incoming& in, std::uint32_t fields, std::uint32_t call) {
     fail(in, "is in call " + std::to_string(call) + " of " + named_plan(plan_.name, "the plan") +
                  ", this rank in call " + std::to_string(call_.number) +
                  ": a call failed or was left out on one of them");
-  else if (fields != call_.fields.hash)
+  else if (fields != call_.fields().hash)
     fail(in, "sent fields of other types, batch axes, parity, factors or packings");
   return !in.failed;
 }
@@ -587,7 +619,7 @@ void Segments::open_post(Incoming& in) {
   in.holds_all = (post.bytes & holds_all) != 0;
   if (!matches(in, post.fields, post.call)) return;
   if (post.num_views == 0 && post.bytes == 0) return;
-  in.content = messages::map_node_address(post.content);
+  in.content = in.reader.map(post.content);
   bool mapped = in.content != nullptr;
   in.images.resize(post.num_views);
   auto const* const views = reinterpret_cast<PostedView const*>(in.content);
@@ -691,7 +723,7 @@ void Segments::run_segment(bool linked, std::size_t bytes) {
   path_.add(bytes, MPI_Wtime() - begin);
 }
 
-void Segments::unpack(Incoming& in, std::byte const* packed, std::size_t bytes) {
+void Segments::tasks_to_unpack(Incoming const& in, std::byte const* packed) {
   tasks_.clear();
   for (auto const& block : blocks_) {
     auto const& field = fields_[std::size_t(block.field)];
@@ -699,6 +731,10 @@ void Segments::unpack(Incoming& in, std::byte const* packed, std::size_t bytes) 
     Elements const from{const_cast<std::byte*>(packed) + block.offset, field.conversion.wire, {}};
     add_task(block, transfer, from, field.conversion.arrive, parts_of(&in, block.transfer));
   }
+}
+
+void Segments::unpack(Incoming& in, std::byte const* packed, std::size_t bytes) {
+  tasks_to_unpack(in, packed);
   run_segment(in.link != nullptr, bytes);
   // The memory that was read is given back next.
   if (on_device()) fence();
@@ -769,17 +805,21 @@ bool Segments::pull_from_mpi(Incoming& in) {
   return true;
 }
 
+void Segments::add_local_task() {
+  auto const& block = local_.block();
+  auto const& field = fields_[std::size_t(block.field)];
+  auto const& transfer = plan_.table.local[std::size_t(block.transfer)];
+  add_task(block, transfer, cells(read(field, transfer.target), transfer, forward()), field.conversion.direct,
+           parts_of(nullptr, block.transfer));
+}
+
 bool Segments::move_local(PullStats& stats) {
   if (local_.done()) return false;
   if (!plan_.additions.independent && !forward())
     for (auto const& in : incoming_)
       if (in.peer->peer < plan_.comm.rank() && in.segments_left > 0) return false;
-  auto const& block = local_.block();
-  auto const& field = fields_[std::size_t(block.field)];
-  auto const& transfer = plan_.table.local[std::size_t(block.transfer)];
   tasks_.clear();
-  add_task(block, transfer, cells(read(field, transfer.target), transfer, forward()), field.conversion.direct,
-           parts_of(nullptr, block.transfer));
+  add_local_task();
   run(local_tasks_);
   stats.local_bytes += Index(local_.bytes());
   local_.advance();
@@ -876,7 +916,7 @@ Index Segments::buffer_bytes() const noexcept {
   Index const copies = on_device() ? 2 : 1;
   for (auto const& out : outgoing_) result += copies * out.slots.total_bytes();
   for (auto const& in : incoming_) result += copies * in.slots.total_bytes();
-  return result;
+  return result + (small_block_ ? Index(small_block_->bytes) : 0);
 }
 
 void Segments::release_buffers() {
@@ -886,7 +926,7 @@ void Segments::release_buffers() {
 }
 
 std::string Segments::describe() const {
-  auto const* const oldest = queue_.oldest();
+  auto const* const oldest = is_small_ ? this : queue_.oldest();
   return oldest ? oldest->own_description() : std::string();
 }
 

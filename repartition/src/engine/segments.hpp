@@ -8,6 +8,7 @@
 #include "kernels/cells.hpp"
 #include "kernels/conversion.hpp"
 #include "kernels/device_tasks.hpp"
+#include "kernels/small_copies.hpp"
 #include "plan_context.hpp"
 #include "posted_views.hpp"
 #include "segment_path.hpp"
@@ -40,6 +41,12 @@ struct SegmentSlot {
   std::uint64_t number = 0;  ///< of its last post
   std::size_t bytes = 0;     ///< received
 };
+
+/// Marks the length of a post that holds all segments of a message; the rest is how far they lie apart.
+inline constexpr std::uint64_t holds_all = std::uint64_t(1) << 63U;
+
+/// Segments lie apart in memory by whole cache lines.
+inline constexpr std::size_t slot_alignment = 64;
 
 /// Slots of one message and their memory.
 struct SegmentSlots {
@@ -86,6 +93,8 @@ class SegmentQueue {
   void remove(Segments const& call) noexcept;
   /// Adds a call to those under way, and posts its messages when those of all others are posted.
   void begin(Segments& call);
+  /// Adds a call whose messages are posted, in the order of the calls.
+  void join(Segments& call);
   /// Moves the oldest call under way on; false when there was nothing to do.
   bool advance();
   [[nodiscard]] bool is_under_way(Segments const& call) const noexcept;
@@ -105,18 +114,21 @@ class SegmentQueue {
 class Segments : public CallMessages {
  public:
   Segments(Call& call, SegmentQueue& queue);
-  ~Segments() override { queue_.remove(*this); }
+  ~Segments() override;
 
   void post(std::span<PullField const> fields, DeviceQueue const& queue, Posting posting) override;
   void refuse() override;
-  bool advance() override { return queue_.advance(); }
-  [[nodiscard]] bool done() const override { return !queue_.is_under_way(*this); }
+  [[nodiscard]] bool may_repeat() override;
+  void repeat() override;
+  bool advance() override { return is_small_ ? take_repeated() : queue_.advance(); }
+  [[nodiscard]] bool done() const override { return !is_small_ && !queue_.is_under_way(*this); }
   void conclude() override;
   [[nodiscard]] bool test() override;
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] bool has_ended() override;
   /// With `Posting::all` a call ends before that, as MPI's would: peers may be busy elsewhere.
   [[nodiscard]] bool has_free_buffers() const override;
+  void use_fields(int place, bool changed) override;
   [[nodiscard]] Index buffer_bytes() const noexcept override;
 
  private:
@@ -157,6 +169,27 @@ class Segments : public CallMessages {
   void release_buffers();
   [[nodiscard]] std::string own_description() const;
 
+  /// Where a message of a repeated call may lie.
+  struct SmallPlace {
+    std::byte* data = nullptr;
+    messages::NodeAddress address;
+    std::uint64_t number = 0;  ///< of the last post in it; 0: none
+  };
+  /// Copies of calls with the same fields, whose messages are of one short segment each.
+  struct Repeated {
+    struct Part {
+      SmallCopies copies;
+      std::size_t bytes = 0;
+    };
+    std::vector<Part> out;
+    std::vector<Part> in;
+    SmallCopies local;
+    Index local_bytes = 0;
+    PostedFields sent;
+    int num_calls = 0;  ///< with these fields
+    bool ready = false;
+  };
+
   struct Outgoing {
     PeerTransfers const* peer = nullptr;
     messages::NodeLink* link = nullptr;
@@ -170,10 +203,13 @@ class Segments : public CallMessages {
     mutable MPI_Request end_request = MPI_REQUEST_NULL;
     std::uint64_t number = 0;    ///< of the post that holds all of the message
     std::byte* views = nullptr;  ///< of the fields, where they are read in place
+    std::size_t place_bytes = 0;
+    std::array<SmallPlace, 2> places;  ///< of repeated calls: two, because the peer may still read the last message
   };
   struct Incoming {
     PeerTransfers const* peer = nullptr;
     messages::NodeLink* link = nullptr;
+    messages::NodeReader reader;
     BlockCursor cursor;
     std::size_t segments_left = 0;
     std::size_t bytes = 0;  ///< of the message
@@ -195,6 +231,23 @@ class Segments : public CallMessages {
     std::size_t segments_unmatched = 0;
   };
 
+  /// Keeps the copies of a call that is done, if it may be repeated and has had these fields before.
+  void prepare_to_repeat();
+  bool find_copies(Repeated& repeated);
+  /// The blocks of a message of one segment, or none; false where it has more of them.
+  template <class Message>
+  bool take_whole(Message& message, std::size_t& bytes);
+  bool make_small_places();
+  [[nodiscard]] static bool is_read(Outgoing const& out, SmallPlace const& place);
+  /// Peers have taken all that was sent.
+  [[nodiscard]] bool is_read() const;
+  /// One round over all messages of a repeated call.
+  bool take_repeated();
+  /// Makes a repeated call one like any other. @param reading has come and is no such message as was expected
+  void go_on_in_general(Incoming* reading);
+
+  void describe_fields();
+  void begin_receiving(Incoming& in);
   void make_room();
   void make_room_for_refusal();
   void scale_before();
@@ -202,6 +255,11 @@ class Segments : public CallMessages {
   bool open_gate(PullStats& stats);
   void find_posted();
   bool push(Outgoing& out, PullStats& stats);
+  /// Tasks of `blocks_`.
+  void tasks_to_pack(Outgoing const& out, std::byte* packed);
+  void tasks_to_unpack(Incoming const& in, std::byte const* packed);
+  /// That of the block at hand of `local_`.
+  void add_local_task();
   void pack(Outgoing& out, SegmentSlot const& slot, std::size_t bytes);
   void post_packed(Outgoing& out, SegmentSlot& slot, std::size_t bytes);
   /// Lets peers know when the work that is in the queue now, of which they read the results, has completed.
@@ -273,9 +331,14 @@ class Segments : public CallMessages {
   std::vector<Block> blocks_;
   std::vector<StridedTask> tasks_;
   DeviceTasks device_tasks_;
-  DeviceTasks local_tasks_;    ///< cells that stay move while peers are waited for
-  Buffer unfit_;               ///< an `Unfit` per field, where numbers become integers
-  std::size_t num_unfit_ = 0;  ///< fields for which there is room
+  DeviceTasks local_tasks_;            ///< cells that stay move while peers are waited for
+  Buffer unfit_;                       ///< an `Unfit` per field, where numbers become integers
+  std::size_t num_unfit_ = 0;          ///< fields for which there is room
+  std::vector<Repeated> repeated_{1};  ///< by place among the fields that the call knows
+  std::size_t used_ = 0;
+  std::optional<messages::NodeBlock> small_block_;
+  bool is_small_ = false;        ///< a repeated call is under way
+  std::size_t num_awaited_ = 0;  ///< messages of it
 };
 
 }  // namespace graticule::detail

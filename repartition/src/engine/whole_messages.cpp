@@ -66,9 +66,11 @@ WholeMessages::~WholeMessages() {
       if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
 }
 
-void WholeMessages::fields_changed() noexcept {
-  tasks_.forget();
-  posted_.clear();
+void WholeMessages::use_fields(int place, bool changed) {
+  tasks_.use_fields(place, changed);
+  used_ = std::size_t(place);
+  if (used_ >= posted_.size()) posted_.resize(used_ + 1);
+  if (changed) posted().clear();
 }
 
 void WholeMessages::post(std::span<PullField const>, DeviceQueue const& queue, Posting) {
@@ -95,19 +97,19 @@ void WholeMessages::count() {
   auto& stats = call_.stats;
   ++stats.num_calls;
   for (auto const& message : outgoing_.messages) {
-    auto& sent = !message.link ? stats.point_to_point : message.in_place ? stats.node_in_place : stats.node_packed;
+    auto& sent = !message.link ? stats.point_to_point : message.sent_in_place ? stats.node_in_place : stats.node_packed;
     ++sent.num_messages;
     sent.bytes += Index(message.bytes);
   }
-  for (int f = 0; f < call_.fields.count(); ++f)
+  for (int f = 0; f < call_.fields().count(); ++f)
     stats.local_bytes += plan_.local_cells[std::size_t(call_.kind(f))] * call_.shape.cell_bytes[std::size_t(f)];
 }
 
 void WholeMessages::find_posted() {
   auto const linked = [](Message const& message) { return message.link != nullptr; };
   if (std::none_of(outgoing_.messages.begin(), outgoing_.messages.end(), linked)) return;
-  if (posted_.images.empty()) tasks_.append_sent(posted_.images);
-  posted_.find_addresses();
+  if (posted().images.empty()) tasks_.append_sent(posted().images);
+  posted().find_addresses();
 }
 
 template <class Make>
@@ -127,7 +129,7 @@ void WholeMessages::run_with_messages(MessageSet const& set, KeptTasks& kept, Ma
 }
 
 void WholeMessages::pack_on_device() {
-  Region const region("graticule::pack");
+  Region const region("graticule::pack", call_.has_tool);
   open_places();
   run_with_messages(outgoing_, tasks_.kept_of_all(Way::out), [&] { tasks_.make_all(Way::out); });
   close_places();
@@ -135,19 +137,25 @@ void WholeMessages::pack_on_device() {
 }
 
 void WholeMessages::pack_and_send() {
-  Region const region("graticule::pack");
+  Region const region("graticule::pack", call_.has_tool);
   find_posted();
   // Columns are packed for all peers together, rows message by message, so that the first leaves early.
   together_.clear();
   unsent_.clear();
   for (auto& message : outgoing_.messages) {
     open_place(message);
-    auto const tasks = tasks_.pack(message);
+    auto const& kept = tasks_.packing(message);
     // Scattered cells are gathered faster by the rank that they belong to than by the one that reads them.
-    if (message.link && !posted_.addresses.empty() && message.bytes > 0 && !is_scattered(tasks)) {
+    if (message.link && !posted().addresses.empty() && message.bytes > 0 && !is_scattered(kept.tasks)) {
       send_in_place(message);
       continue;
     }
+    if (!kept.small.empty()) {
+      kept.small.run(message.packed);
+      send(message);
+      continue;
+    }
+    auto const tasks = tasks_.pack(message);
     if (!tasks.empty() && is_thin(tasks.front())) {
       append(together_, tasks);
       unsent_.push_back(&message);
@@ -161,11 +169,12 @@ void WholeMessages::pack_and_send() {
 }
 
 void WholeMessages::move_local() {
-  Region const region("graticule::local");
+  Region const region("graticule::local", call_.has_tool);
   run(tasks_.local());
 }
 
 void WholeMessages::run(KeptTasks& kept) {
+  if (!kept.small.empty()) return kept.small.run(nullptr);
   if (!call_.shape.on_device()) return run_strided_host(kept.tasks);
   auto& copy = kept.device.front();
   if (!copy.valid) copy.tasks.set(kept.tasks, call_.queue);
@@ -204,11 +213,16 @@ void WholeMessages::take_arrived() {
   num_open_ -= int(arrived_.size());
   if (call_.shape.on_device()) {
     for (auto* message : arrived_)
-      if (is_wanted() && message->in_place && message->bytes > 0) bring_posted_fields(*message);
+      if (is_wanted() && message->now().in_place && message->bytes > 0) bring_posted_fields(*message);
   } else if (call_.shape.forward()) {
     together_.clear();
-    for (auto* message : arrived_)
-      if (is_wanted()) append(together_, tasks_.unpack(*message));
+    for (auto* message : arrived_) {
+      if (!is_wanted()) continue;
+      if (auto const& kept = tasks_.unpacking(*message); !kept.small.empty())
+        kept.small.run(message->packed);
+      else
+        append(together_, tasks_.unpack(*message));
+    }
     run_strided_host(together_);
     for (auto* message : arrived_) release(*message);
   }
@@ -256,13 +270,13 @@ bool WholeMessages::settle() {
   constexpr double longest_wait = 2e-4;
   bool settled = true;
   for (auto& message : outgoing_.messages) {
-    if (!message.in_place || message.link->is_consumed(message.number)) continue;
+    if (!message.sent_in_place || message.link->is_consumed(message.number)) continue;
     if (settling_since_ < 0) settling_since_ = MPI_Wtime();
     if (MPI_Wtime() - settling_since_ < longest_wait || !message.link->take_back(message.number)) {
       settled = false;
       continue;
     }
-    message.kept.valid = false;
+    message.kept().valid = false;
     run_strided_host(tasks_.pack(message));
     send(message);
   }
@@ -276,7 +290,7 @@ void WholeMessages::start_messages() {
     if (message.link) message.number = message.link->next_receive();
   }
   for (auto& message : outgoing_.messages) {
-    message.in_place = false;
+    message.sent_in_place = false;
     if (message.link) message.number = message.link->next_send();
   }
   num_open_ = int(incoming_.messages.size());
@@ -386,7 +400,7 @@ void WholeMessages::fence() {
 
 void WholeMessages::send(Message& message) {
   if (message.trailer_bytes > 0) {
-    Trailer const trailer{call_.fields.hash, std::uint32_t(call_.number)};
+    Trailer const trailer{call_.fields().hash, std::uint32_t(call_.number)};
     std::memcpy(message.wire + message.bytes, &trailer, sizeof trailer);
   }
   if (message.link) {
@@ -400,9 +414,9 @@ void WholeMessages::send(Message& message) {
       std::memcpy(message.wire, &cells, sizeof cells);
       post.num_views = packed_on_device;
     }
-    post.fields = call_.fields.hash;
+    post.fields = call_.fields().hash;
     post.call = std::uint32_t(call_.number);
-    message.in_place = false;
+    message.sent_in_place = false;
     message.link->publish(message.number);
     return;
   }
@@ -410,15 +424,15 @@ void WholeMessages::send(Message& message) {
 }
 
 void WholeMessages::send_in_place(Message& message) {
-  write_views(message.wire, posted_.images, posted_.addresses);
+  write_views(message.wire, posted().images, posted().addresses);
   auto& post = message.link->outgoing(message.number);
   post.content = message.places[std::size_t(message.place)].memory.address;
   post.bytes = message.bytes;
-  post.num_views = std::uint32_t(posted_.images.size());
-  post.fields = call_.fields.hash;
+  post.num_views = std::uint32_t(posted().images.size());
+  post.fields = call_.fields().hash;
   post.call = std::uint32_t(call_.number);
-  message.in_place = true;
-  message.link->publish(message.number);
+  message.sent_in_place = true;
+  message.link->offer(message.number);
 }
 
 void WholeMessages::poll_requests() {
@@ -481,7 +495,7 @@ bool WholeMessages::matches(Message const& message, Trailer const& trailer) {
     call_.failure.text = "rank " + std::to_string(message.peer->peer) + " is in call " + std::to_string(trailer.call) +
                          " of " + named_plan(plan_.name, "the plan") + ", this rank in call " +
                          std::to_string(call_.number) + ": a call failed or was left out on one of them";
-  else if (trailer.fields != call_.fields.hash)
+  else if (trailer.fields != call_.fields().hash)
     fail(message, "fields of other types or batch axes");
   return call_.failure.text.empty();
 }
@@ -501,18 +515,18 @@ void WholeMessages::note_post(Message& message) {
   if (!matches(message, {post.fields, post.call})) return arrived(message);
   bool const in_place = post.num_views > 0 && post.num_views != packed_on_device;
   // On a device, tasks read messages where they are packed.
-  if (message.in_place != in_place && !call_.shape.on_device()) {
-    message.kept.valid = false;
+  if (message.now().in_place != in_place && !call_.shape.on_device()) {
+    message.kept().valid = false;
     tasks_.forget_additions();
   }
-  message.in_place = in_place;
+  message.now().in_place = in_place;
   if (message.bytes == 0) return arrived(message);
   if (!map_post(message, post)) throw not_mapped(message.peer->peer, call_.shape.space, call_.shape.device);
   arrived(message);
 }
 
 bool WholeMessages::map_post(Message& message, messages::Post const& post) {
-  message.wire = messages::map_node_address(post.content);
+  message.wire = message.reader.map(post.content);
   if (message.wire == nullptr) return false;
   bool const on_device = call_.shape.on_device();
   // What lies on a device goes to fields on the host by way of the one on which Kokkos was started.
@@ -537,14 +551,14 @@ bool WholeMessages::map_post(Message& message, messages::Post const& post) {
     return true;
   }
   bool mapped = true;
-  message.images.resize(message.in_place ? post.num_views : 0);
-  for (std::size_t i = 0; mapped && i < message.images.size(); ++i) {
+  message.now().images.resize(message.now().in_place ? post.num_views : 0);
+  for (std::size_t i = 0; mapped && i < message.now().images.size(); ++i) {
     auto const& posted = reinterpret_cast<PostedView const*>(message.wire)[i];
-    auto& image = message.images[i];
+    auto& image = message.now().images[i];
     auto const before = image;
     mapped = read_view(posted, device_of(reader), image);
     if (image == before || on_device) continue;
-    message.kept.valid = false;
+    message.kept().valid = false;
     tasks_.forget_additions();
   }
   if (!on_device) {
@@ -552,7 +566,7 @@ bool WholeMessages::map_post(Message& message, messages::Post const& post) {
     return mapped;
   }
   message.packed = message.places[0].device ? message.places[0].device : receive(Buffer::Kind::device);
-  if (message.in_place) return mapped;
+  if (message.now().in_place) return mapped;
   copy_to_device(call_.queue, message.packed, message.wire, message.bytes);
   is_read_ = true;
   return mapped;

@@ -35,7 +35,9 @@ class WholeMessages : public CallMessages {
   [[nodiscard]] bool has_free_buffers() const override;
   void cancel_receives() noexcept override;
   void abandon() noexcept override;
-  void fields_changed() noexcept override;
+  void use_fields(int place, bool changed) override;
+  [[nodiscard]] bool may_repeat() override { return has_free_buffers(); }
+  void repeat() override { post({}, {}, Posting::all); }
   void sources_changed() noexcept override { tasks_.forget_additions(); }
   [[nodiscard]] Index buffer_bytes() const noexcept override;
 
@@ -113,12 +115,16 @@ class WholeMessages : public CallMessages {
   /// Notes a failure unless the peer makes the same call.
   bool matches(Message const& message, Trailer const& trailer);
 
+  [[nodiscard]] PostedFields& posted() noexcept { return posted_[used_]; }
+
   PlanContext const& plan_;
   Call& call_;
   MessageSet outgoing_;
   MessageSet incoming_;
   CallTasks tasks_;
-  PostedFields posted_;                ///< of the sending side, for messages that are read in place
+  /// Of the sending side, for messages that are read in place; by place among the fields that the call knows.
+  std::vector<PostedFields> posted_{1};
+  std::size_t used_ = 0;
   std::vector<StridedTask> together_;  ///< tasks that run together
   std::vector<Message*> unsent_;       ///< messages that are packed together
   std::vector<Message*> arrived_;      ///< whole, and not taken yet

@@ -48,11 +48,14 @@ using PinnedSpace = Kokkos::CudaHostPinnedSpace;
 using PinnedSpace = Kokkos::HostSpace;
 #endif
 
+/// A tool listens to Kokkos. Calls ask once: Kokkos compares all that a tool may listen to.
+inline bool has_kokkos_tool() { return Kokkos::Profiling::profileLibraryLoaded(); }
+
 /// A named region for Kokkos Tools, ended with the object (`Kokkos::Profiling::ScopedRegion` came with Kokkos 4.1).
 /// Without a tool nothing is done: Kokkos would make a `std::string` of the name.
 class Region {
  public:
-  explicit Region(char const* name) : open_(Kokkos::Profiling::profileLibraryLoaded()) {
+  Region(char const* name, bool has_tool) : open_(has_tool) {
     if (open_) Kokkos::Profiling::pushRegion(name);
   }
   ~Region() {

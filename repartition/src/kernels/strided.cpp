@@ -247,46 +247,6 @@ Rows rows_of(StridedTask const& task) {
   return rows;
 }
 
-/// A copy of few elements in one or two axes, element by element unless rows are dense.
-template <class T>
-void copy_few(StridedTask const& task) {
-  if (task.ndim == 0) {
-    *static_cast<T*>(task.to) = *static_cast<T const*>(task.from);
-    return;
-  }
-  auto const inner = std::size_t(task.ndim) - 1;
-  Index const count = task.extent[inner];
-  Index const to_stride = task.to_stride[inner];
-  Index const from_stride = task.from_stride[inner];
-  auto* to = static_cast<T*>(task.to);
-  auto const* from = static_cast<T const*>(task.from);
-  Index const rows = inner > 0 ? task.extent[0] : 1;
-  bool const dense = to_stride == 1 && from_stride == 1 && count > 4;
-  for (Index row = 0; row < rows; ++row) {
-    if (dense)
-      std::memcpy(to, from, std::size_t(count) * sizeof(T));
-    else
-      for (Index i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
-    if (inner == 0) return;
-    to += task.to_stride[0];
-    from += task.from_stride[0];
-  }
-}
-
-/// Runs copies of fewer than `fewest_permuted` elements, most of a small halo: what pays for long ones is not asked.
-/// False for all other tasks.
-bool run_if_few(StridedTask const& task) {
-  if (task.op != StridedOp::copy || task.clear_from || task.ndim > 2) return false;
-  Index const first = task.ndim > 0 ? task.extent[0] : 1;
-  Index const second = task.ndim > 1 ? task.extent[1] : 1;
-  if (first >= fewest_permuted || second >= fewest_permuted || first * second >= fewest_permuted) return false;
-  switch (size_of(task.dtype)) {
-    case 4: return copy_few<std::uint32_t>(task), true;
-    case 8: return copy_few<std::uint64_t>(task), true;
-    default: return false;
-  }
-}
-
 void run_one(StridedTask const& task) {
   if (task.ndim == 0) {
     auto one = task;
@@ -341,10 +301,6 @@ void run_together(std::span<StridedTask const> tasks) {
 
 void run_strided_host(std::span<StridedTask const> tasks) {
   for (std::size_t first = 0; first < tasks.size();) {
-    if (run_if_few(tasks[first])) {
-      ++first;
-      continue;
-    }
     std::size_t last = first + 1;
     if (is_thin(tasks[first]))
       while (last < tasks.size() && alike(tasks[first], tasks[last])) ++last;

@@ -115,14 +115,14 @@ class HaloPlan {
   /// @throws `FieldMismatch` when a view does not fit the local box of its kind, `OutOfRange`, `AliasedFields` when the
   ///         same cells are filled, or filled and read, through two fields of the call; fields may interleave in memory
   Pending start(std::span<HaloField const> fields, DeviceQueue const& queue = {}) const;
-  void exchange(std::span<HaloField const> fields) const { start(fields).wait(); }
+  void exchange(std::span<HaloField const> fields) const;
   /// Adds to each owned cell the values of its images on all ranks, in a fixed order, and zeroes the images.
   Pending start_adjoint(std::span<HaloField const> fields, DeviceQueue const& queue = {}) const;
   void exchange_adjoint(std::span<HaloField const> fields) const { start_adjoint(fields).wait(); }
 
   /// The same for a single field of kind 0 and even parity.
   Pending start(FieldView const& field, DeviceQueue const& queue = {}) const { return start(as_fields(field), queue); }
-  void exchange(FieldView const& field) const { start(field).wait(); }
+  void exchange(FieldView const& field) const { exchange(as_fields(field)); }
   Pending start_adjoint(FieldView const& field, DeviceQueue const& queue = {}) const {
     return start_adjoint(as_fields(field), queue);
   }
@@ -134,7 +134,7 @@ class HaloPlan {
   const { return start(as_fields(fields...)); }
   template <class... Fields>
   requires(sizeof...(Fields) > 1 && (HaloArgument<Fields> && ...)) void exchange(Fields const&... fields) const {
-    start(as_fields(fields...)).wait();
+    exchange(as_fields(fields...));
   }
   template <class... Fields>
   requires(sizeof...(Fields) > 1 && (HaloArgument<Fields> && ...)) Pending start_adjoint(Fields const&... fields)

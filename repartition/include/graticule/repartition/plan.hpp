@@ -120,6 +120,11 @@ class RepartitionPlan {
   RepartitionPlan(Comm const& comm, Described const& described);
   template <class Call>
   auto with_fields(std::span<RepartitionField const> fields, Call&& call) const;
+  /// Fields have one target, which is given as it is.
+  [[nodiscard]] bool is_simple() const noexcept;
+  /// Calls `repeat` with the fields as a plan that has just had them knows them; false where it cannot be asked.
+  template <class Repeat>
+  bool repeats(std::span<RepartitionField const> fields, Repeat&& repeat) const;
   [[nodiscard]] PullField pulled(RepartitionField const& field, std::span<FieldView> targets) const;
   [[nodiscard]] FieldView selected(FieldView const& to, std::size_t target) const;
   /// @throws `FieldMismatch` for a target that does not fit its box

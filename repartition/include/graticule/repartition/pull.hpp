@@ -34,6 +34,16 @@ enum class AfterAdjoint : std::uint8_t { zero, keep };
 /// Behaviour of a field at a fold (a pole): components of a horizontal vector are odd and change sign.
 enum class Parity : std::uint8_t { even, odd };
 
+namespace detail {
+/// A field with one target, which may be itself.
+struct KnownField {
+  FieldView const* source;
+  FieldView const* target;
+  Parity parity;
+  int kind;
+};
+}  // namespace detail
+
 /// One kind of field of a plan: the boxes that it covers and needs on this rank, and the map from needed cells to their
 /// sources.
 struct PullKind {
@@ -141,6 +151,13 @@ class PullPlan {
   void set_transport(Transport transport);
 
  private:
+  friend class HaloPlan;
+  friend class RepartitionPlan;
+  /// As `start` and `apply` for host fields that are just those of an earlier call: nothing is checked anew. False
+  /// where a call must be started by the other functions.
+  [[nodiscard]] bool start_again(std::span<detail::KnownField const> fields, Pending& result) const;
+  [[nodiscard]] bool apply_again(std::span<detail::KnownField const> fields) const;
+
   friend std::string plan_text(PullPlan const& plan);
   friend TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls);
   std::shared_ptr<detail::PullState> state_;

@@ -44,4 +44,28 @@ void free_node_block(NodeBlock const& block) noexcept;
 /// The peer's bytes in this process; null when its segment cannot be mapped. Mappings are kept for later calls.
 [[nodiscard]] std::byte* map_node_address(NodeAddress const& address) noexcept;
 
+/// Another number whenever what the two functions above have found may no longer be so: blocks were allocated or freed,
+/// or mappings given up.
+[[nodiscard]] std::uint64_t node_memory_changes() noexcept;
+
+/// `map_node_address` for addresses that mostly lie in one segment: that one is looked up once.
+class NodeReader {
+ public:
+  [[nodiscard]] std::byte* map(NodeAddress const& address) noexcept {
+    if (first_ == nullptr || changes_ != node_memory_changes() || segment_ != address.segment) {
+      auto* const found = map_node_address(address);
+      if (found == nullptr) return nullptr;
+      changes_ = node_memory_changes();
+      segment_ = address.segment;
+      first_ = found - address.offset;
+    }
+    return first_ + address.offset;
+  }
+
+ private:
+  SegmentName segment_;
+  std::byte* first_ = nullptr;
+  std::uint64_t changes_ = 0;
+};
+
 }  // namespace graticule::messages

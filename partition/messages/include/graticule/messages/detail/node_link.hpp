@@ -16,12 +16,13 @@
 
 namespace graticule::messages {
 
-/// Where a post stands. The sender may take back what nobody reads yet, to write it anew.
-enum class PostPhase : std::uint8_t { written, posted, reading, consumed };
+/// Where a post stands. The sender may take back what is `posted` and nobody reads yet, to write it anew; what is
+/// `final` it leaves, so that the reader need not claim it: a claim moves the cache line between the cores once more.
+enum class PostPhase : std::uint8_t { written, posted, reading, final, consumed };
 
 /// One message, announced to one peer; lies in the sender's memory.
 struct alignas(64) Post {
-  std::atomic<std::uint64_t> state{0};  ///< sequence number * 4 + phase
+  std::atomic<std::uint64_t> state{0};  ///< see `state_of`
   NodeAddress content;                  ///< the packed cells, or `num_views` posted views
   std::uint64_t bytes = 0;              ///< of the packed cells
   std::uint32_t num_views = 0;          ///< 0: packed; else the fields themselves are read in place
@@ -60,24 +61,29 @@ class NodeLink {
     return incoming_->posts[number % PostRing::size];
   }
 
-  /// Announces what was written into `outgoing(number)`.
-  void publish(std::uint64_t number) const noexcept { set(outgoing(number), number, PostPhase::posted); }
+  /// Announces what was written into `outgoing(number)`, for good.
+  void publish(std::uint64_t number) const noexcept { set(outgoing(number), number, PostPhase::final); }
+  /// The same, of a post that may be taken back.
+  void offer(std::uint64_t number) const noexcept { set(outgoing(number), number, PostPhase::posted); }
   /// True when the sender may write the post anew: nobody reads it yet.
   [[nodiscard]] bool take_back(std::uint64_t number) const noexcept {
     return change(outgoing(number), number, PostPhase::posted, PostPhase::written);
   }
   [[nodiscard]] bool is_consumed(std::uint64_t number) const noexcept {
-    return outgoing(number).state.load(std::memory_order_acquire) >= number * 4 + std::uint64_t(PostPhase::consumed);
+    return is_past(outgoing(number), number, PostPhase::consumed);
   }
-  /// True once, when message `number` has come: from then on it stays until `consume(number)`.
+  /// True when message `number` has come: from then on it stays until `consume(number)`. @pre it was not true before
   [[nodiscard]] bool begin_reading(std::uint64_t number) const noexcept {
-    return change(incoming(number), number, PostPhase::posted, PostPhase::reading);
+    auto& post = incoming(number);
+    auto const state = post.state.load(std::memory_order_acquire);
+    if (state == state_of(number, PostPhase::final)) return true;
+    return state == state_of(number, PostPhase::posted) && change(post, number, PostPhase::posted, PostPhase::reading);
   }
   [[nodiscard]] bool has_come(std::uint64_t number) const noexcept {
-    return incoming(number).state.load(std::memory_order_acquire) >= number * 4 + std::uint64_t(PostPhase::posted);
+    return is_past(incoming(number), number, PostPhase::posted);
   }
   [[nodiscard]] bool has_been_published(std::uint64_t number) const noexcept {
-    return outgoing(number).state.load(std::memory_order_acquire) >= number * 4 + std::uint64_t(PostPhase::posted);
+    return is_past(outgoing(number), number, PostPhase::posted);
   }
   void consume(std::uint64_t number) const noexcept { set(incoming(number), number, PostPhase::consumed); }
   /// True when the peer has read all that was posted.
@@ -88,13 +94,18 @@ class NodeLink {
   }
 
  private:
+  static constexpr std::uint64_t state_of(std::uint64_t number, PostPhase phase) noexcept {
+    return number * 8 + std::uint64_t(phase);
+  }
+  static bool is_past(Post const& post, std::uint64_t number, PostPhase phase) noexcept {
+    return post.state.load(std::memory_order_acquire) >= state_of(number, phase);
+  }
   static void set(Post& post, std::uint64_t number, PostPhase phase) noexcept {
-    post.state.store(number * 4 + std::uint64_t(phase), std::memory_order_release);
+    post.state.store(state_of(number, phase), std::memory_order_release);
   }
   static bool change(Post& post, std::uint64_t number, PostPhase from, PostPhase to) noexcept {
-    auto expected = number * 4 + std::uint64_t(from);
-    if (post.state.load(std::memory_order_acquire) != expected) return false;
-    return post.state.compare_exchange_strong(expected, number * 4 + std::uint64_t(to), std::memory_order_acq_rel);
+    auto expected = state_of(number, from);
+    return post.state.compare_exchange_strong(expected, state_of(number, to), std::memory_order_acq_rel);
   }
 
   int peer_;
