@@ -448,6 +448,37 @@ void exchange_a_torus(Stagger stagger) {
 TEST(Faces, fill_corners_where_four_meet) { exchange_a_torus(Stagger::centre); }
 TEST(Faces, copy_values_that_four_tiles_share) { exchange_a_torus(Stagger::all_faces); }
 
+/// Hundreds of blocks on each rank, of several sizes, whose fields are both read and written.
+TEST(Faces, exchange_many_blocks) {
+  Index const before = n;
+  n = 43;
+  Comm const comm(MPI_COMM_WORLD);
+  std::vector<Block> blocks;
+  for (int f = 0; f < 6; ++f)
+    for (Index i = 0; i < n; i += 3)
+      for (Index j = 0; j < n; j += 2)
+        blocks.push_back(
+            {Box({i, j}, {std::min(i + 3, n), std::min(j + 2, n)}), int(blocks.size()) % comm.num_ranks(), f});
+  auto const grid = cube_of(blocks);
+  for (auto const where : {Grid::a, Grid::c}) {
+    HaloPlan const plan(comm, grid, kinds_of(where));
+    Fields fields(comm, grid, plan);
+    fields.for_each([&](int k, int b, int face, Index i, Index j, bool owned) {
+      if (owned) fields.at(k, b, i, j) = value_at(k, place_of(face, i, j, fields.more(k)));
+    });
+
+    plan.exchange(fields.fields());
+
+    fields.for_each([&](int k, int b, int face, Index i, Index j, bool) {
+      // Where blocks of one face meet, and round edges of the cube, except on the edges.
+      bool const on_side = i == 0 || i == n || j == 0 || j == n;
+      if ((!is_inside(i) && !is_inside(j)) || (where == Grid::c && on_side)) return;
+      EXPECT_EQ(fields.at(k, b, i, j), value_at(k, place_of(face, i, j, fields.more(k))));
+    });
+  }
+  n = before;
+}
+
 /// The code of docs/grids.md.
 TEST(Faces, of_the_page) {
   Comm const comm(MPI_COMM_WORLD);

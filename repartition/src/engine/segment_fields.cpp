@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fields of calls whose messages travel in segments: how their values are converted and rounded.
+#include <graticule/partition/detail/speech.hpp>
+
 #include "segments.hpp"
 
 #include <utility>
@@ -57,8 +59,8 @@ void Segments::agree_on_rounding() {
     if (!numbers.any()) continue;
     auto const& written = forward() ? fields_[f].targets[0].view : fields_[f].source.view;
     failure = std::make_exception_ptr(
-        Error("Conversion",
-              "field " + std::to_string(f) + ": " + text_of(numbers, written.dtype, fields_[f].conversion.direct.to)));
+        Error("Conversion", "field " + std::to_string(place_number(Index(f))) + ": " +
+                                text_of(numbers, written.dtype, fields_[f].conversion.direct.to)));
   }
   agree(plan_.comm, failure);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which fields of a call have memory in common, where one of them is written.
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
 
 #include "field_checks.hpp"
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 
@@ -33,6 +35,7 @@ using Use = FieldChecks::Use;
 struct Touched {
   FieldView cells;
   Transfer const* transfer = nullptr;  ///< of this rank to itself, without a change of sign
+  AddressRange range = address_range(cells);
 };
 
 bool have_common_boxes(Use const& a, Use const& b) {
@@ -81,9 +84,9 @@ bool no_other_cells_meet(Use const& source, Use const& target) {
 }
 
 std::string text_of(Use const& use) {
-  return (use.target < 0 ? std::string("the source") : "target " + std::to_string(use.target)) + " of field " +
-         std::to_string(use.field) + " (" + to_string(use.view->dtype) + " " + to_string(use.view->extents) + ", " +
-         (use.written ? "written" : "read") + ")";
+  return (use.target < 0 ? std::string("the source") : "target " + std::to_string(place_number(use.target))) +
+         " of field " + std::to_string(place_number(use.field)) + " (" + to_string(use.view->dtype) + " " +
+         to_string(use.view->extents) + ", " + (use.written ? "written" : "read") + ")";
 }
 
 /// Address of cell 0 and the way to its neighbors are the same in both.
@@ -100,8 +103,8 @@ bool is_identity(Transfer const& transfer) {
   return !transfer.odd_folds && !transfer.negated;
 }
 
-/// Longer lists of boxes count as if some shared cells, to bound the cost.
-constexpr int most_comparisons = 1 << 18;
+/// Bounds the cost for long lists of boxes.
+constexpr int most_comparisons = 1 << 22;
 
 }  // namespace
 
@@ -193,6 +196,34 @@ std::vector<Touched> touched(PullTable const& table, Use const& use) {
 
 }  // namespace
 
+namespace {
+
+/// Whether `meet` is true of a pair, one of each list, whose ranges of addresses overlap: few do where blocks follow
+/// each other in memory. Calls `give_up` after too many.
+template <class Meet, class GiveUp>
+bool any_pair(std::vector<Touched>& of_a, std::vector<Touched>& of_b, Meet const& meet, GiveUp const& give_up) {
+  auto const by_address = [](Touched const& x, Touched const& y) { return x.range.lo < y.range.lo; };
+  std::sort(of_a.begin(), of_a.end(), by_address);
+  std::sort(of_b.begin(), of_b.end(), by_address);
+  std::vector<Touched const*> open_a;  // those that reach beyond the next address
+  std::vector<Touched const*> open_b;
+  int comparisons = 0;
+  for (std::size_t i = 0, j = 0; i < of_a.size() || j < of_b.size();) {
+    bool const from_a = j == of_b.size() || (i < of_a.size() && of_a[i].range.lo <= of_b[j].range.lo);
+    Touched const& next = from_a ? of_a[i++] : of_b[j++];
+    auto& others = from_a ? open_b : open_a;
+    std::erase_if(others, [&](Touched const* other) { return other->range.hi <= next.range.lo; });
+    for (auto const* other : others) {
+      if (++comparisons > most_comparisons) give_up();
+      if (from_a ? meet(next, *other) : meet(*other, next)) return true;
+    }
+    (from_a ? open_a : open_b).push_back(&next);
+  }
+  return false;
+}
+
+}  // namespace
+
 bool FieldChecks::have_common_cells(Use const& a, Use const& b, Direction direction, bool& as_it_is) const {
   if (!have_common_boxes(a, b)) return false;
   // An adjoint with a factor writes all owned cells, images or not.
@@ -200,24 +231,34 @@ bool FieldChecks::have_common_cells(Use const& a, Use const& b, Direction direct
     return use.target < 0 && (plan_.segments || use.call->update != Update{});
   };
   if (direction == Direction::adjoint && ((a.target < 0 && b.target < 0) || scales(a) || scales(b))) return true;
-  auto const of_a = touched(plan_.table, a);
-  auto const of_b = touched(plan_.table, b);
-  if (of_a.size() * of_b.size() > std::size_t(most_comparisons)) return true;
+  auto of_a = touched(plan_.table, a);
+  auto of_b = touched(plan_.table, b);
   // Cells that are copied to themselves are left as they are by a plain copy.
   auto const& call = *a.call;
   bool const may_stay = a.field == b.field && (a.target < 0) != (b.target < 0) && direction != Direction::adjoint &&
                         call.update == Update{} && !call.source_packing && !call.target_packing;
+  std::map<Transfer const*, FieldView const*> cells_of;
   std::set<Transfer const*> staying;
-  if (may_stay)
-    for (auto const& [cells_a, transfer_a] : of_a)
-      for (auto const& [cells_b, transfer_b] : of_b)
-        if (transfer_a && transfer_a == transfer_b && are_the_same(cells_a, cells_b)) staying.insert(transfer_a);
+  if (may_stay) {
+    for (auto const& in_a : of_a)
+      if (in_a.transfer) cells_of.emplace(in_a.transfer, &in_a.cells);
+    for (auto const& in_b : of_b)
+      if (auto const at = cells_of.find(in_b.transfer); at != cells_of.end() && are_the_same(*at->second, in_b.cells))
+        staying.insert(in_b.transfer);
+  }
   auto const is_left = [&](Use const& use, Transfer const* transfer) {
     return use.written && transfer && staying.contains(transfer);
   };
-  for (auto const& [cells_a, transfer_a] : of_a)
-    for (auto const& [cells_b, transfer_b] : of_b)
-      if (!is_left(a, transfer_a) && !is_left(b, transfer_b) && share_memory(cells_a, cells_b)) return true;
+  auto const meet = [&](Touched const& in_a, Touched const& in_b) {
+    return !is_left(a, in_a.transfer) && !is_left(b, in_b.transfer) && share_memory(in_a.cells, in_b.cells);
+  };
+  auto const give_up = [&] {
+    throw Error("AliasedFields", text_of(a) + " and " + text_of(b) + " consist of " + std::to_string(of_a.size()) +
+                                     " and " + std::to_string(of_b.size()) +
+                                     " boxes, too many to tell apart in memory where they interleave; blocks must "
+                                     "follow each other in memory");
+  };
+  if (any_pair(of_a, of_b, meet, give_up)) return true;
   as_it_is = as_it_is && staying.empty();
   return false;
 }
