@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace graticule::detail {
@@ -236,10 +237,13 @@ std::optional<AxisEnd> side_of(FaceValues const& values, OnFace const& part, int
 }
 
 /// The same values on all faces on whose sides they lie: across the side, and round a corner both ways. The lowest face
-/// first.
+/// first, on one face by its sides, which are the same for all values of the part. Their places are not: where a face
+/// meets itself, they may be counted in opposite directions.
 std::vector<OnFace> names_of(FaceValues const& values, OnFace const& part) {
   std::vector<OnFace> names{part};
-  auto const place = [](OnFace const& name) { return std::pair(name.face, source_box(as_piece(name)).lo()); };
+  auto const place = [&](OnFace const& name) {
+    return std::tuple(name.face, side_of(values, name, 0), side_of(values, name, 1));
+  };
   for (int axis : {0, 1}) {
     auto at = part;
     while (auto const side = side_of(values, at, axis)) {

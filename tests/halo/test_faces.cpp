@@ -448,6 +448,30 @@ void exchange_a_torus(Stagger stagger) {
 TEST(Faces, fill_corners_where_four_meet) { exchange_a_torus(Stagger::centre); }
 TEST(Faces, copy_values_that_four_tiles_share) { exchange_a_torus(Stagger::all_faces); }
 
+/// One face whose first row meets its first column: of the two names of a value, one counts, wherever blocks end.
+TEST(Faces, count_values_once_where_a_face_meets_itself) {
+  Comm const comm(MPI_COMM_WORLD);
+  std::vector<FaceJoint> const joints{{{0, 0, AxisEnd::lower}, {0, 1, AxisEnd::lower}, Along::reversed}};
+  std::vector<Block> const blocks{{Box({0, 0}, {n, 2}), 0},
+                                  {Box({0, 2}, {n - 1, n}), comm.num_ranks() / 2},
+                                  {Box({n - 1, 2}, {n, n}), comm.num_ranks() - 1}};
+  BlockGrid const grid({n, n}, 1, joints, blocks);
+  HaloPlan const plan(comm, grid, kinds_of(Grid::c));
+  Fields fields(comm, grid, plan);
+  auto const value = [](int k, Index i, Index j) { return double(1000 * k + 50 * i + j); };
+  fields.for_each([&](int k, int b, int, Index i, Index j, bool owned) {
+    if (owned) fields.at(k, b, i, j) = value(k, i, j);
+  });
+
+  plan.exchange(fields.fields());
+
+  fields.for_each([&](int k, int b, int, Index i, Index j, bool owned) {
+    if (owned && k > 0)
+      EXPECT_EQ(fields.at(k, b, i, j), k == 1 && i == 0 ? -value(2, n - 1 - j, 0) : value(k, i, j))
+          << "kind " << k << " cell " << i << ", " << j;
+  });
+}
+
 /// Hundreds of blocks on each rank, of several sizes, whose fields are both read and written.
 TEST(Faces, exchange_many_blocks) {
   Index const before = n;
