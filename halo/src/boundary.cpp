@@ -76,9 +76,12 @@ void check_longitudes(Indices const& extents, Boundary const& boundary, int axis
   bool const copies = boundary.mirror_line == MirrorLine::copy;
   bool const refused = boundary.odd_longitudes == OddLongitudes::refuse || copies;
   if ((is_pole(rules.lower) || is_pole(rules.upper)) && extents[longitude] % 2 != 0 && refused)
-    throw Error("BadBoundary", std::to_string(extents[longitude]) +
-                                   " longitudes: the point across the pole falls between two columns; an even "
-                                   "number is needed, or OddLongitudes::shift_floor without copies on the pole");
+    throw Error("BadBoundary",
+                std::to_string(extents[longitude]) +
+                    " longitudes: the point across the pole falls between two columns; an even "
+                    "number is needed, or " +
+                    (detail::speech() == detail::Speech::fortran ? "GR_SHIFT_FLOOR" : "OddLongitudes::shift_floor") +
+                    " without copies on the pole");
   if (copies && extents[axis] == 1)
     throw Error("BadHaloWidth", "copies of values on a mirror need at least 2 cells along " +
                                     detail::axis_text(axis, extents.size()) + ", got 1");
@@ -205,6 +208,8 @@ AxisRules rules_of(Indices const& extents, Boundary const& boundary, int axis) {
           boundary.mirror_line == MirrorLine::copy};
 }
 
+std::string text_of(Run const& run) { return to_string(Box({run.lo}, {run.hi})); }
+
 /// Cuts a run of one axis at the places where its rules change.
 class AxisCutter {
  public:
@@ -215,9 +220,8 @@ class AxisCutter {
     constexpr Index most_folds = 1000;
     Index const extent = std::max<Index>(rules_.extent, 1);
     if (std::max(-run.lo, run.hi - extent) / extent > most_folds)
-      throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                      ") reach beyond " + std::to_string(most_folds) + " times an axis of " +
-                                      std::to_string(extent) + " cells");
+      throw Error("BadHaloWidth", "ghost cells " + text_of(run) + " reach beyond " + std::to_string(most_folds) +
+                                      " times an axis of " + std::to_string(extent) + " cells");
     runs_.clear();
     add(run);
     std::sort(runs_.begin(), runs_.end(), [](Run const& a, Run const& b) { return a.lo < b.lo; });
@@ -229,8 +233,8 @@ class AxisCutter {
     if (run.hi <= run.lo) return;
     if (rules_.extent == 0) {
       if (rules_.lower.edge == Edge::untouched && rules_.upper.edge == Edge::untouched) return;
-      throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                      ") need an axis with cells, or sides that are untouched");
+      throw Error("BadHaloWidth",
+                  "ghost cells " + text_of(run) + " need an axis with cells, or sides that are untouched");
     }
     add_inside(part_with_image(run, 0, rules_.extent));
     beyond(part_with_image(run, -far, 0), rules_.lower);
@@ -291,8 +295,8 @@ class AxisCutter {
       case Ghost::mirror_at_row: break;
     }
     if (rules_.extent == 1)
-      throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                      ") are never reached by a mirror at the only cell of an axis (" +
+      throw Error("BadHaloWidth", "ghost cells " + text_of(run) +
+                                      " are never reached by a mirror at the only cell of an axis (" +
                                       to_string(side.edge) + ")");
     mirrored(run, side);
   }

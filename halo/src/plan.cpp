@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/halo/plan.hpp>
+#include <graticule/partition/detail/joint_text.hpp>
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/plan_name.hpp>
@@ -10,8 +11,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <charconv>
 #include <memory>
+#include <utility>
 
 namespace graticule {
 
@@ -200,7 +202,7 @@ HaloKind const& other_component(std::vector<HaloKind> const& kinds, std::size_t 
   auto const other = (k - first) % 2 == 0 ? k + 1 : k - 1;
   if (other >= kinds.size() || kinds[other].component != 1 - kinds[k].component)
     throw Error("BadOption", "kind " + std::to_string(detail::place_number(Index(k))) + " is component " +
-                                 std::to_string(detail::place_number(kinds[k].component)) +
+                                 std::to_string(detail::axis_number(kinds[k].component, 2)) +
                                  " of a vector; the kind of the other one is not beside it");
   return kinds[other];
 }
@@ -210,7 +212,7 @@ void check_components(bool faces_meet, std::vector<HaloKind> const& kinds) {
     if (kinds[k].component < 0) continue;
     if (!faces_meet || kinds[k].component > 1)
       throw Error("BadOption", "kind " + std::to_string(detail::place_number(Index(k))) + " has component " +
-                                   std::to_string(detail::place_number(kinds[k].component)) +
+                                   std::to_string(detail::axis_number(kinds[k].component, 2)) +
                                    "; components of vectors are told apart along the 2 axes of faces that meet");
     auto const& other = other_component(kinds, k);
     auto const same = [](std::vector<Width> const& a, std::vector<Width> const& b) {
@@ -263,7 +265,8 @@ void check_on_faces(BlockGrid const& grid, HaloKind const& kind) {
     auto const& axis = kind.boundary.axes[std::size_t(a)];
     if (axis.lower != Edge::untouched || axis.upper != Edge::untouched)
       throw Error("BadBoundary", detail::axis_text(a, 2) + " has the rules " + to_string(axis.lower) + " and " +
-                                     to_string(axis.upper) + "; on faces that meet, both are `untouched`");
+                                     to_string(axis.upper) + "; on faces that meet, both are " +
+                                     to_string(Edge::untouched));
     for (int b : {0, 1})
       if (auto const& width = kind.widths[std::size_t(a)]; std::max(width.lower, width.upper) > grid.extents()[b])
         throw Error("BadHaloWidth", detail::axis_text(a, 2) + " has widths " + text_of(width) + " on faces of " +
@@ -343,13 +346,17 @@ PullKind describe(BlockGrid const& grid, int rank, HaloKind const& kind, HaloKin
           of_kind.layout()};
 }
 
+/// All digits, so that different numbers have different texts.
+std::string text_of(double number) {
+  std::array<char, 32> text{};
+  auto const end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return {text.data(), end};
+}
+
 std::string text_of(AxisBoundary const& axis) {
   auto text = to_string(axis.lower) + "/" + to_string(axis.upper);
-  if (axis.lower == Edge::constant || axis.upper == Edge::constant || axis.constant != 0) {
-    std::array<char, 32> number{};
-    (void)std::snprintf(number.data(), number.size(), "%.9g", axis.constant);
-    text += std::string(" ") + number.data();
-  }
+  if (axis.lower == Edge::constant || axis.upper == Edge::constant || axis.constant != 0)
+    text += " " + text_of(axis.constant);
   if (axis.stagger != Stagger::centre)
     text += axis.stagger == Stagger::low_face    ? " of values on low faces"
             : axis.stagger == Stagger::high_face ? " of values on high faces"
@@ -357,9 +364,16 @@ std::string text_of(AxisBoundary const& axis) {
   return text;
 }
 
+/// Of a list over axes: in Fortran its first dimension, which is the last axis, comes first.
+template <class T>
+std::vector<T> in_spoken_order(std::vector<T> list) {
+  if (detail::speech() == detail::Speech::fortran) std::reverse(list.begin(), list.end());
+  return list;
+}
+
 std::string text_of(std::vector<Width> const& widths) {
   std::string text;
-  for (std::size_t a = 0; a < widths.size(); ++a) text += (a == 0 ? " " : " x ") + text_of(widths[a]);
+  for (auto const& width : in_spoken_order(widths)) text += (text.empty() ? " " : " x ") + text_of(width);
   return text;
 }
 
@@ -369,13 +383,15 @@ std::string text_of(HaloKind const& kind) {
   bool const own = kind.widths_of == WidthsOf::this_rank;
   std::string text = own ? "own widths" : "widths" + text_of(kind.widths);
   if (!kind.memory.empty() && !own) text += ", memory" + text_of(kind.memory);
-  for (std::size_t a = 0; a < boundary.axes.size(); ++a)
-    text += (a == 0 ? ", edges " : ", ") + text_of(boundary.axes[a]);
+  bool first = true;
+  for (auto const& axis : in_spoken_order(boundary.axes))
+    text += (std::exchange(first, false) ? ", edges " : ", ") + text_of(axis);
   if (boundary.longitude_axis != -1)
     text += ", longitude " + detail::axis_text(boundary.longitude_axis, Index(boundary.axes.size()));
   if (boundary.odd_longitudes == OddLongitudes::shift_floor) text += ", odd longitudes shifted";
   if (boundary.mirror_line == MirrorLine::copy) text += ", mirror line copied";
-  if (kind.hole != 0) text += ", holes " + std::to_string(kind.hole);
+  if (kind.hole != 0) text += ", holes " + text_of(kind.hole);
+  if (kind.component >= 0) text += ", component " + std::to_string(detail::axis_number(kind.component, 2));
   if (boundary.pivot) text += ", pivot " + std::to_string(*boundary.pivot);
   text += kind.corners == Corners::fill ? ", corners" : ", no corners";
   if (!kind.directions.empty()) text += ", directions";
@@ -420,6 +436,7 @@ PullDescription describe_agreed(Comm const& comm, BlockGrid const& grid, std::ve
   });
   std::string text = to_string(grid);
   for (auto const& kind : kinds) text += "; " + text_of(kind);
+  for (auto const& joint : detail::joint_texts(grid)) text += "; " + joint;
   require_same(comm, "ArgumentDisagreement", result.fingerprint, detail::plan_prefix() + text);
   return result;
 }

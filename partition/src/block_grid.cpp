@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/block_grid.hpp>
+#include <graticule/partition/detail/joint_text.hpp>
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -227,6 +228,22 @@ std::string to_string(BlockGrid const& grid) {
   auto text = std::to_string(grid.blocks().size()) + " blocks of ";
   if (grid.num_faces() > 1) text += std::to_string(grid.num_faces()) + " faces of ";
   return text + to_string(Box::from_extents(grid.extents())) + (grid.has_holes() ? ", with holes" : "");
+}
+
+std::string detail::joint_text(FaceJoint const& joint) {
+  return text_of(joint.one) + " meets " + text_of(joint.other) +
+         (joint.along == Along::reversed ? ", counted in opposite directions" : "");
+}
+
+std::vector<std::string> detail::joint_texts(BlockGrid const& grid) {
+  std::vector<std::string> texts;
+  if (!grid.has_joints()) return texts;
+  for (int f = 0; f < grid.num_faces(); ++f)
+    for (int a : {0, 1})
+      for (auto const end : {AxisEnd::lower, AxisEnd::upper})
+        if (auto const* joint = grid.beyond({f, a, end}); joint && place_of(joint->one) <= place_of(joint->other))
+          texts.push_back(joint_text(*joint));
+  return texts;
 }
 
 std::vector<FaceJoint> cubed_sphere_joints() {

@@ -333,6 +333,38 @@ void require_same(Comm const& comm, std::string_view rule, std::uint64_t fingerp
   detail::throw_difference(comm, rule, fingerprint, described);
 }
 
+namespace {
+
+std::vector<std::string> parts_of(std::string const& text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at != std::string::npos;) {
+    auto const end = text.find("; ", at);
+    parts.push_back(text.substr(at, end == std::string::npos ? end : end - at));
+    at = end == std::string::npos ? end : end + 2;
+  }
+  return parts;
+}
+
+/// Lists whose parts are separated by `; `, without those that are the same in both, except the first one.
+std::pair<std::string, std::string> differences(std::string const& one, std::string const& other) {
+  auto const of_one = parts_of(one);
+  auto const of_other = parts_of(other);
+  if (of_one.size() != of_other.size() || one == other) return {one, other};
+  std::pair<std::string, std::string> result{of_one.front(), of_other.front()};
+  bool left_out = false;
+  auto const add = [&](std::string const& mark, std::size_t p) {
+    result.first += "; " + mark + of_one[p];
+    result.second += "; " + mark + of_other[p];
+  };
+  for (std::size_t p = 1; p < of_one.size(); ++p) {
+    if (of_one[p] != of_other[p]) add(left_out ? "...; " : "", p);
+    left_out = of_one[p] == of_other[p];
+  }
+  return result;
+}
+
+}  // namespace
+
 void detail::throw_difference(Comm const& comm, std::string_view rule, std::uint64_t fingerprint,
                               std::string const& described) {
   // The lowest rank that differs from rank 0 reports.
@@ -343,7 +375,8 @@ void detail::throw_difference(Comm const& comm, std::string_view rule, std::uint
   int const differing = comm.num_ranks() - int(other[0]);
   auto const of_first = comm.broadcast(described, 0);
   auto const of_other = comm.broadcast(described, differing);
-  auto text = "rank 0 has " + of_first + ", rank " + std::to_string(differing) + " has " + of_other;
+  auto const [first_text, other_text] = differences(of_first, of_other);
+  auto text = "rank 0 has " + first_text + ", rank " + std::to_string(differing) + " has " + other_text;
   if (of_first == of_other) text += ": the same words, but other details that they do not show";
   throw Error(rule, text);
 }

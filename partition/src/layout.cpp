@@ -299,7 +299,7 @@ std::string to_string(Layout const& layout) {
   auto text = to_string(*grid) + " ranks of " + to_string(layout.global());
   for (int a = 0; a < grid->ndim(); ++a) {
     if (grid->extent(a) == 1) continue;
-    text += ", axis " + std::to_string(a) + " cut";
+    text += ", " + detail::axis_text(a, grid->ndim()) + " cut";
     auto const sizes = layout.cuts(a)->sizes();
     for (std::size_t p = 0; p < std::min<std::size_t>(sizes.size(), 16); ++p)
       text += (p ? "," : " ") + std::to_string(sizes[p]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/factorizations.hpp>
+#include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/process_grid.hpp>
 
@@ -73,7 +74,10 @@ BlockCoords divided(Indices const& coords, Indices const& block) {
 
 std::string times(Indices const& extents) {
   std::string text;
-  for (int a = 0; a < extents.size(); ++a) text += (a > 0 ? "x" : "") + std::to_string(extents[a]);
+  for (int a = 0; a < extents.size(); ++a) {
+    bool const from_last = detail::speech() == detail::Speech::fortran;
+    text += (a > 0 ? "x" : "") + std::to_string(extents[from_last ? extents.size() - 1 - a : a]);
+  }
   return text;
 }
 

@@ -199,7 +199,7 @@ static void exchanges_a_cubed_sphere(int c_grid) {
   kinds[1].component = 2;
   REFUSES(gr_halo_create(comm, layout, 3, kinds, &refused), "kinds[1].component is 2, the kind has 2 axes");
   OK(gr_halo_kind_uniform(2, GR_EDGE_PERIODIC, 1, &kinds[0]));
-  FAILS(gr_halo_create(comm, layout, 1, kinds, &refused), GR_ERROR_PROGRAM, "on faces that meet, both are `untouched`");
+  FAILS(gr_halo_create(comm, layout, 1, kinds, &refused), GR_ERROR_PROGRAM, "on faces that meet, both are untouched");
   RULE("BadBoundary");
   OK(gr_halo_destroy(&halo));
   OK(gr_layout_destroy(&layout));

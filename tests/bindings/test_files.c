@@ -56,7 +56,7 @@ static void write_record(gr_writer* writer, int64_t at, int64_t t) {
     hours += world_rank;
     if (world_size > 1) {
       FAILS(gr_writer_write_replicated(writer, "time", 1, first, last, NULL, 0, NULL, &time), GR_ERROR_PROGRAM,
-            "values of its own for time");
+            "the field for time differs from that on rank 0, first in element (0)");
       RULE("ReplicaMismatch");
     }
   }

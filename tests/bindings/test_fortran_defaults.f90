@@ -326,11 +326,49 @@ contains
     one_axis%stagger(1) = GR_CENTRE
     call gr_halo_create(comm, layout, one_axis, plan, stat)
     call fails(stat, GR_ERROR_PROGRAM, 'dimension 2 is periodic on one side: GR_EDGE_PERIODIC and GR_EDGE_POLE_FACE')
+    call differs_in_fortran()
     ! The boxes of all ranks leave a hole: columns 3 to 4 of the last rank's rows.
     box_lo = [1, nrow * rank + 1]
     box_hi = [merge(2, nlon, rank == num_ranks - 1), nrow * (rank + 1)]
     call gr_layout_create_boxes(comm, [nlon, nrow * num_ranks], reshape(box_lo, [2, 1]), reshape(box_hi, [2, 1]), holed, stat)
     write (box, '("(3:", i0, ", ", i0, ":", i0, ")")') nlon, nrow * (num_ranks - 1) + 1, nrow * num_ranks
     call fails(stat, GR_ERROR_PROGRAM, 'no rank owns ' // trim(box))
+  end subroutine
+
+  !> Lists over dimensions begin with the first one.
+  subroutine differs_in_fortran()
+    type(gr_halo_kind) :: other
+    type(gr_layout) :: odd
+    type(gr_halo) :: plan
+    type(gr_writer) :: writer
+    double precision :: levels(2, 3)
+    character(80) :: box
+    other = kind
+    if (rank == 0) other%lower(1) = 2
+    call gr_halo_create(comm, layout, other, plan, stat)
+    if (num_ranks > 1) then
+      write (box, '("rank 0 has 1x", i0, " ranks of (1:6, 1:", i0, "), dimension 2 cut 4,4")') num_ranks, nrow * num_ranks
+      call fails(stat, GR_ERROR_PROGRAM, trim(box))
+      call fails(stat, GR_ERROR_PROGRAM, '; widths 2 and 1 x 1 and 1, edges')
+    else
+      call gr_halo_destroy(plan)
+    end if
+    call gr_layout_create([7, 1], [1, 1], odd)
+    call gr_halo_kind_sphere(GR_EDGE_POLE_ROW, 1, other)
+    call gr_halo_create(comm, odd, other, plan, stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'an even number is needed, or GR_SHIFT_FLOOR without copies')
+    other%odd_longitudes = GR_SHIFT_FLOOR
+    call gr_halo_create(comm, odd, other, plan, stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'ghost cells (0:0) are never reached by a mirror')
+    call gr_layout_destroy(odd)
+    call gr_writer_create(comm, 'never-committed.nc', writer=writer)
+    call gr_writer_add_dimension(writer, 'x', 2)
+    call gr_writer_add_dimension(writer, 'y', 3)
+    call gr_writer_add_variable(writer, 'q', 'x y', GR_F64)
+    levels = 1
+    if (rank == num_ranks - 1 .and. rank > 0) levels(2, 3) = 2
+    call gr_writer_write_replicated(writer, 'q', [1, 1], [2, 3], field=levels, stat=stat)
+    if (num_ranks > 1) call fails(stat, GR_ERROR_PROGRAM, 'the field for q differs from that on rank 0, first in element (2, 3)')
+    call gr_writer_destroy(writer)
   end subroutine
 end program

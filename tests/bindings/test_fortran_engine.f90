@@ -428,7 +428,7 @@ contains
     end do
     call gr_layout_destroy(other)
     call gr_layout_create_boxes(comm, [6, 4], reshape([1, 1, 1, 1], [2, 2]), reshape([6, 4, 6, 4], [2, 2]), other, stat)
-    call fails(stat, GR_ERROR_PROGRAM, 'num_boxes is 2')
+    call fails(stat, GR_ERROR_PROGRAM, 'size(lower, 2) is 2')
 
     call gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, kind)
     call gr_layout_create_best(comm, [64, 32], kind, 8, 10, other)

@@ -46,11 +46,56 @@ program test_fortran_faces
   call exchanges_a_c_grid()
   call gr_layout_destroy(layout)
   call joins_tiles()
+  call refuses_wrong_faces()
   call gr_comm_destroy(comm)
   call gr_finalize()
   call finish()
 
 contains
+
+  !> Errors of one rank reach all ranks and name what the program passed.
+  subroutine refuses_wrong_faces()
+    type(gr_face_joint) :: joints(2)
+    type(gr_layout) :: cube, boxes
+    type(gr_halo) :: plan
+    type(gr_halo_kind) :: wrong(2)
+    integer :: stat
+    joints%face = [1, 2]
+    joints%other_face = [2, 3]
+    joints%axis = 1
+    joints%other_axis = 1
+    joints%is_upper = 1
+    if (world_rank == 1) joints(2)%is_reversed = 1
+    call gr_layout_create_faces(comm, [nc, nc, 6], lower, upper, joints, cube, stat)
+    if (world_size > 1) then
+      call fails(stat, GR_ERROR_PROGRAM, 'rank 0 has 2 joints; ...; joints(2): face 2 above dimension 1 meets face 3 below ' // &
+        'dimension 1, rank 1 has 2 joints; ...; joints(2): face 2 above dimension 1 meets face 3 below dimension 1, ' // &
+        'counted in opposite directions')
+    else
+      call gr_layout_destroy(cube)
+    end if
+    call gr_layout_create_faces(comm, [nc, nc, 6], lower, upper, layout=cube)
+    call gr_halo_kind_uniform(2, GR_EDGE_UNTOUCHED, 2, kinds(1))
+    wrong = kinds(1)
+    wrong(2)%has_component = 1
+    wrong(2)%component = 1
+    call gr_halo_create(comm, cube, wrong, plan, stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'kind 2 is component 1 of a vector')
+    kinds(2:3) = kinds(1)
+    kinds(2:3)%has_component = 1
+    kinds(2:3)%component = [1, 2]
+    call gr_halo_create(comm, cube, kinds, plan)
+    call gr_halo_exchange(plan, t, kind=2, owned=[3, 3, 1], stat=stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'kind 2 is one component of a vector; the field of the other component must be beside it')
+    call gr_halo_destroy(plan)
+    kinds(1)%lower_edge(1) = GR_EDGE_PERIODIC
+    kinds(1)%upper_edge(1) = GR_EDGE_PERIODIC
+    call gr_halo_create(comm, cube, kinds, plan, stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'on faces that meet, both are GR_EDGE_UNTOUCHED')
+    call gr_layout_destroy(cube)
+    call gr_layout_create_boxes(comm, [nc, nc], lower(:2, :), upper(:2, :), boxes, stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'size(lower, 2) is ')
+  end subroutine
 
   !> Blocks of 20 x 17 cells and less at the ends, in turn on the ranks.
   subroutine find_blocks()

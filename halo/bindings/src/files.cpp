@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // netCDF-4 and HDF5 files.
 #include <graticule/field_io/calendar.hpp>
+#include <graticule/partition/detail/speech.hpp>
+#include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/field_view.hpp>
 
@@ -8,6 +10,7 @@
 #include "structures.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <sstream>
@@ -425,8 +428,8 @@ gr_status gr_writer_write(gr_writer* writer, char const* variable, int ndim, int
 
 namespace {
 
-/// The values of a replicated field, in order of its memory axes; those of all ranks are compared.
-std::uint64_t hash_of(FieldView const& view) {
+/// The values of a field, in order of its memory axes.
+std::vector<std::byte> values_of(FieldView const& view) {
   auto dense = view;
   dense.strides = row_major_strides(view.extents);
   Index elements = 1;
@@ -434,10 +437,34 @@ std::uint64_t hash_of(FieldView const& view) {
   std::vector<std::byte> bytes(std::size_t(elements * size_of(view.dtype)));
   dense.data = bytes.data();
   if (!bytes.empty()) copy_cells(view, dense);
+  return bytes;
+}
+
+/// Collective. @throws `ReplicaMismatch` on all ranks where values differ from those of rank 0, with the first element
+void require_same_values(Comm const& comm, FieldView const& view, std::string const& name) {
+  auto const own = values_of(view);
   Hash hash;
-  hash.add(int(view.dtype)).add(elements);
-  for (auto const byte : bytes) hash.add(int(byte));
-  return hash.value();
+  for (auto const byte : own) hash.add(int(byte));
+  std::uint64_t first = hash.value();
+  comm.broadcast(&first, Index(sizeof first), 0);
+  std::array<Index, 1> differs{first != hash.value() ? 1 : 0};
+  comm.max(differs);
+  if (differs[0] == 0) return;
+  auto of_first = own;
+  comm.broadcast(of_first.data(), Index(of_first.size()), 0);
+  run_agreed(comm, [&] {
+    auto const at = std::mismatch(own.begin(), own.end(), of_first.begin()).first;
+    if (at == own.end()) return;
+    auto element = view.extents;
+    Index number = Index(at - own.begin()) / size_of(view.dtype);
+    for (int m = element.size() - 1; m >= 0; --m) {
+      element[m] = number % view.extents[m];
+      number /= view.extents[m];
+    }
+    throw Error("ReplicaMismatch",
+                "the field for " + name + " differs from that on rank 0" +
+                    (view.extents.size() > 0 ? ", first in element " + detail::cell_text(element) : std::string()));
+  });
 }
 
 }  // namespace
@@ -447,7 +474,6 @@ gr_status gr_writer_write_replicated(gr_writer* writer, char const* variable, in
                                      gr_field const* field) {
   return GR_BODY({
     auto& of = required(writer, "writer");
-    Hash hash;
     auto part = agreed(of.comm, [&] {
       required(variable, "variable");
       auto result = part_of({ndim, lower, upper, steps, num_axes, axes, field});
@@ -460,12 +486,14 @@ gr_status gr_writer_write_replicated(gr_writer* writer, char const* variable, in
         result.view.strides = result.view.extents;
       }
       if (result.view.space != MemorySpace::host) throw bad_argument("field.space is not GR_HOST");
-      hash.add(hash_of(result.view));
-      for (int a = 0; a < ndim; ++a) hash.add(lower[a]).add(upper[a]);
       return result;
     });
-    require_same(of.comm, "ReplicaMismatch", hash.value(),
-                 "values of its own for " + std::string(variable) + " " + to_string(part.selection.box));
+    auto const& box = part.selection.box;
+    require_same(
+        of.comm, "ReplicaMismatch",
+        Hash().add(box.lo()).add(box.hi()).add(int(part.view.dtype)).add(part.view.extents).value(),
+        to_string(part.view.dtype) + " " + to_string(part.view.extents) + " for " + variable + " " + to_string(box));
+    require_same_values(of.comm, part.view, variable);
     // The other ranks write no cells. The one cell of a variable without axes is written by all, with the same bits.
     if (of.comm.rank() != 0 && ndim > 0) part.selection.box = Box(part.selection.box.lo(), part.selection.box.lo());
     of.writer.write(variable, part.selection, part.view);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Communicators, cuts and layouts.
 #include <graticule/halo/grid_choice.hpp>
+#include <graticule/partition/detail/joint_text.hpp>
 #include <graticule/partition/failure.hpp>
+#include <graticule/partition/hash.hpp>
 #include <graticule/partition/placement.hpp>
 #include <graticule/partition/relabel.hpp>
 #include <graticule/partition/shared_layout.hpp>
@@ -305,7 +307,9 @@ std::optional<Layout> tensor_product(Indices const& extents, std::vector<Box> co
 /// The box that this rank passes; an empty one for none.
 Box only_box(int ndim, int num_boxes, int64_t const* lower, int64_t const* upper) {
   if (num_boxes > 1)
-    throw Error("Unsupported", "num_boxes is " + std::to_string(num_boxes) + "; a rank owns one box or none");
+    throw Error("Unsupported",
+                words_of_caller("num_boxes is " + std::to_string(num_boxes) +
+                                "; here a rank owns one box or none, gr_layout_create_blocks takes more"));
   auto const boxes = boxes_of(ndim, num_boxes, lower, upper);
   auto const none = Indices::filled(ndim, 0);
   return boxes.empty() || boxes.front().empty() ? Box(none, none) : boxes.front();
@@ -429,6 +433,19 @@ std::vector<FaceJoint> joints_of(int num_joints, gr_face_joint const* joints, In
   return result;
 }
 
+/// @throws `ArgumentDisagreement` where ranks pass different joints, with those that differ
+void require_same_joints(Comm const& of, std::vector<FaceJoint> const& joints) {
+  Hash hash;
+  std::string text = std::to_string(joints.size()) + " joints";
+  for (std::size_t j = 0; j < joints.size(); ++j) {
+    for (auto const* side : {&joints[j].one, &joints[j].other})
+      hash.add(side->face).add(side->axis).add(int(side->side));
+    hash.add(int(joints[j].along));
+    text += "; " + element_text("joints", int(j)) + ": " + detail::joint_text(joints[j]);
+  }
+  require_same(of, "ArgumentDisagreement", hash.value(), text);
+}
+
 /// Blocks of boxes (face, row, column). @throws `BadLayout` for one that is not on one face
 std::vector<Block> blocks_on_faces(std::vector<std::vector<Box>> const& boxes) {
   std::vector<Block> blocks;
@@ -462,6 +479,7 @@ gr_status gr_layout_create_faces(gr_comm const* comm, int ndim, int64_t const* e
         throw bad_argument("extents have " + std::to_string(cells[0]) + " faces");
       return joints_of(num_joints, joints, cells[0]);
     });
+    require_same_joints(of, meet);
     auto const blocks = blocks_on_faces(boxes_of_ranks(of, cells, own));
     give(layout, BlockGrid({cells[1], cells[2]}, int(cells[0]), meet, blocks));
   });

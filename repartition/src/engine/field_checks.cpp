@@ -96,8 +96,13 @@ void FieldChecks::check_field(PullField const& field, Direction direction) const
     throw Error("FieldMismatch", "factors, packings and inverses need a plan with messages in segments");
   check_view(field.source, plan_.source_box(field.kind), source_access, "source");
   if (field.targets.size() != targets.size())
-    throw Error("FieldMismatch", std::to_string(field.targets.size()) + " target views, the plan has " +
-                                     std::to_string(targets.size()) + " targets");
+    throw Error(
+        "FieldMismatch",
+        targets.size() == 2 && field.targets.size() == 1
+            ? "a field of kind " + std::to_string(detail::place_number(field.kind)) +
+                  " is one component of a vector; the field of the other component must be beside it in the call"
+            : std::to_string(field.targets.size()) + " target views, the plan has " + std::to_string(targets.size()) +
+                  " targets");
   for (std::size_t t = 0; t < targets.size(); ++t) {
     auto const& view = field.targets[t];
     check_view(view, targets[t].box, target_access, "target");
