@@ -5,16 +5,18 @@ module check
   use mpi_f08
   use graticule, only: gr_error_text, gr_error_status, gr_error_rule
   implicit none
-  ! Of the kind that MPI was compiled with, whatever that of default integers is.
-  integer(int32) :: num_failures = 0, world_rank = 0, world_size = 1
+  integer :: world_rank = 0, world_size = 1
+  integer(int32) :: num_failures = 0  ! of the kind that MPI was compiled with, whatever that of default integers is
 
 contains
 
   subroutine begin()
-    integer(int32) :: level
+    integer(int32) :: level, rank, num_ranks
     call MPI_Init_thread(MPI_THREAD_SERIALIZED, level)
-    call MPI_Comm_rank(MPI_COMM_WORLD, world_rank)
-    call MPI_Comm_size(MPI_COMM_WORLD, world_size)
+    call MPI_Comm_rank(MPI_COMM_WORLD, rank)
+    call MPI_Comm_size(MPI_COMM_WORLD, num_ranks)
+    world_rank = rank
+    world_size = num_ranks
   end subroutine
 
   !> `condition` holds.

@@ -173,7 +173,7 @@ contains
   end subroutine
 
   subroutine has_adjoints()
-    integer(c_int) :: chosen
+    integer :: chosen
     cells%t = 0
     cells%s = 0
     cells(lo(1), lo(2) + 1)%t = 1
@@ -250,11 +250,12 @@ contains
     type(gr_checkpoint_writer) :: to
     type(gr_checkpoint) :: from
     character(4096) :: folder
-    integer :: i, status
+    integer :: status
+    integer(c_int) :: i
     call get_environment_variable('TMPDIR', folder, status=status)
     if (status /= 0) folder = '/tmp'
     i = c_getpid()
-    call MPI_Bcast(i, 1, MPI_INTEGER, 0, MPI_COMM_WORLD)
+    call MPI_Bcast(i, 1_c_int, MPI_INTEGER, 0_c_int, MPI_COMM_WORLD)
     write (folder(len_trim(folder) + 1:), '(a, i0)') '/graticule-arrays-', i
     call fill()
     associate (own => cells(lo(1) + 1:hi(1) - 1, lo(2) + 1:hi(2) - 1))
@@ -323,12 +324,12 @@ contains
     logical, intent(in) :: is_right
     character(*), parameter :: text = 'gr_field describes a copy that the compiler has made'
     logical :: names, fails
-    integer :: own(2), all_ranks(2)
+    integer(c_int) :: own(2), all_ranks(2)
     fails = stat /= GR_SUCCESS
     names = stat == GR_ERROR_ARGUMENT
     if (names) names = index(gr_error_text(), text) > 0
     own = [merge(1, 0, names), merge(1, 0, fails)]
-    call MPI_Allreduce(own, all_ranks, 2, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+    call MPI_Allreduce(own, all_ranks, 2_c_int, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
     if (fails) then
       call that(names .or. gr_error_rule() == 'PeerRefused', 'an error of a copy')
     else

@@ -256,7 +256,8 @@ contains
     type(gr_teams) :: teams
     type(gr_comm) :: all, domain, data, missing
     type(MPI_Comm) :: of_library, own
-    integer :: pair, size, rank, in_domain, in_data, mpi_size, number, nodes(world_size)
+    integer :: pair, size, rank, in_domain, in_data, number, nodes(world_size)
+    integer(c_int) :: mpi_size
     pair = merge(2, 1, mod(world_size, 2) == 0)
     call gr_teams_create(comm, ['data  ', 'domain'], [0, pair], teams)
     call gr_teams_world(teams, all)
@@ -682,7 +683,7 @@ contains
         call gr_finish(pending)
       end if
       sides = [sum(x * y0), sum(x0 * y)]
-      call MPI_Allreduce(MPI_IN_PLACE, sides, 2, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD)
+      call MPI_Allreduce(MPI_IN_PLACE, sides, 2_c_int, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD)
       call that(sides(1) == sides(2) .and. sides(1) /= 0, 'the adjoint')
     end do
     call gr_halo_destroy(halo)

@@ -18,7 +18,7 @@ program test_fortran_files
   call gr_layout_create([nlon, nlat], [1, world_size], layout)
   call gr_layout_owned(layout, world_rank, lo, hi)
   write (folder, '(a, i0)') 'bindings-fortran-files-', process_id()
-  call MPI_Bcast(folder, len(folder), MPI_CHARACTER, 0, MPI_COMM_WORLD)
+  call MPI_Bcast(folder, int(len(folder), c_int), MPI_CHARACTER, 0_c_int, MPI_COMM_WORLD)
   if (world_rank == 0) call execute_command_line('mkdir ' // folder)
   call MPI_Barrier(MPI_COMM_WORLD)
   call writes(trim(folder) // '/file.nc')

@@ -47,9 +47,9 @@ contains
       end function
     end interface
     character(4096) :: text
-    integer :: number
+    integer(c_int) :: number
     number = process_id()
-    call MPI_Bcast(number, 1, MPI_INTEGER, 0, MPI_COMM_WORLD)
+    call MPI_Bcast(number, 1_c_int, MPI_INTEGER, 0_c_int, MPI_COMM_WORLD)
     call get_environment_variable('TMPDIR', text)
     if (text == '') text = '/tmp'
     write (text(len_trim(text) + 1:), '(a, i0)') '/graticule-reference-', number
