@@ -14,10 +14,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <new>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace graticule::detail {
 
@@ -97,17 +100,45 @@ bool meet_by_launcher() noexcept {
 /// Whether all ranks of MPI_COMM_WORLD come to `rest`.
 bool all_rest = false;
 
+bool is_completed(MPI_Request& request) noexcept {
+  int done = 0;
+  while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+    if (done != 0) return true;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return false;
+}
+
+/// Sends a byte from each rank to each other one. So each has a question to all of those that have one to it: one that
+/// had none would go to the barrier of the launcher at once.
+void send_to_all(MPI_Comm world) noexcept try {
+  int size = 0;
+  if (MPI_Comm_size(world, &size) != MPI_SUCCESS) return;
+  std::vector<int> const counts(std::size_t(size), 1);
+  std::vector<int> const first(std::size_t(size), 0);
+  std::vector<int> places(std::size_t(size), 0);
+  std::iota(places.begin(), places.end(), 0);
+  std::vector<char> received(std::size_t(size), 0);
+  char const byte = 0;
+  MPI_Request exchange = MPI_REQUEST_NULL;
+  if (MPI_Ialltoallv(&byte, counts.data(), first.data(), MPI_CHAR, received.data(), counts.data(), places.data(),
+                     MPI_CHAR, world, &exchange) == MPI_SUCCESS)
+    static_cast<void>(is_completed(exchange));
+} catch (std::bad_alloc const&) {
+}
+
 int rest(MPI_Comm world, int, void*, void*) noexcept {
   // Other callbacks may have taken longer on other ranks.
+  std::array<int, 2> const own{to_launcher >= 0 ? 1 : 0, is_connected_by_tcp() ? 0 : 1};
+  std::array<int, 2> all{0, 1};
   MPI_Request meeting = MPI_REQUEST_NULL;
-  int const can_ask = to_launcher >= 0 ? 1 : 0;
-  int all_can_ask = 0;
-  int done = 1;
-  if (all_rest && MPI_Iallreduce(&can_ask, &all_can_ask, 1, MPI_INT, MPI_MIN, world, &meeting) == MPI_SUCCESS) done = 0;
-  while (done == 0 && MPI_Test(&meeting, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS)
-    if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  if (done != 0 && all_can_ask != 0 && meet_by_launcher()) return MPI_SUCCESS;
-  if (is_connected_by_tcp()) std::this_thread::sleep_for(time_to_leave_the_last_call);
+  bool const have_met =
+      all_rest &&
+      MPI_Iallreduce(own.data(), all.data(), int(all.size()), MPI_INT, MPI_MIN, world, &meeting) == MPI_SUCCESS &&
+      is_completed(meeting);
+  if (have_met && all[1] == 0) send_to_all(world);
+  if (have_met && all[0] != 0 && meet_by_launcher()) return MPI_SUCCESS;
+  if (own[1] == 0) std::this_thread::sleep_for(time_to_leave_the_last_call);
   return MPI_SUCCESS;
 }
 
