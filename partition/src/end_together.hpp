@@ -11,8 +11,9 @@ namespace graticule::detail {
 /// rank whose own are closed waits in a barrier of the launcher, where it answers nobody
 /// (https://github.com/pmodels/mpich/pull/6596). So ranks send a byte to each other, and no rank may answer before all
 /// have asked. A rank answers in any call of MPI: between the meeting by the launcher and the end of its connections it
-/// makes none, and none while it sleeps; the sleep lasts until the others have left the last call too. UCX uses TCP between nodes that have no other network, and for long messages within a
-/// node where a process cannot read the memory of another, as in some containers.
+/// makes none, and none while it sleeps; the sleep lasts until the others have left the last call too. UCX uses TCP
+/// between nodes that have no other network, and for long messages within a node where a process cannot read the memory
+/// of another, as in some containers.
 ///
 /// Not covered: programs of which some ranks make no communicator, and those that call MPI in a callback of
 /// MPI_COMM_WORLD.
