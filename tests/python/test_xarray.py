@@ -157,6 +157,34 @@ def test_ranks_that_ask_for_different_fields_are_told():
         raises("ArgumentDisagreement", lambda: graticule.open_shard(whole.isel(time=slice(8 - (RANK == 0))), domain, "z"), "(7, 19, 36)", "(8, 19, 36)")
 
 
+def test_sources_that_differ_on_one_rank_are_told():
+    needs_xarray()
+    domain = Domain(COMM)
+    if RANKS == 1:
+        return
+    whole = dataset(xr)
+    last = RANK == RANKS - 1
+    moved = whole.longitude.values.copy()
+    moved[18] += 0.5
+    bare = whole.drop_vars("latitude").rename(latitude="lat")
+    others = {
+        "latitude": whole.isel(latitude=slice(None, None, -1)),
+        "longitude": whole.assign_coords(longitude=("longitude", moved, whole.longitude.attrs)),
+        "time": whole.assign_coords(time=whole.time.values + np.timedelta64(1, "h") if whole.time.dtype.kind == "M" else whole.time.values + 1),
+        "z with": whole.assign(z=whole.z.assign_attrs(units="cm")),
+        "scale_factor 2": whole.assign(z=whole.z.assign_attrs(scale_factor=2.0)),
+    }
+    for text, other in others.items():
+        raises("ArgumentDisagreement", lambda: graticule.open_shard(other if last else whole, domain, "z"), text)
+    raises("ArgumentDisagreement", lambda: graticule.open_shard((whole.z.isel(latitude=slice(None, None, -1)) if last else whole.z), domain), "latitude")
+    raises("ArgumentDisagreement", lambda: graticule.open_shard(bare.assign_coords(lat=whole.latitude.values) if last else bare, domain, "z"), "lat")
+    with Folder() as folder:
+        on_first(lambda: (whole.to_netcdf(os.path.join(folder, "x.nc")), whole.isel(latitude=slice(None, None, -1)).to_netcdf(os.path.join(folder, "y.nc"))))
+        raises("ArgumentDisagreement", lambda: graticule.open_shard(os.path.join(folder, "x.nc") if last else whole, domain, "z"), "files", "xarray")
+        raises("BadInput", lambda: graticule.open_shard(os.path.join(folder, "x.nc" if last else "y.nc"), domain, "z"), "not the same file")
+    assert same(graticule.open_shard(whole, domain, "z")["z"], whole.z.values[:, rows_of(domain, 19)].astype("f4"))  # and later calls agree
+
+
 def test_fields_of_16_bits():
     needs_xarray()
     domain = Domain(COMM)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+import zlib
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -56,18 +57,22 @@ def open_shard(source: Any, domain: Domain, variables: Union[str, Sequence[str],
     variables: names; default: all numbers along latitude and longitude. select: by dimension, a number or a slice of cells; the
     others are read whole. rows, columns: cells of each part, the same on all ranks; default: balanced. Missing cells are NaN.
     Collective: an error of one rank is raised on all. Errors: NoSuchFile, MissingVariable, BadCuts, BadOption, ArgumentDisagreement
-    where ranks ask for different fields or cuts, those of files.
+    where ranks ask for different fields or cuts, or their sources differ in coordinates (a latitude that one rank has reversed), units,
+    scales or fill values; those of files.
     Example: `shard = graticule.open_shard("era5.zarr", domain, ["z", "t"], select={"time": slice(0, 4)}); shard["z"].shape` is
     (4, levels, rows, columns).
     """
     names = [variables] if isinstance(variables, str) else None if variables is None else list(variables)
     wanted = dict(select or {})
     is_data = hasattr(source, "isel") and hasattr(source, "dims")
+    domain._object.require_same("ArgumentDisagreement", f"open_shard of {'an object of xarray' if is_data else 'files'}")
     # The open itself is collective, so that its errors are all ranks' already.
     reader = None if is_data else _FileSource(source, domain)
     try:
         data, fields = _agreed(domain, lambda: _chosen_of(reader or _DataSource(source), names))
         domain._object.require_same("ArgumentDisagreement", f"open_shard of {fields}, select {wanted}, rows {rows}, columns {columns}, {dtype}")
+        for line in _agreed(domain, lambda: _described(data, data.fields if names is None else names)):
+            domain._object.require_same("ArgumentDisagreement", f"open_shard of {line}")
         return _agreed(domain, lambda: _shard_of(data, domain, names, wanted, (rows, columns), dtype))
     finally:
         if reader is not None:
@@ -184,6 +189,11 @@ class _FileSource:
         self.file.read(name, [cells.start for cells in chosen], [cells.stop for cells in chosen], values, steps=[cells.step for cells in chosen])
         return values
 
+    def whole_coordinate(self, dim: str) -> Optional[np.ndarray]:
+        if dim not in self.fields or self.fields[dim].dims != (dim,):
+            return None
+        return self.read(dim, [slice(0, self.fields[dim].shape[0], 1)])
+
     def coordinates(self, used: Mapping[str, slice]) -> Dict[str, Tuple[Tuple[str, ...], Any, Dict[str, Any]]]:
         return {name: (field.dims, self.read(name, [used[dim] for dim in field.dims]), self.attributes(name)) for name, field in self.fields.items()
                 if len(field.dims) == 1 and field.dims[0] in used and (name == field.dims[0] or self.kind(name))}
@@ -206,6 +216,9 @@ class _DataSource:
 
     def read(self, name: str, chosen: List[slice], dtype: type = np.float64) -> np.ndarray:
         return np.asarray(self.data[name].isel(dict(zip(self.data[name].dims, chosen))).values, dtype)
+
+    def whole_coordinate(self, dim: str) -> Optional[np.ndarray]:
+        return np.asarray(self.data.coords[dim].values) if dim in self.data.coords else None
 
     def coordinates(self, used: Mapping[str, slice]) -> Dict[str, Tuple[Tuple[str, ...], Any, Dict[str, Any]]]:
         kept = {}
@@ -247,6 +260,26 @@ def _chosen_of(source: Any, names: Optional[List[str]]) -> Tuple[Any, str]:
         if name not in source.fields:
             raise Error("MissingVariable", f"there is no variable '{name}'; there are {', '.join(source.fields)}", "input")
     return source, "; ".join(f"{name}({', '.join(source.fields[name].dims)}) {source.fields[name].shape}" for name in (source.fields if names is None else names))
+
+
+def _described(source: Any, names: Iterable[str]) -> List[str]:
+    """What a shard of one rank must have in common with those of the others, a line each: coordinates of the whole axes, units, scales."""
+    dims = dict.fromkeys(dim for name in names for dim in source.fields[name].dims)
+    lines = [f"coordinates {'; '.join(_coordinate_text(dim, source.whole_coordinate(dim)) for dim in dims)}"]
+    for name in names:
+        kept = ("standard_name", "units", "scale_factor", "add_offset", "_FillValue", "missing_value")
+        attributes = source.attributes(name)
+        lines.append(f"{name} with {', '.join(f'{key} {attributes[key]}' for key in kept if key in attributes) or 'no units'}")
+    return lines
+
+
+def _coordinate_text(dim: str, values: Optional[np.ndarray]) -> str:
+    if values is None:
+        return f"{dim} without values"
+    ends = f"{values[0]} to {values[-1]}" if len(values) else "empty"
+    # All values count: ranks may differ in the middle.
+    exact = values if values.dtype.kind in "iufbmM" else np.array([str(value) for value in values])
+    return f"{dim} {ends} (checksum {zlib.crc32(np.ascontiguousarray(exact.astype('f8') if exact.dtype.kind in 'iufb' else exact).tobytes()):08x})"
 
 
 def _shard_of(source: Any, domain: Domain, names: Optional[List[str]], select: Dict[str, Choice], sizes: Tuple[Optional[Sequence[int]], ...],
