@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "network_device.hpp"
 
-#include <graticule/models/device.hpp>
+#include <graticule/models/detail/device.hpp>
 
 namespace graticule::forecasting {
 

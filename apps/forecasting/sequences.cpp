@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sequences.hpp"
 
+#include <graticule/models/detail/forcing.hpp>
+
 #include <algorithm>
 #include <limits>
 #include <utility>

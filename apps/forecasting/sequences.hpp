@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/models/forcing.hpp>
+#include <graticule/models/detail/forcing.hpp>
 #include <graticule/samples/detail/batches.hpp>
 #include <graticule/samples/detail/read_ahead.hpp>
 #include <graticule/samples/detail/sample_store.hpp>

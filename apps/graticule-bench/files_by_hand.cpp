@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files_by_hand.hpp"
 
-#include <graticule/field_io/divert.hpp>
+#include <graticule/field_io/detail/divert.hpp>
 
 #include <fcntl.h>
 #include <hdf5.h>

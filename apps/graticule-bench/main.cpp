@@ -9,7 +9,7 @@
 #include "options.hpp"
 
 #ifdef GRATICULE_BENCH_LAYER
-#include <graticule/models/device.hpp>
+#include <graticule/models/detail/device.hpp>
 #endif
 
 #include <cstdlib>

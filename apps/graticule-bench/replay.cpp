@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A plan from a file, moved again without the program that made it: verified cell by cell, then timed.
+#include <graticule/repartition/detail/plan_text.hpp>
 #include <graticule/app/shared_file.hpp>
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/hash.hpp>

@@ -4,6 +4,7 @@
 #include <graticule/app/output_folder.hpp>
 #include <graticule/app/resuming.hpp>
 #include <graticule/app/shared_options.hpp>
+#include <graticule/models/detail/device.hpp>
 #include <graticule/models/threads.hpp>
 
 #include "network_device.hpp"

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "networks.hpp"
 
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/models/calendar.hpp>
+#include <graticule/models/detail/stored_description.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/samples/detail/states.hpp>
 #include <graticule/samples/detail/whole_field.hpp>
@@ -42,8 +45,7 @@ void require_alike(std::vector<Description> const& descriptions, std::vector<std
     };
     if (channels_text(one) != channels_text(other)) refuse("the channels " + channels_text(one), channels_text(other));
     if (one.lead_seconds != other.lead_seconds || one.lead != other.lead)
-      refuse("a lead of " + models::duration_text(one.lead_seconds),
-             "one of " + models::duration_text(other.lead_seconds));
+      refuse("a lead of " + duration_text(one.lead_seconds), "one of " + duration_text(other.lead_seconds));
     if (!same_places(one.latitudes, other.latitudes) || !same_places(one.longitudes, other.longitudes))
       refuse("a grid of " + grid_text(one), "another one, of " + grid_text(other));
   }

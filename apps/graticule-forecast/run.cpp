@@ -4,9 +4,12 @@
 #include <graticule/app/output_folder.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/field_io/complete_file.hpp>
-#include <graticule/field_io/conventions.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/halo/plan.hpp>
+#include <graticule/models/detail/stored_description.hpp>
+#include <graticule/models/detail/time_options.hpp>
 #include <graticule/nn_bridge/call/traffic.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/samples/detail/data_teams.hpp>

@@ -2,9 +2,10 @@
 #include "file_listing.hpp"
 
 #include <graticule/field_io/calendar.hpp>
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/field_io/file.hpp>
+#include <graticule/partition/detail/printable.hpp>
 #include <graticule/partition/layout.hpp>
-#include <graticule/partition/printable.hpp>
 
 #include <algorithm>
 #include <iostream>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "grid_study.hpp"
 
-#include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
 #include <graticule/halo/grid_choice.hpp>
 
 #include "plan_picture.hpp"

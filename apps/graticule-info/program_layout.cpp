@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "program_layout.hpp"
 
-#include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
 #include <graticule/partition/error.hpp>
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/operators.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 
 #include "program_forecast.hpp"
 #include "text.hpp"

@@ -3,6 +3,7 @@
 
 #include <graticule/app/driver.hpp>
 #include <graticule/partition/process_grid.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 #include <graticule/program/layout/plan.hpp>
 
 #include "options.hpp"

@@ -2,11 +2,11 @@
 #include "program_report.hpp"
 
 #include <graticule/nn_bridge/call/domain.hpp>
-#include <graticule/program/golden.hpp>
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/golden.hpp>
+#include <graticule/program/detail/operators.hpp>
+#include <graticule/program/detail/sizes.hpp>
 #include <graticule/program/program.hpp>
 #include <graticule/program/sharded_program.hpp>
-#include <graticule/program/sizes.hpp>
 
 #include "program_layout.hpp"
 #include "text.hpp"

@@ -2,7 +2,7 @@
 #include "archive.hpp"
 
 #include <graticule/app/bytes.hpp>
-#include <graticule/field_io/conventions.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
 
 #include <algorithm>
 #include <array>

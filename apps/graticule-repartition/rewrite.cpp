@@ -2,7 +2,7 @@
 #include "rewrite.hpp"
 
 #include <graticule/app/joined.hpp>
-#include <graticule/field_io/conventions.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
 
 #include <algorithm>
 #include <cmath>

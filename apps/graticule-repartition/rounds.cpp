@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rounds.hpp"
 
-#include <graticule/field_io/conventions.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/hash.hpp>
 

@@ -2,8 +2,8 @@
 // Moves the values of a variable from the input to the output, round by round.
 #pragma once
 
+#include <graticule/field_io/detail/scratch_file.hpp>
 #include <graticule/field_io/file.hpp>
-#include <graticule/field_io/scratch_file.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/repartition/node_memory.hpp>
 #include <graticule/repartition/plan.hpp>

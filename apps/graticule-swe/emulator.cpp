@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "emulator.hpp"
 
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/models/detail/device.hpp>
+#include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/forecaster.hpp>
 #include <graticule/models/threads.hpp>
 #include <graticule/partition/error.hpp>

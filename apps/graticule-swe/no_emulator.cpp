@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/checkpoint.hpp>
 #include <graticule/partition/error.hpp>
 
 #include "emulator.hpp"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "forecast_run.hpp"
 
+#include <graticule/field_io/detail/dates.hpp>
+#include <graticule/models/detail/forcing.hpp>
+#include <graticule/models/detail/time_options.hpp>
 #include <graticule/samples/detail/states.hpp>
 
 #include "network/forecast_training.hpp"
@@ -208,9 +211,8 @@ class ForecastInput {
       throw Error(Fault::usage, "BadOption",
                   "no training sample: none of the " + std::to_string(steps_->num_times()) + " times from " +
                       steps_->text(steps_->times().front()) + " to " + steps_->text(steps_->times().back()) +
-                      " has a target " + models::duration_text(steps_->lead_seconds()) +
-                      " later in the training part, from " + steps_->text(parts_.training.first) + " to " +
-                      steps_->text(parts_.training.last) +
+                      " has a target " + duration_text(steps_->lead_seconds()) + " later in the training part, from " +
+                      steps_->text(parts_.training.first) + " to " + steps_->text(parts_.training.last) +
                       (forecast_.history > 1 ? ", and the states before that --history needs" : ""));
     require_samples("--validate-dates", forecast_.validate_dates, parts_.validation, data_.validation);
     require_samples("--test-dates", forecast_.test_dates, parts_.test, data_.test);

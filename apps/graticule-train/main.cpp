@@ -3,9 +3,12 @@
 #include <graticule/app/joined.hpp>
 #include <graticule/app/output_folder.hpp>
 #include <graticule/app/stopping.hpp>
-#include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/field_io/series.hpp>
 #include <graticule/halo/plan.hpp>
+#include <graticule/models/detail/device.hpp>
+#include <graticule/models/detail/grid.hpp>
 #include <graticule/models/threads.hpp>
 
 #include "network_device.hpp"
@@ -32,7 +35,7 @@ std::string describe_forecast(RunResult const& result, std::string const& channe
   auto const& description = outcome.description;
   std::string text =
       fmt::format("{} x {} cells; forecasts of {} from {} {}; {} training samples", result.grid.num_rows(),
-                  result.grid.num_columns(), models::duration_text(description.lead_seconds), description.history,
+                  result.grid.num_columns(), duration_text(description.lead_seconds), description.history,
                   description.history == 1 ? "state" : "states", result.num_training);
   if (result.num_mirrored > 0) text += fmt::format(" with {} mirror images", result.num_mirrored);
   text += fmt::format(", {} validate, {} test; {} output channels; input channels {}; {}", outcome.num_validation,
@@ -133,8 +136,7 @@ void log_forecast(RunResult const& result) {
     for (Index lead = 0; lead <= last; lead += std::max<Index>(last, 1)) {
       auto const& channel = outcome.description.channels[c];
       auto const score = outcome.scores->score(Index(c), lead, 0);
-      spdlog::info("{} after {}: {} {}", channel.label,
-                   models::duration_text((lead + 1) * outcome.description.lead_seconds),
+      spdlog::info("{} after {}: {} {}", channel.label, duration_text((lead + 1) * outcome.description.lead_seconds),
                    outcome.has_test ? "test" : "validation", forecasting::score_text(score, channel.info.units));
     }
 }

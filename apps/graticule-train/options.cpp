@@ -5,7 +5,10 @@
 #include <graticule/app/output_folder.hpp>
 #include <graticule/app/resuming.hpp>
 #include <graticule/app/shared_options.hpp>
-#include <graticule/partition/text_file.hpp>
+#include <graticule/models/detail/forcing.hpp>
+#include <graticule/models/detail/model_kinds.hpp>
+#include <graticule/models/detail/time_options.hpp>
+#include <graticule/partition/detail/text_file.hpp>
 #include <graticule/samples/detail/time_steps.hpp>
 
 #include "network/settings_table.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "png.hpp"
 
-#include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/cuts_file.hpp>
 #include <graticule/partition/detail/cuts_text.hpp>
-#include <graticule/partition/text_file.hpp>
+#include <graticule/partition/detail/text_file.hpp>
 
 #include <charconv>
 #include <filesystem>

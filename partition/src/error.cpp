@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/printable.hpp>
 #include <graticule/partition/error.hpp>
-#include <graticule/partition/printable.hpp>
 
 #include "channel.hpp"
 

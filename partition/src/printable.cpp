@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/printable.hpp>
-#include <graticule/partition/utf8.hpp>
+#include <graticule/partition/detail/printable.hpp>
+#include <graticule/partition/detail/utf8.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/text_file.hpp>
 #include <graticule/partition/error.hpp>
-#include <graticule/partition/text_file.hpp>
 
 #include <cerrno>
 #include <fstream>

@@ -2,7 +2,7 @@
 #include <graticule/app/device.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
-#include <graticule/repartition/devices.hpp>
+#include <graticule/repartition/detail/devices.hpp>
 
 #include "devices/faulty_device.hpp"
 

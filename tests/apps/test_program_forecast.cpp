@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 
 #include "graph_text.hpp"
 #include "program_forecast.hpp"

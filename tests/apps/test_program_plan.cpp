@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/program/detail/plan_layout.hpp>
+
 #include "graph_text.hpp"
 #include "program_layout.hpp"
 #include "program_plan.hpp"

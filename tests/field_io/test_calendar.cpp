@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/calendar.hpp>
-#include <graticule/field_io/conventions.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
 
 #include "expect_error.hpp"
 #include "files.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/folder_lock.hpp>
+#include <graticule/field_io/detail/folder_lock.hpp>
 
 #include "expect_error.hpp"
 #include "sample_files.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/library.hpp>
+#include <graticule/field_io/detail/library.hpp>
 
 #include <gtest/gtest.h>
 #include <hdf5.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/field_io/detail/same_copies.hpp>
 #include <graticule/field_io/file.hpp>
-#include <graticule/field_io/same_copies.hpp>
 
 #include "expect_error.hpp"
 #include "files.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/series_reader.hpp>
+#include <graticule/field_io/detail/series_reader.hpp>
 #include <graticule/field_io/writer.hpp>
 
 #include "environment.hpp"

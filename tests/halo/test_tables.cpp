@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The enumerations of the C interface, and with it those of Fortran and Python, have a value for each of the engine's.
 #include <graticule/halo/detail/edges.hpp>
-#include <graticule/partition/text_file.hpp>
+#include <graticule/partition/detail/text_file.hpp>
 #include <graticule/repartition/detail/dtypes.hpp>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/plan.hpp>
+#include <graticule/repartition/detail/plan_text.hpp>
 #include <graticule/repartition/dump.hpp>
 
 #include "expect_error.hpp"

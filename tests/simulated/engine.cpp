@@ -15,6 +15,7 @@
 #include <graticule/partition/relabel.hpp>
 #include <graticule/partition/shared_layout.hpp>
 #include <graticule/partition/stall.hpp>
+#include <graticule/repartition/detail/plan_text.hpp>
 #include <graticule/repartition/dump.hpp>
 #include <graticule/repartition/plan.hpp>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# check_includes.sh PROJECT: no library includes another's private headers, and programs include no header of a detail folder but samples' and tables.
+# check_includes.sh PROJECT: no library includes another's private headers, and programs include no header of a detail folder but those made for drivers.
 set -euo pipefail
 cd "${1:?the project}"
 failed=0
@@ -15,11 +15,13 @@ sources() { git ls-files -- "$@" 2>/dev/null | grep -E '\.(cpp|hpp)$' || find "$
 # A header in quotes lies beside its source or in the src folder of its library; ../ leads out of it.
 complain "Includes that lead out of their folder" \
     "$(sources partition repartition halo nn_bridge apps tests | xargs grep -nE '#include "[^"]*\.\./' || true)"
-# The parts of graticule::samples are those that the drivers are made of; other programs use its public headers. Tables of enumerations have the
-# names of options.
+# Drivers are made of the parts of graticule::samples, models and program; other programs use their public headers. Of the engine they have tables of
+# enumerations, which know the names of options, and what a program needs at its start, for its files and for its reports.
+parts='samples/detail/|(models|program)/detail/'
+engine='enum_table|edges|dtypes|wires|printable|text_file|copy_kernels|devices|plan_text|complete_file|conventions|dates|divert|folder_lock|library|scratch_file|seen_by_all|utf8'
 complain "A driver includes a header of a library's own" \
-    "$(sources apps | xargs grep -nE '#include <graticule/[^>]*/detail/' | grep -vE '^apps/(forecasting|graticule-(train|forecast))/.*<graticule/samples/' |
-        grep -vE '/detail/(enum_table|edges|dtypes|wires)\.hpp>' || true)"
+    "$(sources apps | xargs grep -nE '#include <graticule/[^>]*/detail/' | grep -vE "^apps/(forecasting|graticule-[a-z-]*)/.*<graticule/($parts)" |
+        grep -vE "/detail/($engine)\.hpp>" || true)"
 # In a CMakeLists, the src folder of another library: a path to a folder src that does not begin here. The second C
 # library is exempt: it compiles three sources of the first, with their headers (docs/decisions/0025).
 lists() { git ls-files -- '*CMakeLists.txt' 2>/dev/null | grep . || find . -name CMakeLists.txt -not -path './build*' -not -path './.deps/*' | sed 's,^\./,,'; }

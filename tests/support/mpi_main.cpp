@@ -3,7 +3,7 @@
 // no rank waits for ever for one that failed, temporary files of two runs never meet, and skipped cases leave a line
 // each. Ranks of a node share its GPUs where the run is one on GPUs.
 #include <graticule/partition/failure.hpp>
-#include <graticule/repartition/devices.hpp>
+#include <graticule/repartition/detail/devices.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "devices/gpu_memory.hpp"

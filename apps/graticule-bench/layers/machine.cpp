@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rates of this machine, for forecasts of steps on more ranks (graticule-info NET.pt2 --machine FILE).
 #include <graticule/app/driver.hpp>
-#include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/error.hpp>

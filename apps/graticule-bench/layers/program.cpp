@@ -2,9 +2,10 @@
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/partition/cuts.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
+#include <graticule/program/detail/sizes.hpp>
 #include <graticule/program/program.hpp>
 #include <graticule/program/sharded_program.hpp>
-#include <graticule/program/sizes.hpp>
 
 #include "memory.hpp"
 #include "options.hpp"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "forecast_task.hpp"
 
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/models/detail/forcing.hpp>
+#include <graticule/models/detail/stored_description.hpp>
 #include <graticule/nn_bridge/model/rollout.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/samples/detail/random.hpp>

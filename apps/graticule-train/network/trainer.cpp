@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/models/detail/move_to.hpp>
 #include <graticule/models/model.hpp>
 #include <graticule/nn_bridge/call/traffic.hpp>
 #include <graticule/nn_bridge/loss/spectral_loss.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "updater.hpp"
 
+#include <graticule/field_io/checkpoint.hpp>
 #include <graticule/training/daso/averaging.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 #include <graticule/training/sharded/parameters.hpp>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "forecast_outputs.hpp"
 
-#include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/samples/detail/whole_field.hpp>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ app::MapPicture forecast_picture(RunResult const& result, RunSettings const& set
   auto const& outcome = *result.forecast;
   auto const& description = outcome.description;
   constexpr std::size_t most_rows = 4;
-  app::MapPicture picture{"Forecast of " + models::duration_text(description.lead_seconds) + " from " +
+  app::MapPicture picture{"Forecast of " + duration_text(description.lead_seconds) + " from " +
                               models::time_text(outcome.scored.front(), description.calendar),
                           std::string(outcome.has_test ? "test" : "validation") + " part; " +
                               std::to_string(result.network.num_parameters) + " parameters, " +

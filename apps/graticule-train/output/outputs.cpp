@@ -3,6 +3,7 @@
 
 #include <graticule/app/joined.hpp>
 #include <graticule/app/report.hpp>
+#include <graticule/models/detail/model_kinds.hpp>
 #include <graticule/samples/detail/whole_field.hpp>
 
 #include <array>

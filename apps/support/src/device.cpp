@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/device.hpp>
 #include <graticule/app/numbers.hpp>
-#include <graticule/repartition/devices.hpp>
+#include <graticule/repartition/detail/devices.hpp>
 
 #include <Kokkos_Core.hpp>
 #include <spdlog/spdlog.h>

@@ -2,10 +2,10 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/app/numbers.hpp>
 #include <graticule/app/shared_file.hpp>
-#include <graticule/field_io/complete_file.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
+#include <graticule/partition/detail/printable.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
-#include <graticule/partition/printable.hpp>
 #include <graticule/partition/stall.hpp>
 #include <graticule/repartition/runtime.hpp>
 

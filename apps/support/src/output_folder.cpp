@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/output_folder.hpp>
-#include <graticule/field_io/complete_file.hpp>
-#include <graticule/field_io/seen_by_all.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
+#include <graticule/field_io/detail/seen_by_all.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <spdlog/spdlog.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/report.hpp>
-#include <graticule/field_io/complete_file.hpp>
-#include <graticule/partition/utf8.hpp>
-#include <graticule/repartition/copy_kernels.hpp>
+#include <graticule/field_io/detail/complete_file.hpp>
+#include <graticule/partition/detail/utf8.hpp>
+#include <graticule/repartition/detail/copy_kernels.hpp>
 
 #include <algorithm>
 #include <array>

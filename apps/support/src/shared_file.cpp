@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/shared_file.hpp>
+#include <graticule/partition/detail/text_file.hpp>
 #include <graticule/partition/error.hpp>
-#include <graticule/partition/text_file.hpp>
 
 namespace graticule::app {
 

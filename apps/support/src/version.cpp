@@ -2,7 +2,7 @@
 #include "version.hpp"
 
 #include <graticule/app/driver.hpp>
-#include <graticule/field_io/library.hpp>
+#include <graticule/field_io/detail/library.hpp>
 
 #include <Kokkos_Core.hpp>
 

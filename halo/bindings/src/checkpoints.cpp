@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checkpoints of a run.
-#include <graticule/field_io/converted.hpp>
+#include <graticule/field_io/detail/converted.hpp>
 
 #include "handles.hpp"
 #include "structures.hpp"

@@ -2,7 +2,7 @@
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/stall.hpp>
-#include <graticule/repartition/copy_kernels.hpp>
+#include <graticule/repartition/detail/copy_kernels.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "errors.hpp"

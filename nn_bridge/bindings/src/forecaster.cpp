@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Networks of graticule-train on the caller's arrays.
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/models/calendar.hpp>
 #include <graticule/models/forecaster.hpp>
 #include <graticule/partition/cuts.hpp>
@@ -67,8 +68,8 @@ class TrainedNetwork {
 
 std::string TrainedNetwork::text() const {
   auto const& d = description();
-  auto text = "network of " + network_.path().string() + ", a step of " + models::duration_text(d.lead_seconds) +
-              " from " + std::to_string(d.history) + (d.history == 1 ? " state" : " states") + ", " +
+  auto text = "network of " + network_.path().string() + ", a step of " + duration_text(d.lead_seconds) + " from " +
+              std::to_string(d.history) + (d.history == 1 ? " state" : " states") + ", " +
               std::to_string(d.latitudes.size()) + " x " + std::to_string(d.longitudes.size()) + " cells\n";
   for (auto const& channel : d.channels)
     text += channel.label + (channel.info.units.empty() ? "" : " (" + channel.info.units + ")") +

@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/process_grid.hpp>
 #include <graticule/program/detail/evaluation.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 #include <graticule/program/detail/program_access.hpp>
 #include <graticule/program/layout/plan.hpp>
 

@@ -2,6 +2,7 @@
 // Networks that graticule-train has trained.
 #include "forecaster.hpp"
 
+#include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/forecaster.hpp>
 
 #include "module.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exported and captured networks on shards.
 #include <graticule/partition/hash.hpp>
-#include <graticule/program/operators.hpp>
-#include <graticule/program/placed_call.hpp>
+#include <graticule/program/detail/operators.hpp>
+#include <graticule/program/detail/placed_call.hpp>
 #include <graticule/program/sharded_program.hpp>
 
 #include "module.hpp"

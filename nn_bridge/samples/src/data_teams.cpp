@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/same_copies.hpp>
+#include <graticule/field_io/detail/same_copies.hpp>
 #include <graticule/field_io/series.hpp>
 #include <graticule/samples/detail/data_teams.hpp>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/same_copies.hpp>
+#include <graticule/field_io/detail/dates.hpp>
+#include <graticule/field_io/detail/same_copies.hpp>
+#include <graticule/models/detail/time_options.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/samples/dataset.hpp>
 #include <graticule/samples/detail/batches.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/conventions.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/samples/detail/samples.hpp>
 #include <graticule/samples/detail/states.hpp>
 

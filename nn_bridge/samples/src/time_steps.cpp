@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/detail/dates.hpp>
+#include <graticule/models/detail/time_options.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/samples/detail/time_steps.hpp>
 

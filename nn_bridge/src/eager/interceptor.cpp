@@ -5,7 +5,7 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/operators.hpp>
 
 #include "planned_operator.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/call/sharding.hpp>
-#include <graticule/program/placed_call.hpp>
+#include <graticule/program/detail/placed_call.hpp>
 
 #include "call/between.hpp"
 #include "call_text.hpp"

@@ -3,7 +3,8 @@
 
 #include <graticule/nn_bridge/detail/forward_scope.hpp>
 #include <graticule/partition/error.hpp>
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/operators.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 
 #include <ATen/ExpandUtils.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/program/placed_call.hpp>
+#include <graticule/program/detail/placed_call.hpp>
 
 #include "call_text.hpp"
 #include "interceptor.hpp"

@@ -3,6 +3,7 @@
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/hexadecimal.hpp>
+#include <graticule/repartition/detail/plan_text.hpp>
 #include <graticule/repartition/dump.hpp>
 
 #include "pull_state.hpp"

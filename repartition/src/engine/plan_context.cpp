@@ -2,7 +2,7 @@
 #include "plan_context.hpp"
 
 #include <graticule/partition/hash.hpp>
-#include <graticule/repartition/copy_kernels.hpp>
+#include <graticule/repartition/detail/copy_kernels.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/plan_name.hpp>
 #include <graticule/repartition/tuning.hpp>

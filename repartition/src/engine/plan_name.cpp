@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/printable.hpp>
+#include <graticule/partition/detail/printable.hpp>
 #include <graticule/repartition/plan_name.hpp>
 
 #include <utility>

@@ -5,7 +5,7 @@
 #include <graticule/partition/detail/mpi_thread.hpp>
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/hash.hpp>
-#include <graticule/repartition/copy_kernels.hpp>
+#include <graticule/repartition/detail/copy_kernels.hpp>
 
 #include "call_tasks.hpp"
 #include "kernels/kokkos_compat.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/watch.hpp>
 #include <graticule/partition/failure.hpp>
-#include <graticule/repartition/devices.hpp>
+#include <graticule/repartition/detail/devices.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "kernels/kokkos_compat.hpp"

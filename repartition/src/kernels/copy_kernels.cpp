@@ -2,7 +2,7 @@
 // Copies of long runs. Memory that is written whole need not be read first, and what is written past the caches drives
 // nothing useful out of them. Which of the ways is the fastest differs between processors, by up to two.
 #include <graticule/partition/error.hpp>
-#include <graticule/repartition/copy_kernels.hpp>
+#include <graticule/repartition/detail/copy_kernels.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 #include <graticule/repartition/detail/device_launch.hpp>
-#include <graticule/repartition/devices.hpp>
+#include <graticule/repartition/detail/devices.hpp>
 
 #include "kokkos_compat.hpp"
 #include "native_device.hpp"

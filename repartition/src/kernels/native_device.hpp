@@ -5,7 +5,7 @@
 
 #include <graticule/repartition/detail/device_launch.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
-#include <graticule/repartition/devices.hpp>
+#include <graticule/repartition/detail/devices.hpp>
 
 #include <cstddef>
 #include <optional>

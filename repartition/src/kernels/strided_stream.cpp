@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies past the caches: memory that is written whole need not be read first, and nothing useful is driven out.
-#include <graticule/repartition/copy_kernels.hpp>
+#include <graticule/repartition/detail/copy_kernels.hpp>
 
 #include "strided_rows.hpp"
 

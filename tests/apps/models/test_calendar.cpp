@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/models/calendar.hpp>
+#include <graticule/models/detail/time_options.hpp>
 
 #include "expect_error.hpp"
 

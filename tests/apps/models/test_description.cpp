@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/description.hpp>
+#include <graticule/models/detail/stored_description.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "expect_error.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/models/device.hpp>
+#include <graticule/models/detail/device.hpp>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

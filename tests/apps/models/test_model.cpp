@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/detail/model_kinds.hpp>
 #include <graticule/models/model.hpp>
 #include <graticule/partition/layout.hpp>
 

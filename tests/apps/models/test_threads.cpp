@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/detail/device.hpp>
 #include <graticule/models/threads.hpp>
 
 #include <ATen/Parallel.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Whole trainings and forecasts on a device: the losses, predictions and scores of the host, on the guarded device,
 // which no host code can touch and whose work runs as late as its stream allows, or on a GPU.
+#include <graticule/models/detail/model_kinds.hpp>
 #include <graticule/models/forecaster.hpp>
 
 #include "guarded_torch.hpp"

@@ -2,6 +2,7 @@
 // Whole trainings of forecasts: the same losses and scores for any number of ranks and teams.
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/writer.hpp>
+#include <graticule/models/detail/stored_description.hpp>
 
 #include "expect_error.hpp"
 #include "output/verify.hpp"

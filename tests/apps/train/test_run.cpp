@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Whole trainings: the same losses for any number of ranks and any cuts.
 #include <graticule/field_io/file.hpp>
+#include <graticule/models/detail/model_kinds.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/samples/detail/samples.hpp>
 

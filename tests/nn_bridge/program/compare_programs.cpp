@@ -10,9 +10,10 @@
 // a line of JSON per folder: its name, and either the largest relative difference with its place, or the error.
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/partition/error.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
+#include <graticule/program/detail/sizes.hpp>
 #include <graticule/program/program.hpp>
 #include <graticule/program/sharded_program.hpp>
-#include <graticule/program/sizes.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "files.hpp"

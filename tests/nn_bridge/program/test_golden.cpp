@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/cuts.hpp>
-#include <graticule/program/golden.hpp>
+#include <graticule/program/detail/golden.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 
 #include "expect_error.hpp"
 #include "files.hpp"

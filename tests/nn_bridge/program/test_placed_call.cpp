@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/reduce.hpp>
-#include <graticule/program/placed_call.hpp>
+#include <graticule/program/detail/placed_call.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 
 #include "expect_error.hpp"
 #include "graph_text.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/comm.hpp>
-#include <graticule/program/golden.hpp>
+#include <graticule/program/detail/golden.hpp>
 #include <graticule/program/program.hpp>
 
 #include "expect_error.hpp"

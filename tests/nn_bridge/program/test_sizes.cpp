@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/sizes.hpp>
+#include <graticule/program/detail/sizes.hpp>
 
 #include "expect_error.hpp"
 #include "graph/expression.hpp"

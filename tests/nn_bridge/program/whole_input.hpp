@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/program/detail/sizes.hpp>
 #include <graticule/program/layout/digits.hpp>
 #include <graticule/program/program.hpp>
-#include <graticule/program/sizes.hpp>
 
 #include <torch/torch.h>
 

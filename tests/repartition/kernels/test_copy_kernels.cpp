@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/repartition/copy_kernels.hpp>
+#include <graticule/repartition/detail/copy_kernels.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/plan.hpp>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/detail/move_to.hpp>
 #include <graticule/models/model.hpp>
 
 #include "convnet.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/field_io/checkpoint.hpp>
 #include <graticule/models/description.hpp>
 
 #include <cstddef>

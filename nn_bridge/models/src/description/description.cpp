@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/checkpoint.hpp>
 #include <graticule/models/description.hpp>
-#include <graticule/partition/utf8.hpp>
+#include <graticule/models/detail/forcing.hpp>
+#include <graticule/models/detail/model_kinds.hpp>
+#include <graticule/models/detail/stored_description.hpp>
+#include <graticule/partition/detail/utf8.hpp>
 
 #include "checkpoint_parts.hpp"
 

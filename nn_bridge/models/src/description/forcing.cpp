@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/detail/forcing.hpp>
 #include <graticule/models/detail/zenith.hpp>
-#include <graticule/models/forcing.hpp>
 #include <graticule/partition/error.hpp>
 
 #include "radians.hpp"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/models/detail/forcing.hpp>
+#include <graticule/models/detail/move_to.hpp>
+#include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/forecaster.hpp>
 #include <graticule/models/stepper.hpp>
 #include <graticule/partition/cuts.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/graph.hpp>
+#include <graticule/program/detail/graph.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 #include <graticule/program/detail/check_operators.hpp>
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/operators.hpp>
 
 #include "words.hpp"
 

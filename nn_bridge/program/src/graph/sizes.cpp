@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/program/sizes.hpp>
+#include <graticule/program/detail/sizes.hpp>
 
 #include "expression.hpp"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "blocks.hpp"
 
+#include <graticule/program/detail/plan_layout.hpp>
+
 #include <algorithm>
 #include <utility>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "overwritten.hpp"
 
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/operators.hpp>
 
 #include "cut_moves.hpp"
 #include "graph_edit.hpp"

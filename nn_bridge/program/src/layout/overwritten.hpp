@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/program/graph.hpp>
-#include <graticule/program/sizes.hpp>
+#include <graticule/program/detail/graph.hpp>
+#include <graticule/program/detail/sizes.hpp>
 
 #include <utility>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/operators.hpp>
 
 #include "node_shapes.hpp"
 

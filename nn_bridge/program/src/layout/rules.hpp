@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/program/graph.hpp>
+#include <graticule/program/detail/graph.hpp>
+#include <graticule/program/detail/sizes.hpp>
 #include <graticule/program/layout/plan.hpp>
-#include <graticule/program/sizes.hpp>
 
 #include "pull.hpp"
 

@@ -3,8 +3,9 @@
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/program/detail/conversion.hpp>
-#include <graticule/program/golden.hpp>
-#include <graticule/program/sizes.hpp>
+#include <graticule/program/detail/golden.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
+#include <graticule/program/detail/sizes.hpp>
 
 #include <nlohmann/json.hpp>
 

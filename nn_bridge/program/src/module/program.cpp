@@ -3,8 +3,8 @@
 #include <graticule/program/detail/check_operators.hpp>
 #include <graticule/program/detail/evaluation.hpp>
 #include <graticule/program/detail/program_access.hpp>
+#include <graticule/program/detail/sizes.hpp>
 #include <graticule/program/program.hpp>
-#include <graticule/program/sizes.hpp>
 
 #include "archive/archive.hpp"
 #include "module/weights.hpp"

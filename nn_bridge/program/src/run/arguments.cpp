@@ -2,7 +2,7 @@
 #include "run/arguments.hpp"
 
 #include <graticule/partition/error.hpp>
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/operators.hpp>
 
 #include <ATen/ScalarOps.h>
 

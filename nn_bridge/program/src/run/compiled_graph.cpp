@@ -2,7 +2,7 @@
 #include "run/compiled_graph.hpp"
 
 #include <graticule/partition/error.hpp>
-#include <graticule/program/operators.hpp>
+#include <graticule/program/detail/operators.hpp>
 
 #include "graph/visit.hpp"
 #include "layout/recomputed.hpp"

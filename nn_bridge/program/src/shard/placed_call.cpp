@@ -2,9 +2,10 @@
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/forward_scope.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/program/detail/operators.hpp>
+#include <graticule/program/detail/placed_call.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 #include <graticule/program/detail/program_access.hpp>
-#include <graticule/program/operators.hpp>
-#include <graticule/program/placed_call.hpp>
 #include <graticule/program/program.hpp>
 
 #include "layout/cut_moves.hpp"

@@ -3,8 +3,9 @@
 #include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/nn_bridge/detail/unreached.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/program/detail/operators.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 #include <graticule/program/detail/program_access.hpp>
-#include <graticule/program/operators.hpp>
 #include <graticule/program/sharded_program.hpp>
 
 #include "layout/cut_moves.hpp"

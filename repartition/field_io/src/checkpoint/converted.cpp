@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/converted.hpp>
+#include <graticule/field_io/detail/converted.hpp>
 #include <graticule/repartition/detail/convert_cells.hpp>
 
 namespace graticule {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/field_io/seen_by_all.hpp>
+#include <graticule/field_io/detail/seen_by_all.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "cells.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "values.hpp"
 
-#include <graticule/field_io/conventions.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <algorithm>

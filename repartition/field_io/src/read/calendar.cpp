@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/calendar.hpp>
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/conventions.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
 
 #include "poles.hpp"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/calendar.hpp>
-#include <graticule/field_io/conventions.hpp>
-#include <graticule/field_io/same_copies.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/field_io/detail/dates.hpp>
+#include <graticule/field_io/detail/same_copies.hpp>
 #include <graticule/field_io/series.hpp>
 #include <graticule/partition/hash.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/conventions.hpp>
-#include <graticule/field_io/series_reader.hpp>
+#include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/field_io/detail/series_reader.hpp>
 
 #include "catalogue.hpp"
 #include "hdf5/reading_threads.hpp"

@@ -2,6 +2,7 @@
 #include "series_times.hpp"
 
 #include <graticule/field_io/calendar.hpp>
+#include <graticule/field_io/detail/dates.hpp>
 
 #include "hdf5/values.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/seen_by_all.hpp>
+#include <graticule/field_io/detail/seen_by_all.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/hash.hpp>

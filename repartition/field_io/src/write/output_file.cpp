@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "output_file.hpp"
 
-#include <graticule/field_io/seen_by_all.hpp>
+#include <graticule/field_io/detail/seen_by_all.hpp>
 
 #include "hdf5/descriptor.hpp"
 #include "hdf5/handle.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/detail/scratch_file.hpp>
 #include <graticule/field_io/detail/temporary_file.hpp>
-#include <graticule/field_io/scratch_file.hpp>
 
 #include "hdf5/descriptor.hpp"
 #include "hdf5/disk_room.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/detail/folder_lock.hpp>
 #include <graticule/field_io/detail/temporary_file.hpp>
-#include <graticule/field_io/folder_lock.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/partition/hash.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "store_writer.hpp"
 
-#include <graticule/field_io/seen_by_all.hpp>
+#include <graticule/field_io/detail/seen_by_all.hpp>
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/cells.hpp>
 

@@ -2,8 +2,8 @@
 // Stores of version 3 of the format, written by all ranks.
 #pragma once
 
+#include <graticule/field_io/detail/folder_lock.hpp>
 #include <graticule/field_io/detail/temporary_file.hpp>
-#include <graticule/field_io/folder_lock.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/comm.hpp>
 

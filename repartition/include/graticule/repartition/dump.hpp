@@ -7,18 +7,14 @@
 
 namespace graticule {
 
-/// A plan as JSON text, which `graticule-bench replay` runs without the program that made it. Collective.
+/// Writes a plan as JSON text, which `graticule-bench replay` runs without the program that made it. Collective. Rank 0
+/// writes the file, under a temporary name next to `path` that is then renamed.
 ///
 /// Contains, for each rank, the owned box, the source box of each kind, its targets with the pieces of their needed
 /// boxes, and the number of transfers and cells; then the path to each peer, and the fields of this plan's last call,
 /// if there was one. No field data.
 /// Example: `{"format": "graticule-plan", "version": 1, "fingerprint": "9f3c...", "extents": [8], "ranks": [...],
 /// ...}`.
-/// @return the text on rank 0, nothing on the others. Cost: one message from each rank; rank 0 holds the whole text
-/// @throws `Unsupported` with more than 512 ranks
-[[nodiscard]] std::string plan_text(PullPlan const& plan);
-
-/// Writes `plan_text` to a file on rank 0, under a temporary name next to `path` that is then renamed. Collective.
 ///
 /// With the environment variable `GRATICULE_DUMP=FOLDER` each new plan writes such a file to the folder,
 /// `plan-FINGERPRINT.json`, to which its first call is added. An existing file of the same plan is not changed; a

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/program/detail/plan_layout.hpp>
 #include <graticule/program/layout/plan.hpp>
 
 #include "expect_error.hpp"

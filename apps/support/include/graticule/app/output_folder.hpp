@@ -3,7 +3,7 @@
 
 #include <graticule/app/driver.hpp>
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/field_io/folder_lock.hpp>
+#include <graticule/field_io/detail/folder_lock.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <filesystem>

@@ -34,9 +34,6 @@ struct ChannelInfo {
 /// A feature of an input field: its value, or its derivative along the parallel or the meridian.
 enum class Feature : std::uint8_t { value, east, north };
 
-/// The channel that a feature of a field is: a derivative's parity is opposite to the field's.
-[[nodiscard]] ChannelInfo channel_of(Feature feature, FieldInfo const& info);
-
 /// Use of a variable: both input and output of a step, or output only.
 enum class Role : std::uint8_t { prognostic, diagnostic };
 

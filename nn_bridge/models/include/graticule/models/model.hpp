@@ -58,12 +58,6 @@ class Model : public torch::nn::Module {
 /// `Unsupported` (usage) for a program of other channels or another grid; what `program::Program` throws
 [[nodiscard]] std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const& domain);
 
-/// Brings a network's parameters and buffers to a device, before an optimizer has them. Not collective.
-///
-/// `torch::nn::Module::to`, which moves between LibTorch's own devices only, and the same for devices that a program
-/// registers with it (`PrivateUse1`).
-void move_to(torch::nn::Module& network, torch::Device const& device);
-
 /// Writes a model of kind `program` with its present weights, for PyTorch (`torch.export.load`). By one rank.
 /// @throws `Unsupported` for a model of another kind; `OutputError`
 void save_program(Model const& model, std::filesystem::path const& file);

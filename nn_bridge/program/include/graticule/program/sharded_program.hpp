@@ -4,9 +4,9 @@
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/collective/repartition.hpp>
+#include <graticule/program/detail/sizes.hpp>
 #include <graticule/program/layout/plan.hpp>
 #include <graticule/program/program.hpp>
-#include <graticule/program/sizes.hpp>
 
 #include <torch/torch.h>
 
@@ -16,6 +16,8 @@
 #include <vector>
 
 namespace graticule::program {
+
+struct BlockCuts;
 
 /// Options of `ShardedProgram`.
 struct ShardOptions {
@@ -29,7 +31,7 @@ struct ShardOptions {
 /// program computes on one process, forward and backward, to any order that its operators have.
 ///
 /// Rows (latitude) of the inputs are cut among the ranks as the caller cuts them: unevenly, and with ranks without
-/// rows. Inputs and outputs with the number of axes of the first field (`first_field`), one less or more are fields;
+/// rows. Inputs and outputs with the number of axes of the first field, one less or more are fields;
 /// others are whole, and equal, on every rank. `ShardOptions::fields` declares the inputs instead. Where the layout
 /// pass finds it cheaper, values are cut along other axes, windows or heads on the way (`plan`). A domain that cuts
 /// rows and columns has blocks of the fields: they are moved to balanced bands of rows, in which the network is

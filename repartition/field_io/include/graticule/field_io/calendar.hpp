@@ -4,7 +4,6 @@
 #include <graticule/partition/indices.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +36,6 @@ struct DateTime {
   friend bool operator==(DateTime const&, DateTime const&) = default;
 };
 
-/// Whether the calendar has this date. Example: 2001-02-30 is one of `day_360` alone.
-[[nodiscard]] bool is_date(DateTime const& date, Calendar calendar) noexcept;
 /// @throws `BadArgument` for no date of the calendar
 [[nodiscard]] Seconds seconds_of(DateTime const& date, Calendar calendar);
 /// The years of times before year 0 are negative; 0 and negative years of `standard` and `julian` count as astronomers
@@ -47,8 +44,6 @@ struct DateTime {
 
 /// `2006-01-01 06:00`, with seconds where they are not zero.
 [[nodiscard]] std::string time_text(Seconds time, Calendar calendar = Calendar::standard);
-/// `6 h`, `36 h`, `2 d`, `30 min`, `90 s`.
-[[nodiscard]] std::string duration_text(Seconds duration);
 
 /// The times from `first` to `last`, both included.
 struct Period {
@@ -59,34 +54,12 @@ struct Period {
   friend bool operator==(Period const&, Period const&) = default;
 };
 
-/// The times that a date names: `2006-01-03` is the whole day, `2006-01` the month, `2006` the year, `2006-01-03T06`,
-/// `2006-01-03 06:30` and `2006-01-03 06:30:00.0` are one time. Nothing for other text, and for no date of the
-/// calendar.
-[[nodiscard]] std::optional<Period> period_of(std::string_view text, Calendar calendar);
-
-/// Units that count time from a date: `hours since 2000-01-01 00:00:00`.
-///
-/// A value means `value * seconds` after the reference or, in months and years, that many calendar months.
-struct TimeUnits {
-  double seconds = 0;  ///< of one unit; 0 for calendar months
-  int months = 0;      ///< of one unit; 0 for seconds
-  Seconds reference = 0;
-
-  friend bool operator==(TimeUnits const&, TimeUnits const&) = default;
-};
-
-/// Understands `UNIT since DATE[ TIME][ ZONE]`: nanoseconds to weeks, and months and years, in singular, plural or
-/// short, in capitals or not; the zone is `Z`, `UTC` or an offset such as `+05:30`.
-/// @throws `BadInput` (input) with the units, for all others and for dates that the calendar has not
-[[nodiscard]] TimeUnits time_units_of(std::string const& units, Calendar calendar);
-/// Whether units count from a date, understood or not. Example: `Hours Since 2000-01-01`, but not `hours`.
-[[nodiscard]] bool counts_from_date(std::string_view units);
-
 /// The values of a time coordinate, rounded to whole seconds.
 ///
 /// Example: 6 with the units `hours since 2006-01-01` is 2006-01-01 06:00:00. 60 with `days since 2000-01-01` is
 /// 2000-03-01 of `standard`, 2000-03-02 of `noleap` and 2000-03-01 of `day_360`.
-/// @throws `BadInput` (input) as `time_units_of`; for missing values, for years before 0 (`standard`, `julian`: 1) or
+/// @throws `BadInput` (input) for units that are not understood or count from a date that the calendar has not; for
+/// missing values, for years before 0 (`standard`, `julian`: 1) or
 ///         after 9999; for parts of months (but in `day_360`) or of years, and for months without the reference's day
 [[nodiscard]] std::vector<Seconds> times_of(std::vector<double> const& values, std::string const& units,
                                             Calendar calendar);

@@ -2,8 +2,8 @@
 // What the engine asks of a device, in one place: memory, copies, kernels, and waiting for them.
 #pragma once
 
+#include <graticule/repartition/detail/devices.hpp>
 #include <graticule/repartition/device_queue.hpp>
-#include <graticule/repartition/devices.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/program/graph.hpp>
+#include <graticule/program/detail/graph.hpp>
 
 #include <string_view>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/field_io/series_reader.hpp>
+#include <graticule/field_io/detail/series_reader.hpp>
 #include <graticule/models/fields.hpp>
 #include <graticule/models/grid.hpp>
 #include <graticule/partition/layout.hpp>

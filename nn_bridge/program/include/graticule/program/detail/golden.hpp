@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/program/detail/plan_layout.hpp>
 #include <graticule/program/program.hpp>
 #include <graticule/program/sharded_program.hpp>
 

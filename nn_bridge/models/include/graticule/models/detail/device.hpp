@@ -8,6 +8,9 @@
 
 namespace graticule::models {
 
+/// Version of LibTorch, for a program that does not include its headers.
+[[nodiscard]] std::string torch_version();
+
 /// LibTorch's devices of a kind.
 struct TorchDevices {
   int count = 0;             ///< that this process sees

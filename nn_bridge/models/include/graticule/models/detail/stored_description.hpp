@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/models/description.hpp>
+#include <graticule/partition/box.hpp>
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace graticule::models {
+
+/// The channel that a feature of a field is: a derivative's parity is opposite to the field's.
+[[nodiscard]] ChannelInfo channel_of(Feature feature, FieldInfo const& info);
+
+/// As JSON text, numbers with all their digits.
+[[nodiscard]] std::string to_text(Description const& description);
+/// From such a text. @throws `BrokenFile`, `UnsupportedFile` (input), which name the `file`
+[[nodiscard]] Description description_of(std::string const& text, std::string const& file);
+/// That of a checkpoint. @throws likewise, and `BadInput` (input) for a checkpoint of another use
+[[nodiscard]] Description description_of(Checkpoint const& checkpoint);
+
+/// Adds the description, the climatology and the static fields to a checkpoint. Collective.
+/// `layout` is that of the checkpoint's ranks, `box` this rank's part, `climatology` [channel][row][column] of it,
+/// `statics` [field][row][column], in units.
+void save_description(CheckpointWriter& writer, Description const& description, Layout const& layout, Box const& box,
+                      std::vector<double> const& climatology, std::vector<std::vector<double>> const& statics);
+
+/// The climatology on this rank's box, [channel][row][column], from a checkpoint. Collective.
+[[nodiscard]] std::vector<double> load_climatology(Checkpoint const& checkpoint, Description const& description,
+                                                   Box const& box);
+/// Opens what was trained: a checkpoint file, a folder of checkpoints, or the output of graticule-train, whose best
+/// network counts, else the last one. Collective. @throws `NoSuchFile` (input); `BadInput` (input) for a checkpoint of
+/// another use
+[[nodiscard]] Checkpoint open_trained(Comm const& comm, std::filesystem::path const& path);
+
+}  // namespace graticule::models
