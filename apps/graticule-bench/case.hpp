@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The checked command line of a measurement, common to halo, repartition, allreduce and io.
+// The checked command line of a measurement, common to halo and repartition.
 #pragma once
 
 #include <graticule/partition/layout.hpp>

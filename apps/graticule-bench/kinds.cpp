@@ -12,8 +12,7 @@ namespace {
 using Kinds = std::vector<std::string>;
 
 /// Kinds whose grid the command line sets.
-Kinds const with_grid{"halo",       "repartition",       "allreduce", "io",   "layer",        "halo-layer",
-                      "pull-layer", "repartition-layer", "spherical", "unet", "data-parallel"};
+Kinds const with_grid{"halo", "repartition", "layer", "repartition-layer", "spherical", "unet", "data-parallel"};
 
 struct LimitedOption {
   std::string name;
@@ -25,16 +24,15 @@ std::vector<LimitedOption> const limited_options{{"--share", {"program"}},
                                                  {"--nlat", with_grid},
                                                  {"--nlon", with_grid},
                                                  {"--grid", with_grid},
-                                                 {"--dtype", {"halo", "repartition", "allreduce", "io"}},
-                                                 {"--partition", {"halo", "repartition", "io"}},
-                                                 {"--transport", {"halo", "repartition", "allreduce"}},
+                                                 {"--dtype", {"halo", "repartition"}},
+                                                 {"--partition", {"halo", "repartition"}},
+                                                 {"--transport", {"halo", "repartition"}},
                                                  {"--widths", {"halo"}},
-                                                 {"--output", {"io"}},
                                                  {"--levels", {"repartition"}},
                                                  {"--channels", with_grid},
                                                  {"--batch", {"data-parallel"}},
                                                  {"--machine", {"machine"}},
-                                                 {"--width", {"halo", "halo-layer"}},
+                                                 {"--width", {"halo"}},
                                                  {"--device", {"halo", "repartition", "unet", "data-parallel"}}};
 
 bool holds(Kinds const& kinds, std::string const& kind) {

@@ -51,10 +51,9 @@ void declare_case(CLI::App& app, Options& options) {
       "  mpiexec -n 2 graticule-bench program net.pt2 --repetitions 0 --threads 1   # memory and traffic\n"
       "  mpiexec -n 2 graticule-bench machine --machine mine.json                   # for graticule-info network\n"
       "  mpiexec -n 2 graticule-bench replay plan.json");
-  app.add_option(
-         "KIND,--kind", options.kind,
-         "Benchmark: layer is a convolution, pull-layer pooling and resizing, spherical a transform, program an "
-         "exported network, machine rates for forecasts; replay times a plan")
+  app.add_option("KIND,--kind", options.kind,
+                 "Benchmark: layer is a convolution, spherical a transform, program an exported network, "
+                 " machine rates for forecasts; replay times a plan")
       ->required()
       ->check(CLI::IsMember(all_kinds()));
   app.add_option("FILE,--plan", options.plan,
@@ -75,7 +74,7 @@ void declare_case(CLI::App& app, Options& options) {
   app.add_option("--grid", options.grid, "Grid, LATITUDESxLONGITUDES, such as 721x1440; replaces --nlat and --nlon")
       ->excludes(rows)
       ->excludes(columns);
-  app.add_option("--dtype", options.dtype, "Data type; default: f64 for repartition and allreduce, otherwise f32")
+  app.add_option("--dtype", options.dtype, "Data type; default: f64 for repartition, otherwise f32")
       ->check(CLI::IsMember({"f32", "f64"}));
   app::add_shared(app, "--partition", options.partition);
 }
@@ -85,12 +84,10 @@ void declare_measurement(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"auto", "p2p", "node"}));
   app.add_option("--widths", options.widths,
                  "Halo width on each side, ROWSxCOLUMNS or one number for both; default: --width");
-  app::add_shared(app, "--output", options.output, "temporary files")->check(CLI::ExistingDirectory);
   app.add_option("--levels", options.num_levels, "Extent of the third axis")
       ->check(CLI::Range(Index(1), Index(1) << 16));
   app.add_option("--channels", options.num_channels,
-                 "Channels; 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet and io, "
-                 "16 for spherical, otherwise 64")
+                 "Channels; 0: 1 for repartition, 8 for layer and unet, 16 for spherical, otherwise 64")
       ->check(CLI::Range(Index(0), Index(1) << 16));
   app.add_option("--batch", options.batch, "Images per rank")->check(CLI::Range(Index(1), Index(1) << 16));
   app.add_option("--machine", options.machine,
@@ -120,8 +117,8 @@ void check_options(Options& options) {
                     " takes at least 3" + (weighs ? ", or 0" : ""));
   bool const moves = options.kind == "repartition";
   bool const trains = options.kind == "data-parallel";
-  bool const has_poles = !moves && !trains && options.kind != "replay" && options.kind != "program" &&
-                         options.kind != "machine" && options.kind != "allreduce" && options.kind != "io";
+  bool const has_poles =
+      !moves && !trains && options.kind != "replay" && options.kind != "program" && options.kind != "machine";
   if (!options.grid.empty()) set_grid(options);
   if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
   if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
@@ -147,13 +144,9 @@ void run_kind(app::Context& context, Options const& options) {
   if (options.kind == "repartition")
     on_host ? run_repartition(context, options) : run_repartition_on_device(context, options);
   if (options.kind == "halo") on_host ? run_halo(context, options) : run_halo_on_device(context, options);
-  if (options.kind == "allreduce") run_allreduce(context, options);
-  if (options.kind == "io") run_io(context, options);
   if (options.kind == "replay") run_replay(context, options);
 #ifdef GRATICULE_BENCH_LAYER
   if (options.kind == "layer") run_layer(context, options);
-  if (options.kind == "halo-layer") run_halo_layer(context, options);
-  if (options.kind == "pull-layer") run_pull_layers(context, options);
   if (options.kind == "repartition-layer") run_repartition_layer(context, options);
   if (options.kind == "spherical") run_spherical(context, options);
   if (options.kind == "unet") run_unet(context, options);

@@ -19,7 +19,7 @@ struct Options {
   Index num_rows = 0;     ///< 0: 721, for repartition 512, for data-parallel 32
   Index num_columns = 0;  ///< 0: 1440, for repartition 512, for data-parallel 32
   Index num_levels = 64;  ///< third axis of a repartition
-  /// 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet and io, 16 for spherical, otherwise 64.
+  /// 0: 1 for repartition, 8 for layer and unet, 16 for spherical, otherwise 64.
   Index num_channels = 0;
   Index batch = 16;  ///< images of a rank in data-parallel
   Index width = 1;
@@ -27,29 +27,22 @@ struct Options {
   std::string network_device = "cpu";  ///< as LibTorch names it
   std::string grid;                    ///< `721x1440`, in place of `num_rows` and `num_columns`
   std::string widths;                  ///< `1x2`; empty: `width` on both axes
-  std::string dtype;                   ///< empty: f64 for repartition and allreduce, else f32
+  std::string dtype;                   ///< empty: f64 for repartition, else f32
   std::string partition = "auto";      ///< `4x1`
   std::string transport = "auto";
-  std::string machine;       ///< file to write the rates of this machine to; empty: none
-  std::string output = ".";  ///< folder of temporary files
+  std::string machine;  ///< file to write the rates of this machine to; empty: none
   Timing timing;
 };
 
 /// Bands of latitude.
 [[nodiscard]] inline ProcessGrid bands(Comm const& comm) { return ProcessGrid{comm.num_ranks(), 1}; }
 
-/// Halo exchange against memcpy, raw messages and a hand-written exchange of the same bytes.
+/// Halo exchange against memcpy, raw messages and packing of the same bytes.
 void run_halo(app::Context& context, Options const& options);
-/// Transposes, permutations and relabelling against memcpy and MPI's collectives.
+/// Transposes against copies, raw messages and packing of the same bytes.
 void run_repartition(app::Context& context, Options const& options);
-/// Sums of copies on all ranks, in any order, in order of ranks and exact, against MPI_Allreduce of the same bytes.
-void run_allreduce(app::Context& context, Options const& options);
-/// A field written and read by all ranks against plain files and HDF5 by hand.
-void run_io(app::Context& context, Options const& options);
 /// Sharded convolution, forward and backward, against the local convolution without exchange.
 void run_layer(app::Context& context, Options const& options);
-/// Pooling and resizing, forward and backward, against LibTorch's layers on the local rows.
-void run_pull_layers(app::Context& context, Options const& options);
 /// A tensor from latitudes to channels, forward and backward, against copies.
 void run_repartition_layer(app::Context& context, Options const& options);
 /// Spherical transforms of a sharded field against those of whole fields, one on each rank.
@@ -60,8 +53,6 @@ void run_unet(app::Context& context, Options const& options);
 void run_program(app::Context& context, Options const& options);
 /// Steps of a CNN with reduced gradients against steps of each rank alone.
 void run_data_parallel(app::Context& context, Options const& options);
-/// Halo exchange with autograd, forward and backward, against the engine's own calls.
-void run_halo_layer(app::Context& context, Options const& options);
 /// Rates of operators and messages, for forecasts of steps.
 void run_machine(app::Context& context, Options const& options);
 /// A plan of a file on the same number of ranks: verified cell by cell, then timed on each path.

@@ -33,20 +33,14 @@ void empty_caches() {
 
 }  // namespace
 
-std::vector<Candidate> every_copy(std::string const& first, CopiedRows const& rows) {
-  std::vector<Candidate> result{{first,
-                                 [rows] {
-                                   for (std::size_t r = 0; r < rows.num_rows; ++r)
-                                     std::memcpy(rows.to + r * rows.pitch, rows.from + r * rows.pitch, rows.row_bytes);
-                                 },
-                                 {},
-                                 true}};
+std::vector<Candidate> every_copy(std::string const& first, std::byte* to, std::byte const* from,
+                                  std::size_t num_bytes) {
+  std::vector<Candidate> result{{first, [=] { std::memcpy(to, from, num_bytes); }, {}, true}};
   for (auto const& kernel : copy_kernels()) {
     if (!has_feature(kernel) || kernel.name == "memcpy") continue;
     result.push_back({"the same by " + std::string(kernel.name),
-                      [rows, &kernel] {
-                        for (std::size_t r = 0; r < rows.num_rows; ++r)
-                          copy_run(kernel, rows.to + r * rows.pitch, rows.from + r * rows.pitch, rows.row_bytes);
+                      [=, &kernel] {
+                        copy_run(kernel, to, from, num_bytes);
                         store_fence();
                       },
                       {},

@@ -22,16 +22,10 @@ struct Candidate {
 
 inline constexpr char const* fastest_copy = "the fastest copy";
 
-/// Every way of copying `num_rows` rows of `row_bytes` that begin `pitch` bytes apart which this processor has, memcpy
-/// first, under the name `first`. The memory outlives the candidates.
-struct CopiedRows {
-  std::byte* to;
-  std::byte const* from;
-  std::size_t num_rows;
-  std::size_t row_bytes;
-  std::size_t pitch;
-};
-[[nodiscard]] std::vector<Candidate> every_copy(std::string const& first, CopiedRows const& rows);
+/// Every way of copying `num_bytes` that this processor has, memcpy first, under the name `first`. The memory outlives
+/// the candidates.
+[[nodiscard]] std::vector<Candidate> every_copy(std::string const& first, std::byte* to, std::byte const* from,
+                                                std::size_t num_bytes);
 
 /// Seconds of each repetition of one candidate: of the slowest rank.
 struct Samples {

@@ -796,8 +796,6 @@ case_replay() {
     fails_with 2 "replay requires a file"
     run 2 "$BIN/graticule-bench" halo "$plan"
     fails_with 2 "halo accepts no file"
-    run 2 "$BIN/graticule-bench" halo --nlat 4 --nlon 6 --width 3
-    fails_with 2 "exceeds the 2 rows"
     run 2 "$BIN/graticule-bench" halo --nlat 8 --nlon 5
     fails_with 2 "--nlon 5"
 }
@@ -822,20 +820,11 @@ case_bench() {
         bench $ranks halo --grid 12x16 --channels 2 --width 1
         succeeds
         shows "halo of widths 1x1, 2 x 12 x 16 f32, ${ranks}x1 ranks, transport auto" "memcpy of the same bytes" \
-            "bare messages of the same bytes" "packing and unpacking, no messages" "HaloPlan, adjoint" "rows of width 1"
+            "bare messages of the same bytes" "packing and unpacking, no messages" "HaloPlan, adjoint"
         grep -qF '"asked": "auto"' r.json || fail "no device in the report"
         bench $ranks repartition --grid 6x8 --levels 5
         succeeds
-        shows "5 levels of 1 x 6 x 8 f64, ${ranks}x1 ranks" "RepartitionPlan, inverse" "MPI_Alltoallw with subarray types"
-        bench $ranks allreduce --grid 10x20
-        succeeds
-        shows "sums of 1 f64, $ranks ranks, transport auto" "sums of 32 f64" "sums of 200 f64" MPI_Allreduce \
-            "Comm::reduce: the same bits on all ranks" "ReplicatedFieldPlan: in order of ranks" "AxisSumPlan: exact"
-        bench $ranks io --grid 7x10 --channels 3
-        succeeds
-        shows "writing to the disk, 3 x 7 x 10 f32" "reading what lies in memory" "plain file, pwrite and fsync" \
-            "HDF5 by hand, one collective write" FieldWriter "HDF5 by hand, one collective read" FieldFile
-        [ -z "$(find . -name 'graticule-bench-*')" ] || fail "files left behind: $(ls)"
+        shows "5 levels of 1 x 6 x 8 f64, ${ranks}x1 ranks" "RepartitionPlan, inverse" "RepartitionPlan, adjoint" "the fastest copy"
     done
     bench 2 halo --grid 12x16 --channels 2 --widths 2x1 --dtype f64 --partition 1x2 --transport p2p
     succeeds
@@ -844,24 +833,18 @@ case_bench() {
     bench 3 repartition --grid 6x9 --levels 4 --channels 2 --dtype f32 --partition 1x3 --transport node
     succeeds
     shows "4 levels of 2 x 6 x 9 f32, 1x3 ranks, from 1x3x1 to 1x1x3, transport node"
-    bench 3 io --grid 7x10 --channels 2 --dtype f64 --partition 1x3 --output "$work"
-    succeeds
-    shows "writing to the disk, 2 x 7 x 10 f64, 1x3 ranks"
-    bench 2 allreduce --grid 3x5 --channels 2 --dtype f32 --transport p2p
-    succeeds
-    shows "sums of 30 f32, 2 ranks, transport p2p"
     run 1 "$BIN/graticule-bench" --help
     succeeds
     local option
-    for option in --grid --channels --widths --dtype --partition --transport --report allreduce io; do
+    for option in --grid --channels --widths --dtype --partition --transport --report spherical replay; do
         grep -qF -- "$option" out || fail "--help lacks $option"
     done
     tr -s ' \n' ' ' <out | grep -qF "its devices in turn (halo, repartition, unet, data-parallel)" || fail "--help lacks the kinds of --device"
     ! awk 'length > 110' out | grep -q . || fail "--help has lines of more than 110 columns"
     grep -qF "[default: 40]" out && ! grep -qF "INT" out && grep -qF "auto|p2p|node" out || fail "--help is in another style"
-    run 1 "$BIN/graticule-bench" io --help
+    run 1 "$BIN/graticule-bench" repartition --help
     succeeds
-    grep -qF -- "--output FOLDER" out && ! grep -qF -- "--levels" out || fail "io --help has the options of other kinds"
+    grep -qF -- "--levels" out && ! grep -qF -- "--widths" out || fail "repartition --help has the options of other kinds"
     local driver
     for driver in "$BIN"/graticule-*; do
         case $driver in *-read-structure | *-network) continue ;; esac
@@ -937,62 +920,23 @@ case_bench_errors() {
     fails_with 2 "--dtype"
     bench 2 halo --grid 12x16 --transport tcp
     fails_with 2 "--transport"
-    bench 2 io --grid 12x16 --transport p2p
-    fails_with 2 "--transport does not apply to the kind io"
-    bench 2 allreduce --grid 12x16 --partition 2x1
-    fails_with 2 "--partition does not apply to the kind allreduce"
+    bench 2 layer --grid 12x16 --transport p2p
+    fails_with 2 "--transport does not apply to the kind layer"
+    bench 2 spherical --grid 12x16 --partition 2x1
+    fails_with 2 "--partition does not apply to the kind spherical"
     # Given is given, even if it is the default or what the kind would do.
     local misplaced
     for misplaced in 'layer --device cpu' 'layer --levels 3' 'layer --transport auto' 'halo --batch 2' \
-        'data-parallel --width 2' 'io --widths 1x1' 'halo --output .' 'replay x.json --channels 3' 'replay x.json --nlat 8'; do
+        'data-parallel --width 2' 'repartition --widths 1x1' 'replay x.json --channels 3' 'replay x.json --nlat 8'; do
         # shellcheck disable=SC2086
         bench 2 $misplaced
         grep -oE -- '--[a-z]+' <<<"$misplaced" >option
         fails_with 2 "$(cat option) does not apply to the kind ${misplaced%% *}"
     done
-    bench 2 io --grid 12x16 --output nowhere
-    fails_with 2 "nowhere"
     run 2 "$BIN/graticule-bench" halo --grid 12x16 --repetitions 0
     fails_with 2 "--repetitions 0: halo takes at least 3"
     bench 2 gossip
     fails_with 2 "gossip"
-    # A folder that takes no files.
-    if [ "$(id -u)" -ne 0 ]; then
-        mkdir closed && chmod a-w closed
-        bench 2 io --grid 4x4 --output closed
-        [ $code -eq 1 ] || fail "exit $code, expected 1"
-    fi
-}
-
-# The disk does not hold the files: said before anything is written, in one line without those of HDF5; and where another
-# program takes the room meanwhile, nothing of the files stays.
-case_bench_full_disk() {
-    local ranks pid
-    for ranks in 1 2; do
-        small_disk 2048
-        bench $ranks io --grid 181x360 --output disk
-        fails_with 1 "--output disk has 2097152 free bytes; the three files need"
-        [ -z "$(ls -A disk)" ] || fail "something was left behind: $(ls -A disk)"
-    done
-    small_disk 32768
-    # shellcheck disable=SC2086
-    timeout 120 $MPIEXEC 2 "$BIN/graticule-bench" io --grid 181x360 --repetitions 10000 --output disk --threads 1 --progress none --log-level warn >out 2>err &
-    pid=$!
-    for _ in $(seq 1000); do
-        [ -n "$(ls -A disk)" ] && break
-        sleep 0.02
-    done
-    [ -n "$(ls -A disk)" ] || fail "it never starts to write"
-    # Also what is free between two files.
-    while kill -0 $pid 2>/dev/null; do
-        dd if=/dev/zero of=disk/taken bs=64k oflag=append conv=notrunc 2>/dev/null
-        sleep 0.01
-    done
-    wait $pid
-    code=$?
-    drop_notices err
-    fails_with 1 "cannot be written: No space left on device"
-    [ "$(ls -A disk)" = taken ] || fail "something was left behind: $(ls -A disk)"
 }
 
 # refuses FILE TEXT: graticule-bench names the file and the place

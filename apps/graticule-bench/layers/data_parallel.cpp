@@ -32,7 +32,7 @@ void add_convolutions(torch::nn::Sequential& model, Index num_inputs, Index num_
 }
 
 /// Three pairs of 3x3 convolutions with ReLU, of `channels`, 2 and 4 times as many, with 2x2 maxima taken between them;
-/// then the mean over all cells and a linear layer. The same as in scripts/bench/data_parallel_peers.py.
+/// then the mean over all cells and a linear layer.
 torch::nn::Sequential make_model(Index channels, torch::Device device) {
   torch::nn::Sequential model;
   add_convolutions(model, 3, channels);

@@ -54,7 +54,7 @@ bench halo --device cuda
 fails "--device cuda" "Kokkos was built without CUDA"
 bench unet --device cuda
 fails "--device cuda" "Kokkos was built without CUDA" "LibTorch"
-bench io --device cuda
-fails "--device cuda: io is measured on the host"
+bench layer --device cuda
+fails "--device cuda: layer is measured on the host"
 bench halo --device cpu
 succeeds

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "parallel_file.hpp"
 
-#include <graticule/field_io/detail/divert.hpp>
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/failure.hpp>
@@ -17,6 +16,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <set>
 #include <string>
@@ -25,8 +25,13 @@
 #include <utility>
 #include <vector>
 
-namespace graticule {
+namespace graticule::detail {
 
+namespace {
+
+/// From now on this process writes to memory that nobody reads where it has `path` open, so that closing cannot fail:
+/// HDF5 1.10.8 hangs or crashes where the last writes of a file find no room. For files that are given up. Does nothing
+/// where the system has no such memory.
 void divert_to_memory(std::filesystem::path const& path) noexcept {
 #ifdef __linux__
   // MPI-IO does not tell its descriptors.
@@ -46,12 +51,6 @@ void divert_to_memory(std::filesystem::path const& path) noexcept {
   ::close(memory);
 #endif
 }
-
-}  // namespace graticule
-
-namespace graticule::detail {
-
-namespace {
 
 /// How long a rank that abandons a file waits for the others; less during an exception, of which they must be notified.
 constexpr double patience = 5;
