@@ -280,7 +280,10 @@ gr_status gr_halo_exchange(gr_halo const* halo, int num_fields, gr_field const* 
   return GR_BODY({
     auto const& of = required(halo, "halo");
     with_fields(of, num_fields, fields, [&](auto all, auto const& queue) {
-      of.plan.start(all, queue).wait();
+      if (queue.instance())
+        of.plan.start(all, queue).wait();
+      else
+        of.plan.exchange(all);
       return true;
     });
   });

@@ -370,10 +370,11 @@ Call* PullState::start_again(std::span<KnownField const> fields) const {
   if (call == nullptr || call->busy || !ending_.empty() || !call->use_known(fields) || !call->messages().may_repeat())
     return nullptr;
   check_generation();
-  call->has_tool = has_kokkos_tool();
-  Region const region("graticule::start", call->has_tool);
   call->busy = true;
   call->number = ++num_calls_;
+  // A tool that begins to listen between two calls is seen a few calls later.
+  if (call->weight() != 0) call->has_tool = has_kokkos_tool();
+  Region const region("graticule::start", call->has_tool);
   try {
     call->messages().repeat();
   } catch (...) {
