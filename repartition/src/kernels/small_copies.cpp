@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "small_copies.hpp"
 
-#include "strided_rows.hpp"
-
 #include <cstring>
 #include <utility>
 
@@ -15,13 +13,16 @@ std::uint64_t sign_bit(DType dtype) {
   return dtype == DType::f64 ? std::uint64_t(1) << 63U : dtype == DType::f32 ? std::uint64_t(1) << 31U : 0;
 }
 
+/// Elements that lie in the first cache of a core; beyond that it matters in which order they are copied.
+constexpr Index most_elements = 4096;
+
 bool is_small(StridedTask const& task) {
   bool const moves = task.op == StridedOp::copy || (task.op == StridedOp::negate && sign_bit(task.dtype) != 0);
   if (!moves || task.clear_from || task.ndim > 2) return false;
   if (auto const bytes = size_of(task.dtype); bytes != 4 && bytes != 8) return false;
   Index const first = task.ndim > 0 ? task.extent[0] : 1;
   Index const second = task.ndim > 1 ? task.extent[1] : 1;
-  return first < fewest_permuted && second < fewest_permuted && first * second < fewest_permuted;
+  return first <= most_elements && second <= most_elements && first * second <= most_elements;
 }
 
 }  // namespace
