@@ -53,6 +53,9 @@ flags() { folders; pkg-config --cflags --libs "$1" || fail "pkg-config $1"; }
         "$mpifort" "$examples/fortran/tracer.f90" -o tracer_fortran $(flags graticule_fortran) >out 2>&1 || fail "mpifort with the example"
         "$@" 2 ./tracer_fortran fortran.nc 4 >out 2>&1 || fail "the example in Fortran"
         grep -q '^ *mean ' out || fail "the example in Fortran did not report"
+        "$mpifort" "$examples/fortran/cubed_sphere.f90" -o cubed_sphere $(flags graticule_fortran) >out 2>&1 || fail "mpifort with cubed_sphere.f90"
+        "$@" 2 ./cubed_sphere 8 >out 2>&1 || fail "the example of a cubed sphere"
+        grep -q 'error .*change of the mass' out || fail "the example of a cubed sphere did not report"
         cmp c.nc fortran.nc || fail "the examples in C and Fortran wrote other files"
     fi
     if [ -e "$PKG_CONFIG_PATH/graticule_fortran_i8.pc" ]; then
