@@ -36,7 +36,11 @@ struct Notice {
   /// Of a failure: the communicator's generation; of an end: 1 + the exit code of a rank that leaves without ending
   /// MPI, else 0; else of the question.
   std::int64_t number = 0;
-  std::array<char, 1000> text{};
+  /// Of a failure: how many calls of the communicator all ranks have come to, as far as this one knows.
+  std::int64_t num_calls = 0;
+  /// Of a failure: not 0 if this rank has waited in vain, as others may find by themselves.
+  std::int64_t is_of_wait = 0;
+  std::array<char, 984> text{};
 
   void set_text(std::string const& words) noexcept;
 };

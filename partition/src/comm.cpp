@@ -231,19 +231,30 @@ void Comm::wait(MPI_Request& request, char const* what) const {
   detail::wait(request, patience);
 }
 
-std::optional<Comm::Failure> Comm::failed_peer() const {
-  auto const& s = *state_;
-  if (!s.channel || detail::mpi_is_over()) return std::nullopt;
+std::optional<detail::FoundFailure> detail::find_failure(Comm const& comm) {
+  auto const& s = CommState::of(comm);
+  if (!s.channel || mpi_is_over()) return std::nullopt;
   s.channel->poll();
+  std::optional<FoundFailure> found;
   for (auto const& [from, notice] : s.channel->received()) {
-    bool const ends = notice.kind == detail::Notice::Kind::ended;
+    bool const ends = notice.kind == Notice::Kind::ended;
     if (!ends && (notice.comm != s.id || notice.number != s.generation || s.renewing)) continue;
+    if (!ends && s.call_under_way != 0 && notice.num_calls >= s.call_under_way) continue;
     auto const place = std::find(s.places.begin(), s.places.end(), from);
     if (place == s.places.end()) continue;
     if (ends) s.channel->note_missed();
-    return Failure{int(place - s.places.begin()), Fault(notice.fault), notice.text.data()};
+    bool const may_follow = ends || notice.is_of_wait != 0;
+    if (found && may_follow) continue;
+    found = {{int(place - s.places.begin()), Fault(notice.fault), notice.text.data()}, may_follow};
+    if (!may_follow) return found;
   }
-  return std::nullopt;
+  return found;
+}
+
+std::optional<Comm::Failure> Comm::failed_peer() const {
+  auto found = detail::find_failure(*this);
+  if (!found) return std::nullopt;
+  return std::move(found->failure);
 }
 
 int Comm::generation() const noexcept { return state_->generation; }
@@ -272,6 +283,7 @@ void Comm::renew() const {
   s.given_up = false;
   s.last_tag = 0;
   s.num_calls = 0;
+  s.num_met = 0;
   s.calls = 0;
   s.channel->forget(s.id, s.generation++);
   detail::Channel::note_renewal(s.id);

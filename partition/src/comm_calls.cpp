@@ -155,7 +155,11 @@ void enter(Comm const& comm, CommCall call, Index count, std::span<Index> values
   auto* const folded = words.data() + MeetingMemory::num_own;
   std::copy(values.begin(), values.end(), folded);
   std::function<std::string()> const describe = [&named] { return "in " + named.text(); };
-  meet(comm, {s.handle, 0}, std::span(words.data(), MeetingMemory::num_own + values.size()), describe);
+  {
+    CallUnderWay under_way(s, named.number);
+    meet(comm, {s.handle, 0}, std::span(words.data(), MeetingMemory::num_own + values.size()), describe);
+    under_way.note_met();
+  }
   if (words[0] == ~words[1]) {
     std::copy_n(folded, values.size(), values.begin());
     return;
@@ -163,6 +167,7 @@ void enter(Comm const& comm, CommCall call, Index count, std::span<Index> values
   // From here on the ranks are together again.
   s.calls = std::uint64_t(words[0]);
   s.num_calls = words[2];
+  s.num_met = words[2];
   throw_difference(comm, "CallDisagreement", own, named.text());
 }
 
@@ -282,7 +287,9 @@ void Comm::gather_to_all(void const* own, Index bytes, void* all) const {
   std::function<std::string()> const describe = [&call] { return call.text() + " for the other ranks"; };
   detail::Patience patience(*this, describe);
   try {
+    detail::CallUnderWay under_way(*state_, call.named.number);
     detail::wait(request, patience);
+    under_way.note_met();
   } catch (...) {
     detail::keep_for_good(std::move(gathering));
     throw;

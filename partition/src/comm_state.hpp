@@ -62,7 +62,9 @@ struct CommState {
   bool given_up = false;
 
   Index num_calls = 0;
-  std::uint64_t calls = 0;  ///< hash of the calls up to now
+  Index num_met = 0;         ///< calls that all ranks have come to
+  Index call_under_way = 0;  ///< number of the call in which this rank waits for others to come; 0: none
+  std::uint64_t calls = 0;   ///< hash of the calls up to now
   std::unique_ptr<MeetingMemory> meeting;
 
   CommState();
@@ -97,6 +99,30 @@ struct CommState {
 /// `check_mpi` for calls that make communicators, of which MPI has a limited number: the error says how to do with
 /// fewer.
 void check_made(int code, std::string_view call);
+
+/// A failure or end of another rank that ends the waits of this one.
+struct FoundFailure {
+  Comm::Failure failure;
+  /// Another one may say more: this rank's own, or of the rank that the other one has waited for.
+  bool may_follow = false;
+};
+
+/// Without those of ranks that have left the call in which this one waits: all ranks have come to it, and it ends.
+[[nodiscard]] std::optional<FoundFailure> find_failure(Comm const& comm);
+
+/// Makes a call that all ranks must come to known to `find_failure`.
+class CallUnderWay {
+ public:
+  CallUnderWay(CommState& state, Index number) noexcept : state_(state) { state.call_under_way = number; }
+  CallUnderWay(CallUnderWay const&) = delete;
+  CallUnderWay& operator=(CallUnderWay const&) = delete;
+  ~CallUnderWay() { state_.call_under_way = 0; }
+  /// All ranks have come.
+  void note_met() noexcept { state_.num_met = state_.call_under_way; }
+
+ private:
+  CommState& state_;
+};
 
 class Patience;
 /// Blocks until `request` has ended, or the patience has.

@@ -30,20 +30,22 @@ struct Said {
   std::string text;
   detail::Channel* channel = nullptr;  ///< of the rank whose error all ranks have agreed on, if this is another
   int speaker = -1;
+  bool is_of_wait = false;  ///< for ranks that do not come, or have failed
 };
 
 Said said_by(std::exception_ptr const& failure) {
   try {
     if (failure) std::rethrow_exception(failure);
   } catch (detail::AgreedError const& error) {
-    return {error.fault(), error.what(), error.channel(), error.speaker()};
+    return {.fault = error.fault(), .text = error.what(), .channel = error.channel(), .speaker = error.speaker()};
   } catch (Error const& error) {
-    return {error.fault(), error.what()};
+    bool const is_of_wait = error.rule() == "PeerFailed" || error.rule() == "StalledExchange";
+    return {.fault = error.fault(), .text = error.what(), .is_of_wait = is_of_wait};
   } catch (std::exception const& error) {
-    return {Fault::program, error.what()};
+    return {.text = error.what()};
   } catch (...) {
   }
-  return {Fault::program, "an exception of unknown type"};
+  return {.text = "an exception of unknown type"};
 }
 
 /// Polls `channel` until the speaker has announced what `is_sought` accepts, or the time for it is over.
@@ -73,6 +75,8 @@ void announce(std::span<Comm const> comms, Said const& said) {
     notice.fault = std::int32_t(said.fault);
     notice.comm = s.id;
     notice.number = s.generation;
+    notice.num_calls = s.num_met;
+    notice.is_of_wait = said.is_of_wait ? 1 : 0;
     notice.set_text(said.text);
     // All of its ranks have that notice then, and one is enough.
     bool const has_speaker = std::find(s.places.begin(), s.places.end(), said.speaker) != s.places.end();
@@ -90,7 +94,7 @@ void announce(std::span<Comm const> comms, Said const& said) {
 
 }  // namespace
 
-void announce_failure(std::span<Comm const> comms, std::string const& text) { announce(comms, {Fault::program, text}); }
+void announce_failure(std::span<Comm const> comms, std::string const& text) { announce(comms, {.text = text}); }
 
 void announce_failure(std::span<Comm const> comms, std::exception_ptr const& failure) {
   announce(comms, said_by(failure));

@@ -22,7 +22,8 @@ namespace {
 constexpr double spinning_seconds = 1e-3;
 /// After this the core is left, too: an accident or slow work of another rank, beside which a late return is small.
 [[maybe_unused]] constexpr double yielding_seconds = 2e-2;
-/// What a rank sent before it gave up may still be under way.
+/// Ranks that wait in vain say so one after another, and the first notice to arrive need not be that of the cause; what
+/// a rank sent before its end may still be under way.
 constexpr double seconds_of_grace = 0.1;
 /// How long a wait that stalls waits for answers of the other ranks, and of how many ranks at most.
 constexpr double seconds_for_answers = 0.2;
@@ -99,12 +100,13 @@ void Patience::look_at_clock() {
 }
 
 void Patience::look_for_failures() {
-  auto const failure = comm_.failed_peer();
-  if (!failure) return;
+  auto const found = find_failure(comm_);
+  if (!found) return;
   if (failed_since_ < 0) failed_since_ = seconds_;
-  if (seconds_ - failed_since_ < seconds_of_grace) return;
+  if (found->may_follow && seconds_ - failed_since_ < seconds_of_grace) return;
   CommState::of(comm_).given_up = true;
-  throw Error(failure->fault, "PeerFailed", "rank " + std::to_string(failure->rank) + ": " + failure->text);
+  auto const& failure = found->failure;
+  throw Error(failure.fault, "PeerFailed", "rank " + std::to_string(failure.rank) + ": " + failure.text);
 }
 
 void Patience::look_for_stall() {

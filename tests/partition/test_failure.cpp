@@ -2,6 +2,7 @@
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/failure.hpp>
 
+#include "comm_state.hpp"
 #include "expect_error.hpp"
 #include "mpi/pmpi_shim.hpp"
 
@@ -114,6 +115,61 @@ TEST(Failure, that_all_agree_on_is_announced_by_the_others_where_its_rank_does_n
   }
   comm.renew();
   comm.barrier();
+  test::forgive_left_objects();
+}
+
+/// Whether a notice about `comm` comes that `is_sought` accepts.
+template <class Sought>
+bool comes(Comm const& comm, Sought const& is_sought) {
+  auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < end) {
+    auto const found = detail::find_failure(comm);
+    if (found && is_sought(*found)) return true;
+    sleep(1e-4);
+  }
+  return false;
+}
+
+TEST(Failure, ends_no_call_that_its_rank_has_left) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  comm.barrier();
+  if (fails(comm)) {
+    announce(comm, "cell 7 is bad");
+  } else {
+    EXPECT_TRUE(comes(comm, [](detail::FoundFailure const& found) { return !found.may_follow; }));
+    auto& state = detail::CommState::of(comm);
+    {
+      // All ranks are in it, so that it ends.
+      detail::CallUnderWay const barrier(state, state.num_met);
+      EXPECT_FALSE(detail::find_failure(comm));
+    }
+    detail::CallUnderWay const next(state, state.num_met + 1);
+    EXPECT_TRUE(detail::find_failure(comm));
+  }
+  comm.renew();
+  test::forgive_left_objects();
+}
+
+TEST(Failure, of_a_wait_is_less_than_its_cause) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() < 3) GTEST_SKIP() << "three ranks are needed";
+  if (comm.rank() == 0)
+    announce_failure(
+        std::span(&comm, 1),
+        std::make_exception_ptr(Error("StalledExchange", "rank 0 waits for rank " + std::to_string(last(comm)))));
+  if (comm.rank() > 0 && !fails(comm)) {
+    EXPECT_TRUE(comes(comm, [](detail::FoundFailure const& found) { return found.may_follow; }));
+  }
+  // After the notice of the wait has come.
+  Comm::world().barrier();
+  if (fails(comm)) announce(comm, "cell 7 is bad");
+  if (comm.rank() > 0 && !fails(comm)) {
+    EXPECT_TRUE(comes(comm, [](detail::FoundFailure const& found) { return !found.may_follow; }));
+    EXPECT_EQ(comm.failed_peer()->rank, last(comm));
+    EXPECT_EQ(thrown_by([&] { comm.barrier(); }).text, "rank " + std::to_string(last(comm)) + ": cell 7 is bad");
+  }
+  comm.renew();
   test::forgive_left_objects();
 }
 

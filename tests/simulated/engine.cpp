@@ -89,6 +89,17 @@ void phase(char const* name, Action&& action) {
   std::fflush(stdout);
 }
 
+/// Simulated seconds of the slowest rank.
+template <class Action>
+double longest(Action&& action) {
+  PMPI_Barrier(MPI_COMM_WORLD);
+  double const begin = PMPI_Wtime();
+  action();
+  double seconds = PMPI_Wtime() - begin;
+  PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return seconds;
+}
+
 double number(Indices const& cell) {
   return double(((cell[0] + 100) * 100000 + cell[1]) * 100 + (cell.size() > 2 ? cell[2] : 0));
 }
@@ -362,21 +373,33 @@ void try_errors(Comm const& comm) {
     require(text == (comm.rank() == last ? "BadCells: cell 7 is bad"
                                          : "BadCells: rank " + std::to_string(last) + ": cell 7 is bad"));
   });
-  phase("notice of a failure", [&] {
-    if (comm.rank() == last) return announce_failure(std::span(&comm, 1), "cell 7 is bad");
-    while (!comm.failed_peer()) {
-    }
+  double const way = longest([&] {
+    std::array<Index, 1> most{comm.rank()};
+    comm.max(most);
   });
+  std::array<double, 2> times{};  // when the last rank fails, and when this one has learnt of it
   phase("failure of a rank", [&] {
-    if (comm.rank() == last) return;
+    if (comm.rank() == last) {
+      // The others wait before it fails.
+      smpi_usleep(2000);
+      times[0] = PMPI_Wtime();
+      return announce_failure(std::span(&comm, 1), "cell 7 is bad");
+    }
     std::string text;
     try {
       comm.barrier();
     } catch (Error const& error) {
       text = error.what();
     }
+    times[1] = PMPI_Wtime();
     require(text == "PeerFailed: rank " + std::to_string(last) + ": cell 7 is bad");
   });
+  PMPI_Allreduce(MPI_IN_PLACE, times.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  double const round_trips = (times[1] - times[0]) / (2 * way);
+  require(round_trips > 0 && round_trips < 10);
+  if (comm.rank() == 0)
+    std::printf("  the last rank has ended its wait %.4f ms after the failure: %.2f round trips\n",
+                1e3 * (times[1] - times[0]), round_trips);
   phase("renewal", [&] {
     comm.renew();
     comm.barrier();
