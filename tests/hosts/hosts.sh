@@ -8,10 +8,15 @@
 #   cut_link HOST, mend_link HOST, kill_host HOST
 #   remove_hosts
 # All files of these hosts are those of this machine, but for /tmp and /dev/shm. Needs root.
+#
+# With $delay_us (microseconds), the hosts are not joined by a bridge of the kernel but by the program $DELAYED_HUB, which holds each
+# frame for that time: kernels without netem cannot.
 
+export PATH=$PATH:/usr/sbin:/sbin
 host_folder=
 declare -A host_process=() host_parent=() host_number=()
 host_names=()
+hub_process=
 
 # Prints the reason why hosts cannot be made here, and nothing where they can.
 why_no_hosts() {
@@ -26,6 +31,11 @@ why_no_hosts() {
             return
         fi
     done
+    # Read to its end: a launcher that is cut off fails.
+    if ! "${HYDRA:-mpiexec}" --version 2>/dev/null | grep HYDRA >/dev/null; then
+        echo "no namespaces may be made here: the launcher ${HYDRA:-mpiexec} is not Hydra, which can enter them"
+        return
+    fi
     if ! unshare --net --uts --ipc --mount --pid --fork --mount-proc true 2>/dev/null; then
         echo "no namespaces may be made here: $(unshare --net --uts --ipc --mount --pid --fork --mount-proc true 2>&1)"
         return
@@ -47,21 +57,33 @@ wait_for_file() {
 
 # A process that does nothing, as the first one of its namespaces. A folder below /tmp stays visible.
 begin_host() {
+    set -e
     local folder=$1 host=$2 name=$3
     hostname "$name"
-    if [ "$host" != login ]; then
-        mount -t tmpfs tmpfs /dev/shm
-        case $PWD/:$folder/ in
-            /tmp/* | *:/tmp/*) ;;
-            *) mount -t tmpfs tmpfs /tmp ;;
-        esac
-    fi
+    mount -t tmpfs tmpfs /dev/shm
+    case $PWD/:$folder/ in
+        /tmp/* | *:/tmp/*) ;;
+        *) mount -t tmpfs tmpfs /tmp ;;
+    esac
     mount --bind "$folder/names" /etc/hosts
     ip link set lo up
     touch "$folder/$host.begun"
-    if [ "$host" = login ]; then exec sleep infinity; fi
+    [ "$host" != login ] || exec sleep infinity
     # The first process of a host takes care of processes whose parents have ended.
     while :; do sleep 3600; done
+}
+
+# join HOST: by a bridge in the network of "login"
+join() {
+    local i=${host_number[$1]}
+    run_on login ip link add "to-$i" type veth peer name eth0 netns "${host_process[$1]}" &&
+        run_on login ip link set "to-$i" master switch &&
+        run_on login ip link set "to-$i" up
+}
+
+# give_address HOST ADDRESS
+give_address() {
+    run_on "$1" ip addr add "$2/24" dev eth0 && run_on "$1" ip link set eth0 up
 }
 
 make_hosts() {
@@ -71,6 +93,7 @@ make_hosts() {
     rm -rf "$host_folder"
     mkdir -p "$host_folder"
     host_names=("${@%%=*}")
+    host_number[login]=254
     printf '127.0.0.1 localhost\n10.77.0.254 login\n' >"$host_folder/names"
     for host in "${host_names[@]}"; do
         i=$((i + 1))
@@ -78,7 +101,8 @@ make_hosts() {
         printf '10.77.0.%s %s\n' $i "$host" >>"$host_folder/names"
     done
     export -f begin_host
-    unshare --net --uts --mount bash -c 'begin_host "$@"' - "$host_folder" login login </dev/null &
+    # With the processes of this machine, because it starts programs in the namespaces of the others.
+    unshare --net --uts --ipc --mount bash -c 'begin_host "$@"' - "$host_folder" login login </dev/null &
     host_process[login]=$!
     for host in "$@"; do
         unshare --net --uts --ipc --mount --pid --fork --mount-proc --kill-child \
@@ -86,23 +110,25 @@ make_hosts() {
         host_parent[${host%%=*}]=$!
     done
     wait_for_file "$host_folder/login.begun" || return 1
-    run_on login ip link add switch type bridge
-    run_on login ip addr add 10.77.0.254/24 dev switch
-    run_on login ip link set switch up
     for host in "${host_names[@]}"; do
         wait_for_file "$host_folder/$host.begun" || return 1
-        i=${host_number[$host]}
         host_process[$host]=$(cat "/proc/${host_parent[$host]}/task/${host_parent[$host]}/children")
         host_process[$host]=${host_process[$host]%% *}
-        run_on login ip link add "to-$i" type veth peer name eth0 netns "${host_process[$host]}"
-        run_on login ip link set "to-$i" master switch
-        run_on login ip link set "to-$i" up
-        run_on "$host" ip addr add "10.77.0.$i/24" dev eth0
-        run_on "$host" ip link set eth0 up
         # Hydra's launcher gets names or addresses.
         printf '%s' "${host_process[$host]}" >"$host_folder/$host.process"
-        printf '%s' "${host_process[$host]}" >"$host_folder/10.77.0.$i.process"
+        printf '%s' "${host_process[$host]}" >"$host_folder/10.77.0.${host_number[$host]}.process"
     done
+    if [ -n "${delay_us:-}" ]; then
+        "$DELAYED_HUB" "$host_folder/joined" "$delay_us" "${host_process[@]}" </dev/null &
+        hub_process=$!
+        wait_for_file "$host_folder/joined" || return 1
+    else
+        run_on login ip link add switch type bridge && run_on login ip link set switch up &&
+            run_on login ip link add eth0 type veth peer name to-254 && run_on login ip link set to-254 master switch &&
+            run_on login ip link set to-254 up || return 1
+        for host in "${host_names[@]}"; do join "$host" || return 1; done
+    fi
+    for host in login "${host_names[@]}"; do give_address "$host" "10.77.0.${host_number[$host]}" || return 1; done
     # In the place of ssh: [-OPTION...] HOST COMMAND...
     cat >"$host_folder/enter" <<ENTER
 #!/bin/sh
@@ -115,13 +141,11 @@ ENTER
 }
 
 run_on() {
-    local host=$1
+    local host=$1 processes=--pid
     shift
-    if [ "$host" = login ]; then
-        nsenter --target "${host_process[login]}" --net --uts --mount --wd="$PWD" "$@"
-    else
-        nsenter --target "${host_process[$host]}" --net --uts --ipc --mount --pid --wd="$PWD" "$@"
-    fi
+    [ "$host" != login ] || processes=
+    # shellcheck disable=SC2086 # no argument where it is empty
+    nsenter --target "${host_process[$host]}" --net --uts --ipc --mount $processes --wd="$PWD" "$@"
 }
 
 # listed HOST...: for -hosts, by address where $by_address is set
@@ -138,8 +162,8 @@ launch_on() {
     local hosts number=$2
     read -ra hosts <<<"$1"
     shift 2
-    run_on login timeout --kill-after=10 "${limit:-500}" mpiexec -launcher ssh -launcher-exec "$host_folder/enter" -hosts "$(listed "${hosts[@]}")" -ppn "$number" \
-        -n $((number * ${#hosts[@]})) "$@"
+    run_on login timeout --kill-after=10 "${limit:-500}" "${HYDRA:-mpiexec}" -launcher ssh -launcher-exec "$host_folder/enter" \
+        -hosts "$(listed "${hosts[@]}")" -ppn "$number" -n $((number * ${#hosts[@]})) "$@"
 }
 on_hosts() { launch_on "${host_names[*]}" "$@"; }
 
@@ -150,10 +174,12 @@ kill_host() { kill -KILL "${host_process[$1]}"; }
 # Whether a process of PROGRAM's name is left on HOST.
 still_runs() { run_on "$1" pgrep -x "$(basename "$2" | cut -c 1-15)" >/dev/null 2>&1; }
 
+# The launcher ends by itself without the hosts that it has started ranks on.
 remove_hosts() {
     local host
+    [ -z "$hub_process" ] || kill -KILL "$hub_process" 2>/dev/null
     for host in "${!host_process[@]}"; do kill -KILL "${host_process[$host]}" 2>/dev/null; done
     for host in "${!host_parent[@]}"; do kill -KILL "${host_parent[$host]}" 2>/dev/null; done
     wait 2>/dev/null
-    host_process=() host_parent=() host_number=() host_names=()
+    host_process=() host_parent=() host_number=() host_names=() hub_process=
 }
