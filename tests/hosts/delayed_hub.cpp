@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Joins networks of hosts that are namespaces: delayed_hub FILE MICROSECONDS PROCESS...
 //
-// Makes a network device eth0 in the network namespace of each process, then FILE. What one device sends, all others get
-// that many microseconds later. Ends when it is killed, and the devices with it.
+// Makes a network device eth0 in the network namespace of each process, then FILE. What one device sends, all others
+// get that many microseconds later. Ends when it is killed, and the devices with it.
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
