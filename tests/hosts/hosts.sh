@@ -174,9 +174,13 @@ kill_host() { kill -KILL "${host_process[$1]}"; }
 # Whether a process of PROGRAM's name is left on HOST.
 still_runs() { run_on "$1" pgrep -x "$(basename "$2" | cut -c 1-15)" >/dev/null 2>&1; }
 
-# The launcher ends by itself without the hosts that it has started ranks on.
 remove_hosts() {
-    local host
+    local host process network=
+    # The launcher may wait for hosts that are gone.
+    [ -z "${host_process[login]:-}" ] || network=$(readlink "/proc/${host_process[login]}/ns/net")
+    for process in /proc/[0-9]*; do
+        [ -n "$network" ] && [ "$(readlink "$process/ns/net")" = "$network" ] && kill -KILL "${process#/proc/}"
+    done 2>/dev/null
     [ -z "$hub_process" ] || kill -KILL "$hub_process" 2>/dev/null
     for host in "${!host_process[@]}"; do kill -KILL "${host_process[$host]}" 2>/dev/null; done
     for host in "${!host_parent[@]}"; do kill -KILL "${host_parent[$host]}" 2>/dev/null; done
