@@ -12,6 +12,7 @@ import sys
 import cftime
 import netCDF4
 import numpy as np
+import xarray
 
 NAMES = ["z", "Z2", "température", "气温", "a-b.c", "x" * 100, "with blank", "_leading"]
 STORED = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "f4", "f8", ">i2", ">i4", ">f4", ">f8", ">u2"]
@@ -78,6 +79,9 @@ class Odd:
             if is_integer and kind.kind == "i" and self.chance(4):
                 v.setncattr("_Unsigned", self.pick(["true", "True"]))
                 self.notes.append("unsigned")
+            if self.stored in ("u1", "u2", "u4") and fill is None and self.chance(2):
+                v.setncattr("_Unsigned", "false")
+                self.notes.append("signed")
             if self.chance(3):
                 several = self.chance(3)
                 like = kind.newbyteorder("=")
@@ -92,6 +96,10 @@ class Odd:
         with netCDF4.Dataset(path) as data:
             v = (data[self.group] if self.group else data).variables[self.name]
             wanted = np.ma.filled(np.ma.asarray(v[...]).astype(np.float64), np.nan)
+        if "signed" in self.notes:  # netCDF4 knows the other direction only
+            with xarray.open_dataset(path, group=self.group or None, decode_times=False) as data:
+                values = np.asarray(data[self.name].values, "f8")
+                wanted = np.where(np.isnan(wanted), np.nan, values)
         np.savez(os.path.join(self.folder, f"odd_{self.number}.npz"), values=wanted, dates=np.array(dates))
         name = f"{self.group}/{self.name}" if self.group else self.name
         return {"file": path, "name": name, "expected": path[:-3] + ".npz", "text":

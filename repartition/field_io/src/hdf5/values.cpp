@@ -174,11 +174,29 @@ ValueType unsigned_of(ValueType type) {
   }
 }
 
-bool is_unsigned(Variable const& variable) {
+ValueType signed_of(ValueType type) {
+  switch (type) {
+    case ValueType::u8: return ValueType::i8;
+    case ValueType::u16: return ValueType::i16;
+    case ValueType::u32: return ValueType::i32;
+    case ValueType::u64: return ValueType::i64;
+    default: return type;
+  }
+}
+
+/// The type of the stored bits: servers of OPeNDAP pass bytes on as unsigned ones, with `_Unsigned = "false"` for those
+/// that are not.
+ValueType meant_type(Variable const& variable) {
   // Python's str(True) is 'True', and netCDF4 reads it so.
   auto text = variable.text("_Unsigned");
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  return text == "true";
+  if (text == "true") return unsigned_of(variable.type);
+  return text == "false" ? signed_of(variable.type) : variable.type;
+}
+
+bool counts_up(Variable const& variable) {
+  auto const type = meant_type(variable);
+  return type == ValueType::u8 || type == ValueType::u16 || type == ValueType::u32 || type == ValueType::u64;
 }
 
 /// For messages: `'0.5'`, `nan`, `1, 2`.
@@ -200,9 +218,11 @@ double single_number(FileContents const& contents, Variable const& variable, Att
                   "; correct it with `ncatted -O -a " + attribute.name + "," + variable.name + ",o,d,NUMBER FILE`");
 }
 
-/// Bits of the stored type that are negative numbers, as the unsigned numbers that they stand for.
-double as_unsigned(ValueType stored, double number) {
-  return number < 0 ? number + std::ldexp(1.0, 8 * size_in_bytes(stored)) : number;
+/// A number of the stored type as the one that its bits stand for.
+double as_meant(Variable const& variable, double number) {
+  double const all = std::ldexp(1.0, 8 * size_in_bytes(variable.type));
+  if (counts_up(variable)) return number < 0 ? number + all : number;
+  return meant_type(variable) != variable.type && number >= all / 2 ? number - all : number;
 }
 
 /// Reads the limits of valid values, in units of unpacked values. By the netCDF conventions, limits of the stored
@@ -216,7 +236,7 @@ void read_limits(Variable const& variable, Unpacking& unpacking) {
     bool const is_real = std::holds_alternative<std::vector<double>>(attribute.value);
     if (unpacking.scales && is_real && stores_integers) return number;
     if (unpacking.scales && attribute.type == ValueType::f64 && variable.type == ValueType::f32) return number;
-    if (is_unsigned(variable) && !is_real) number = as_unsigned(variable.type, number);
+    if (!is_real) number = as_meant(variable, number);
     // Often given as a double: it is meant rounded.
     if (variable.type == ValueType::f32) number = double(float(number));
     return unpacking.scales ? number * unpacking.scale + unpacking.offset : number;
@@ -333,7 +353,7 @@ std::uint64_t unwritten_bits(Variable const& variable) {
   auto const* attribute = variable.attribute("_FillValue");
   if (attribute == nullptr) return default_fill_bits(variable.type);
   auto bits = first_bits(*attribute, variable.type);
-  if (!bits && is_unsigned(variable)) bits = first_bits(*attribute, unsigned_of(variable.type));
+  if (!bits) bits = first_bits(*attribute, meant_type(variable));
   return bits.value_or(default_fill_bits(variable.type));
 }
 
@@ -373,7 +393,7 @@ Attribute default_fill(ValueType type) {
 
 Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
   Unpacking unpacking;
-  unpacking.type = is_unsigned(variable) ? unsigned_of(variable.type) : variable.type;
+  unpacking.type = meant_type(variable);
   unpacking.swaps_bytes = swaps_bytes(variable);
   if (auto const* scale = variable.attribute("scale_factor")) {
     unpacking.scale = single_number(contents, variable, *scale);
@@ -390,7 +410,7 @@ Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
                     std::string(name) + " of variable " + variable.name + " of " + contents.path.string() +
                         " is text, not a number");
       add_missing(*attribute, unpacking.type, unpacking.missing);
-      // `_Unsigned` speaks of the attributes as well: those of the stored type are signed as the data are.
+      // `_Unsigned` speaks of the attributes as well: those of the stored type have the sign that the data have.
       if (variable.type != unpacking.type) add_missing(*attribute, variable.type, unpacking.missing);
     }
   if (variable.is_short() || holds_default_fill(variable, unpacking))
@@ -613,18 +633,15 @@ std::optional<double> probable_fill(Variable const& variable) {
     case ValueType::u64: break;
     default: return {};
   }
-  double const fill = detail::default_fill(variable.type).numbers().front();
-  bool const counts_up = variable.type == ValueType::u64 || detail::is_unsigned(variable);
-  return counts_up ? detail::as_unsigned(variable.type, fill) : fill;
+  return detail::as_meant(variable, detail::default_fill(variable.type).numbers().front());
 }
 
 std::string probable_fill_text(Variable const& variable) {
   if (!probable_fill(variable)) return {};
   auto const bits = detail::default_fill_bits(variable.type);
+  if (detail::counts_up(variable)) return std::to_string(bits);
   int const unused = 64 - 8 * int(size_in_bytes(variable.type));
-  bool const counts_up = variable.type == ValueType::u16 || variable.type == ValueType::u32 ||
-                         variable.type == ValueType::u64 || detail::is_unsigned(variable);
-  return counts_up ? std::to_string(bits) : std::to_string(std::int64_t(bits << unused) >> unused);
+  return std::to_string(std::int64_t(bits << unused) >> unused);
 }
 
 std::string limits_text(Variable const& variable) {
