@@ -4,13 +4,20 @@
 #include <graticule/field_io/calendar.hpp>
 #include <graticule/field_io/detail/dates.hpp>
 #include <graticule/field_io/file.hpp>
+#include <graticule/field_io/series.hpp>
 #include <graticule/partition/detail/printable.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <algorithm>
+#include <filesystem>
+#include <functional>
 #include <iostream>
+#include <map>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace graticule::info {
 
@@ -72,25 +79,50 @@ void print_contents(FileContents const& contents) {
     std::cout << "  " << printable(attribute.name) << " = " << value_text(attribute) << "\n";
 }
 
+/// The step of most times; nothing where fewer than two thirds of them have it.
+std::optional<Index> usual_step(std::vector<Index> const& times) {
+  std::map<Index, Index> counts;
+  for (std::size_t i = 1; i < times.size(); ++i) ++counts[times[i] - times[i - 1]];
+  for (auto const& [step, count] : counts)
+    if (3 * count >= 2 * Index(times.size() - 1)) return step;
+  return {};
+}
+
+void print_gaps(std::vector<Index> const& times, Index step, Calendar calendar) {
+  constexpr int most_shown = 5;
+  int num_gaps = 0;
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    if (times[i] - times[i - 1] == step || ++num_gaps > most_shown) continue;
+    std::cout << "      but " << duration_text(times[i] - times[i - 1]) << " from " << time_text(times[i - 1], calendar)
+              << " to " << time_text(times[i], calendar) << "\n";
+  }
+  if (num_gaps > most_shown) std::cout << "      and " << num_gaps - most_shown << " other steps\n";
+}
+
+/// A file, or a series of them.
+struct Input {
+  FileContents const& contents;
+  std::function<std::vector<double>(std::string const&)> coordinate;
+};
+
 /// From when to when each coordinate of time runs, in its own calendar.
-void print_times(FieldFile const& file) {
+void print_times(Input const& input) {
   bool is_first = true;
-  for (auto const& variable : file.contents().variables) {
+  for (auto const& variable : input.contents.variables) {
     auto const units = variable.text("units");
     bool const is_coordinate = variable.ndim() == 1 && variable.dimensions.front() == variable.name;
     if (!is_coordinate || !variable.refusal.empty() || variable.extents[0] == 0 || !counts_from_date(units)) continue;
-    auto const values = file.coordinate(variable.name);
+    auto const values = input.coordinate(variable.name);
     if (std::exchange(is_first, false)) std::cout << "times\n";
     std::cout << "  " << printable(variable.name) << "  ";
     try {
       auto const calendar = calendar_of(variable.text("calendar"));
       auto const times = times_of(values, units, calendar);
       std::cout << time_text(times.front(), calendar) << " to " << time_text(times.back(), calendar);
-      bool is_regular = times.size() > 1;
-      for (std::size_t i = 2; i < times.size(); ++i)
-        is_regular = is_regular && times[i] - times[i - 1] == times[1] - times[0];
-      if (is_regular) std::cout << ", every " << duration_text(times[1] - times[0]);
+      auto const step = usual_step(times);
+      if (step) std::cout << ", every " << duration_text(*step);
       std::cout << ", calendar " << to_string(calendar) << "\n";
+      if (step) print_gaps(times, *step, calendar);
     } catch (Error const& error) {
       std::cout << printable(error.text()) << "\n";
     }
@@ -117,15 +149,14 @@ Field first_field(FileContents const& contents) {
   return none;
 }
 
-Cuts row_cuts(FieldFile const& file, std::string const& latitude, CutChoice const& choice, int num_parts,
-              Index num_rows) {
+Cuts row_cuts(Input const& input, std::string const& latitude, CutChoice const& choice, int num_parts, Index num_rows) {
   if (choice.given[0]) return *choice.given[0];
   if (!choice.by_area) return balanced_cuts(num_rows, num_parts);
-  if (file.contents().coordinate(latitude) == nullptr)
+  if (input.contents.coordinate(latitude) == nullptr)
     throw Error(Fault::input, "MissingVariable",
                 "cuts by area need the values of " + latitude + ", which the file lacks");
   try {
-    return weighted_cuts(area_weights(file.coordinate(latitude)), num_parts);
+    return weighted_cuts(area_weights(input.coordinate(latitude)), num_parts);
   } catch (Error const& error) {
     throw Error(Fault::input, error.rule(), latitude + ": " + error.text());
   }
@@ -149,8 +180,8 @@ ProcessGrid process_grid(Options const& options, CutChoice const& choice) {
   return ProcessGrid{rows, columns};
 }
 
-void print_cuts(Comm const& comm, FieldFile const& file, Options const& options, app::Report& report) {
-  auto const field = first_field(file.contents());
+void print_cuts(Comm const& comm, Input const& input, Options const& options, app::Report& report) {
+  auto const field = first_field(input.contents);
   if (field.variable == nullptr) {
     std::cout << "cuts\n  no variable has a latitude and a longitude axis\n";
     if (!field.refusal.empty()) std::cout << "  " << field.refusal << "\n";
@@ -161,7 +192,7 @@ void print_cuts(Comm const& comm, FieldFile const& file, Options const& options,
   auto const choice = parse_cut_choice(comm, options.cuts, extents);
   auto const grid = process_grid(options, choice);
   auto const& latitude = variable.dimensions[std::size_t(field.axes.latitude)];
-  auto const rows = row_cuts(file, latitude, choice, grid.extent(0), extents[0]);
+  auto const rows = row_cuts(input, latitude, choice, grid.extent(0), extents[0]);
   auto const columns = choice.given[1] ? *choice.given[1] : balanced_cuts(extents[1], grid.extent(1));
   Layout const layout(grid, {rows, columns});
   report.set_partition(layout, {"latitude", "longitude"});
@@ -188,10 +219,22 @@ void print_cuts(Comm const& comm, FieldFile const& file, Options const& options,
 void list_file(app::Context& context, Options const& options) {
   // A wrong option is reported before a wrong file.
   static_cast<void>(total_ranks(parse_partition(options.partition), options.num_ranks, options.partition));
-  FieldFile const file(context.comm, options.file);
-  print_contents(file.contents());
-  print_times(file);
-  print_cuts(context.comm, file, options, context.report);
+  std::vector<std::filesystem::path> paths;
+  for (auto const& name : options.files)
+    for (auto& path : find_files(context.comm, name)) paths.push_back(std::move(path));
+  auto const print = [&](auto const& file) {
+    Input const input{file.contents(), [&](std::string const& dimension) { return file.coordinate(dimension); }};
+    print_contents(input.contents);
+    if constexpr (std::is_same_v<decltype(file), FieldSeries const&>)
+      std::cout << "files\n  " << paths.size() << ", the last " << printable(paths.back().string()) << ", joined along "
+                << printable(file.dimension()) << "\n";
+    print_times(input);
+    print_cuts(context.comm, input, options, context.report);
+  };
+  if (paths.size() > 1)
+    print(FieldSeries(context.comm, paths));
+  else
+    print(FieldFile(context.comm, paths.front()));
 }
 
 }  // namespace graticule::info

@@ -62,11 +62,13 @@ void declare(CLI::App& app, info::Options& options) {
       "Examples:\n"
       "  graticule-info grid 721x1440 --ranks 64 --halo 2x2 --svg partition.svg   # how a grid can be cut\n"
       "  graticule-info file era5.nc --ranks 4                                     # contents, and bytes of each rank\n"
+      "  graticule-info 'ta_day_*.nc'                                              # as one series, with its gaps\n"
       "  graticule-info network net.pt2 --ranks 4                                  # what each rank holds and "
       "receives\n"
       "  mpiexec -n 3 graticule-info network net.pt2 --check golden --cuts 10,23,0");
-  app.add_option("FILE,--file", options.file,
-                 "netCDF-4 or HDF5 file or Zarr store to list, or a network exported by torch.export (NET.pt2)");
+  app.add_option("FILE,--file", options.files,
+                 "netCDF-4 or HDF5 file or Zarr store to list, several that follow each other in time, or a pattern in "
+                 "quotes; or a network exported by torch.export (NET.pt2)");
   app.add_option(
       "--grid", options.grid,
       "Grid to cut, LATITUDExLONGITUDE cells, such as 721x1440; with NET.pt2: its sizes, where they are dynamic");
@@ -206,6 +208,9 @@ int run(app::Context& context, info::Options const& options, std::string const& 
                                      : "FILE and --grid exclude each other");
   if (!wrong.empty()) throw Error(Fault::usage, "BadOption", wrong);
   if (context.comm.rank() != 0) std::cout.setstate(std::ios::failbit);
+  if (is_program && options.files.size() > 1)
+    throw Error(Fault::usage, "BadOption",
+                "FILE: give one exported network, got " + std::to_string(options.files.size()));
   if (is_program) return info::show_program(context, options);
   if (options.grid.empty())
     info::list_file(context, options);
@@ -239,6 +244,7 @@ int main(int argc, char** argv) {
        .settle_defaults =
            [&](CLI::App& app) {
              if (!options.ranks.empty()) options.num_ranks = options.ranks.front();
+             if (!options.files.empty()) options.file = options.files.front();
              wrong = settle(app, options, command);
            },
        .run = [&](graticule::app::Context& context) { return run(context, options, wrong, command); }});

@@ -14,7 +14,8 @@ namespace graticule::info {
 
 /// The command line, as it stands there.
 struct Options {
-  std::string file;
+  std::vector<std::string> files;  ///< or patterns
+  std::string file;                ///< the first
   std::string grid;
   int num_ranks = 0;
   std::vector<int> ranks;   ///< several, for forecasts; the first is `num_ranks`

@@ -107,6 +107,29 @@ case_info() {
     fails_with 2 "needs 4 ranks"
 }
 
+# Files that follow each other, as a list and as a pattern: one time axis, and where it has gaps.
+case_info_series() {
+    need ncgen netcdf-bin
+    local part=0 times
+    for times in '0, 6, 12' '18, 24, 30' '42, 48'; do
+        printf 'netcdf x { dimensions: time = UNLIMITED; variables: int time(time); time:units = "hours since 2000-01-01"; float v(time); data: time = %s; }' \
+            "$times" >x.cdl
+        ncgen -k nc4 -o part_$((part++)).nc x.cdl || fail "ncgen"
+    done
+    local files text
+    for files in 'part_0.nc part_1.nc part_2.nc' 'part_*.nc' 'part_0.nc part_[12].nc'; do
+        (set -f; run 2 "$BIN/graticule-info" $files; exit $code) || fail "$files"
+        for text in 'time = 8 (unlimited)' '3, the last part_2.nc, joined along time' '2000-01-01 00:00 to 2000-01-03 00:00, every 6 h, calendar standard' \
+            'but 12 h from 2000-01-02 06:00 to 2000-01-02 18:00'; do
+            grep -qF "$text" out || fail "$files: the output lacks '$text'"
+        done
+    done
+    run 1 "$BIN/graticule-info" 'other_*.nc'
+    fails_with 3 'no file matches other_*.nc'
+    run 1 "$BIN/graticule-info" a.pt2 b.pt2
+    fails_with 2 'give one exported network, got 2'
+}
+
 case_info_program() {
     [ -e "$DATA/programs/unet_probe/program.pt2" ] || skip "GRATICULE_TEST_DATA/programs is missing"
     local net=$DATA/programs/unet_probe
