@@ -377,6 +377,10 @@ void require_copyable(FileContents const& contents, Variable const& variable) {
     throw Error(Fault::input, "UnreadableVariable",
                 "variable " + variable.name + " of " + contents.path.string() + " cannot be copied (" +
                     variable.refusal + ")" + leave_out);
+  if (variable.type == ValueType::f16)
+    throw Error(Fault::input, "UnreadableVariable",
+                "variable " + variable.name + " of " + contents.path.string() +
+                    " cannot be copied (it holds values of the type f16, which netCDF lacks)" + leave_out);
   try {
     if (variable.type != ValueType::text) require_packing(contents, variable);
   } catch (Error const& error) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files in a hundred ways in which people have them, cell by cell against netCDF4, xarray and cftime (make_archives.py)."""
+"""Files and stores in a hundred ways each in which people have them, cell by cell against netCDF4, xarray and cftime (make_*.py)."""
 import importlib.util
 import json
 import os
@@ -57,7 +57,7 @@ def check(comm, one):
 
 def made_by(script):
     """A folder of files that all ranks see."""
-    missing = [name for name in ("netCDF4", "xarray", "cftime") if importlib.util.find_spec(name) is None]
+    missing = [name for name in ("netCDF4", "xarray", "cftime", "zarr") if importlib.util.find_spec(name) is None]
     if missing:
         skip(f"{', '.join(missing)} of Python is not installed")
     folder = COMM.bcast(tempfile.mkdtemp(prefix="graticule-archives-") if RANK == 0 else None)
@@ -99,9 +99,43 @@ def test_odd_variables():
     comm = e.Comm.create(COMM)
     with open(os.path.join(folder, "variables.json")) as file:
         variables = json.load(file)
-    assert len(variables) == COUNT and any("unsigned" in one["text"] for one in variables)
+    assert len(variables) == COUNT and all(any(f"'{note}'" in one["text"] for one in variables) for note in ("unsigned", "signed"))
     for one in variables:
         check_odd(comm, one)
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
+
+
+def test_odd_stores():
+    folder = made_by("make_odd_stores.py")
+    comm = e.Comm.create(COMM)
+    with open(os.path.join(folder, "stores.json")) as file:
+        stores = json.load(file)
+    assert len(stores) > COUNT
+    for words in (("_Unsigned",), ("fixedscaleoffset",), ("sharding_indexed",), ("coarse", "fine/inner")):
+        assert any(all(word in one["text"] + str(one["names"]) for word in words) for one in stores), words
+    for one in stores:
+        expected = np.load(one["expected"])
+        with e.File.open(comm, one["store"]) as file:
+            for name in one["names"]:
+                wanted = expected[name.replace("/", "|")]
+                assert list(file.extents(name)) == list(wanted.shape), one["text"]
+                # Rank 0 reads all cells, each other rank its part of the first axis.
+                lower, upper = [0] * wanted.ndim, list(wanted.shape)
+                if RANK > 0 and wanted.ndim:
+                    lower[0] = min(RANK - 1, upper[0] - 1)
+                values = np.zeros([b - a for a, b in zip(lower, upper)])
+                file.read(name, lower, upper, values)
+                wanted = wanted[tuple(slice(a, b) for a, b in zip(lower, upper))]
+                assert np.array_equal(np.isnan(values), np.isnan(wanted)), (name, one["text"])
+                known = ~np.isnan(wanted)
+                tolerance = 2e-3 if "float16" in one["text"] or "<f2" in one["text"] else 1e-6  # the types that xarray computes in
+                assert np.allclose(values[known], wanted[known], rtol=tolerance, atol=tolerance), (name, one["text"])
+            if len(one["names"]) > 3:
+                # Each group has axes of its own length, rounded where a filter does that.
+                for group in ("", "coarse/", "fine/inner/"):
+                    assert abs(file.coordinate(group + "lon", file.extents(group + "lon")[0])[0] - 5) < 1, one["text"]
     COMM.Barrier()
     if RANK == 0:
         shutil.rmtree(folder)

@@ -234,6 +234,67 @@ CDL
     done
 }
 
+# Strings of stores, of a fixed and of variable length, in chunks that do not divide and chunks that are absent.
+case_strings_of_stores() {
+    local python=${GRATICULE_TEST_PYTHON:-python3}
+    [ -x "$python" ] || python=python3
+    "$python" -c 'import xarray, zarr, netCDF4' 2>/dev/null || skip "$python has no xarray with zarr and netCDF4"
+    "$python" - <<'PY' || fail "make"
+import numpy, zarr
+from zarr.codecs import GzipCodec
+words = numpy.array([["", "a", "Z\u00fcrich"], ["\u6c17\u6e29", "0001", "\U0001f30d"], ["x", "", "last"]])
+for version in (2, 3):
+    for separator in "./":
+        group = zarr.open_group(f"v{version}{'abc'[separator == '/']}.zarr", mode="w", zarr_format=version)
+        keys = {"name": "v2" if version == 2 else "default", "separator": separator}
+        def add(name, values, axes, **options):
+            names = {"dimension_names": axes} if version == 3 else {}
+            array = group.create_array(name, shape=values.shape, chunk_key_encoding=keys, **names, **options)
+            if version == 2:
+                array.attrs["_ARRAY_DIMENSIONS"] = axes
+            array[:2] = values[:2]
+            return array
+        add("t", numpy.arange(12.0).reshape(3, 4), ["y", "x"], dtype="f4", chunks=(2, 3), fill_value=-1.0)
+        add("fixed", words, ["y", "k"], dtype=words.dtype, chunks=(2, 2))
+        add("variable", words, ["y", "k"], dtype=str, chunks=(2, 2))
+        packed = add("packed", words[:, 1], ["y"], dtype=str, chunks=(2,), compressors=[GzipCodec()] if version == 3 else "auto")
+        packed[2] = "more"
+        if version == 3:
+            group.create_array("sharded", shape=words.shape, dtype=words.dtype, chunks=(1, 3), shards=(2, 3), dimension_names=["y", "k"])[...] = words
+        else:
+            array = group.create_array("turned", shape=words.shape, dtype=words.dtype.newbyteorder(">"), chunks=(2, 2), order="F")
+            array[...] = words
+            array.attrs["_ARRAY_DIMENSIONS"] = ["y", "k"]
+PY
+    cat >compare.py <<'PY'
+import sys
+import numpy, xarray
+store, copy = sys.argv[1:]
+options = {"mask_and_scale": False}  # empty ones are fill values
+ours = xarray.open_zarr(copy, **options).load() if copy.endswith(".zarr") else xarray.open_dataset(copy, **options).load()
+theirs = xarray.open_zarr(store, consolidated=False, **options).load()
+assert set(ours.variables) == set(theirs.variables), (ours, theirs)
+for name in set(theirs.variables) - {"t"}:
+    texts = [text.decode() if isinstance(text, bytes) else text for text in ours[name].values.ravel().tolist()]
+    assert texts == [str(text) for text in theirs[name].values.ravel().tolist()], (name, ours[name], theirs[name])
+PY
+    local store out
+    for store in v*.zarr; do
+        for out in out.nc out.zarr; do
+            run 2 $store $out --progress none
+            succeeds
+            "$python" compare.py $store $out >log 2>&1 || fail "$store to $out: $(cat log)"
+            rm -r $out
+        done
+    done
+    # A chunk whose number of strings is another one.
+    printf '\7\0\0\0' >v2a.zarr/variable/0.0
+    run 2 v2a.zarr out.nc --progress none
+    fails_with 3 'variable of v2a.zarr cannot be copied (variable/0.0: a chunk'
+    run 2 v2a.zarr out.nc --exclude variable --progress none
+    succeeds
+}
+
 # A full disk: one error that names the file, and no half file.
 # References of netCDF-4 files: a store of version 2 made of their byte ranges holds what the file holds, for xarray and here.
 case_references() {

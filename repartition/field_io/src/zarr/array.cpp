@@ -74,9 +74,9 @@ struct NamedUnit {
   std::string_view name;
   TimeUnit unit;
 };
-constexpr std::array units{NamedUnit{"D", {86400, 1}},      NamedUnit{"h", {3600, 1}},  NamedUnit{"m", {60, 1}},
-                           NamedUnit{"s", {1, 1}},          NamedUnit{"ms", {1, 1000}}, NamedUnit{"us", {1, 1000000}},
-                           NamedUnit{"ns", {1, 1000000000}}};
+constexpr std::array time_units{
+    NamedUnit{"D", {86400, 1}}, NamedUnit{"h", {3600, 1}},     NamedUnit{"m", {60, 1}},         NamedUnit{"s", {1, 1}},
+    NamedUnit{"ms", {1, 1000}}, NamedUnit{"us", {1, 1000000}}, NamedUnit{"ns", {1, 1000000000}}};
 
 void take_type(Array& array, ValueType type) {
   array.type = type;
@@ -84,8 +84,9 @@ void take_type(Array& array, ValueType type) {
 }
 
 void take_time(Array& array, bool is_date, std::string const& unit, Index number) {
-  auto const found = std::find_if(units.begin(), units.end(), [&](auto const& one) { return one.name == unit; });
-  if (found == units.end() || number < 1) refuse("it holds times in the unit '" + unit + "'");
+  auto const found =
+      std::find_if(time_units.begin(), time_units.end(), [&](auto const& one) { return one.name == unit; });
+  if (found == time_units.end() || number < 1) refuse("it holds times in the unit '" + unit + "'");
   take_type(array, ValueType::i64);
   array.time = found->unit;
   array.time->seconds *= number;
@@ -99,7 +100,26 @@ void take_text(Array& array, Index bytes) {
   array.value_bytes = array.stored_bytes = bytes;
 }
 
-/// `<f4`, `|u1`, `|S4`, `<M8[ns]`.
+/// UTF-32, of which each character is a number along one more axis.
+void take_utf32(Array& array, Index characters) {
+  constexpr Index most = 16384;
+  if (characters < 1 || characters > most || array.extents.size() == max_ndim)
+    refuse("it holds strings of " + std::to_string(characters) + " characters, along " +
+           std::to_string(array.extents.size()) + " axes");
+  take_type(array, ValueType::u32);
+  array.strings = Strings::utf32;
+  array.extents.push_back(characters);
+}
+
+/// The axis of the characters lies in one chunk.
+void add_characters(Array& array) {
+  if (array.strings != Strings::utf32) return;
+  int const axis = array.chunk.size();
+  for (auto* const extents : {&array.chunk, &array.inner}) extents->push_back(array.extents[axis]);
+  if (array.order.size() > 0) array.order.push_back(axis);
+}
+
+/// `<f4`, `|u1`, `|S4`, `<M8[ns]`, `<U4`.
 void take_numpy_type(Array& array, Json const& dtype) {
   if (!dtype.is_string()) refuse("it holds records of several values, not numbers");
   auto text = dtype.get<std::string>();
@@ -111,6 +131,9 @@ void take_numpy_type(Array& array, Json const& dtype) {
   if (text.size() > 1 && text.size() < 7 && text.front() == 'S' &&
       text.find_first_not_of("0123456789", 1) == std::string::npos)
     return take_text(array, std::stoll(text.substr(1)));
+  if (text.size() > 1 && text.size() < 7 && text.front() == 'U' &&
+      text.find_first_not_of("0123456789", 1) == std::string::npos)
+    return take_utf32(array, std::stoll(text.substr(1)));
   if ((text.starts_with("M8[") || text.starts_with("m8[")) && text.ends_with(']')) {
     auto unit = text.substr(3, text.size() - 4);
     Index number = 1;
@@ -135,6 +158,14 @@ void take_type_of_version3(Array& array, Json const& type) {
   if (name == "null_terminated_bytes") {
     auto const& bytes = entry(configuration(type), "length_bytes");
     return take_text(array, bytes.is_number_integer() ? bytes.get<Index>() : 0);
+  }
+  if (name == "fixed_length_utf32") {
+    auto const& bytes = entry(configuration(type), "length_bytes");
+    return take_utf32(array, bytes.is_number_integer() ? bytes.get<Index>() / 4 : 0);
+  }
+  if (name == "string") {
+    array.strings = Strings::variable_length;
+    return;
   }
   refuse("it holds values of the type " + quoted(type.is_string() ? type : Json(name)) + ", not numbers");
 }
@@ -201,7 +232,8 @@ struct Pipeline {
   Json const* sharding = nullptr;
 };
 
-Pipeline pipeline_of(Json const& codecs, int ndim, Index value_bytes) {
+/// @param has_order whether a value's bytes have one
+Pipeline pipeline_of(Json const& codecs, int ndim, bool has_order) {
   if (!codecs.is_array()) refuse("its metadata have no list of codecs");
   Pipeline result;
   bool has_bytes = false;
@@ -213,7 +245,7 @@ Pipeline pipeline_of(Json const& codecs, int ndim, Index value_bytes) {
     } else if (name == "bytes" || name == "endian") {
       if (has_bytes) refuse("its codec bytes comes twice");
       has_bytes = true;
-      auto const endian = text_of(configuration(codec), "endian", value_bytes == 1 ? "little" : "");
+      auto const endian = text_of(configuration(codec), "endian", has_order ? "" : "little");
       if (endian != "little" && endian != "big") refuse("its codec bytes has no byte order");
       result.is_big_endian = endian == "big";
     } else if (name == "sharding_indexed") {
@@ -336,18 +368,27 @@ void take_dimensions(Variable& variable, Json const& names) {
     if (names[i].is_string()) variable.dimensions[i] = names[i].get<std::string>();
 }
 
+void take_fill_text(Array& array, Json const& fill) {
+  if (fill.is_string()) array.fill_text = fill.get<std::string>();
+}
+
 void take_version2(Described& described, Json const& metadata) {
   auto& array = described.array;
   int const ndim = array.extents.size();
-  take_numpy_type(array, entry(metadata, "dtype"));
+  auto const& filters = entry(metadata, "filters");
+  take_fill_text(array, entry(metadata, "fill_value"));
+  if (bool const is_object = entry(metadata, "dtype") == "|O";
+      is_object && filters.is_array() && filters.size() == 1 && text_of(filters.front(), "id") == "vlen-utf8")
+    array.strings = Strings::variable_length;
+  else
+    take_numpy_type(array, entry(metadata, "dtype"));
   array.chunk = array.inner = Indices(std::span<Index const>(numbers_of(entry(metadata, "chunks"), "chunks", 1)));
   auto const& order = entry(metadata, "order");
   if (order == "F") array.order = order_of(order, ndim);
   auto const separator = text_of(metadata, "dimension_separator", ".");
   if (separator != "." && separator != "/") refuse("the numbers in its keys are separated by '" + separator + "'");
   array.separator = separator.front();
-  auto const& filters = entry(metadata, "filters");
-  if (filters.is_array())
+  if (filters.is_array() && array.strings != Strings::variable_length)
     for (auto const& filter : filters) {
       auto const id = text_of(filter, "id");
       if (id != "fixedscaleoffset") {
@@ -360,7 +401,11 @@ void take_version2(Described& described, Json const& metadata) {
       auto const scale = number_of(entry(filter, "scale"));
       auto const offset = number_of(entry(filter, "offset"));
       bool const is_float = array.type == ValueType::f32 || array.type == ValueType::f64;
-      if (!scale || !offset || *scale == 0 || stored.time || stored.type == ValueType::f16 || !is_float)
+      Array plain;  // numcodecs takes the values for ones of this type
+      take_numpy_type(plain, entry(filter, "dtype"));
+      bool const is_same = plain.type == array.type && plain.is_big_endian == array.is_big_endian;
+      bool const is_number = !stored.time && stored.strings == Strings::none && stored.type != ValueType::f16;
+      if (!scale || !offset || *scale == 0 || !is_number || !is_float || !is_same)
         refuse("its filter fixedscaleoffset has options that this program lacks");
       array.scale = FixedScale{*scale, *offset, stored.type};
       array.stored_bytes = stored.value_bytes;
@@ -369,15 +414,27 @@ void take_version2(Described& described, Json const& metadata) {
   auto const& compressor = entry(metadata, "compressor");
   if (!compressor.is_null()) array.codecs.push_back(codec_of(text_of(compressor, "id"), compressor));
   require_one_size(array.codecs);
+  if (array.strings == Strings::variable_length && array.order.size() > 1) refuse("its strings have the order F");
+  if (array.strings != Strings::none) return;
   auto const& fill = entry(metadata, "fill_value");
   array.fill = fill_of(array, fill);
   // To xarray the fill value of version 2 is `_FillValue`.
   if (!fill.is_null()) set_missing(described.variable, fill);
 }
 
+bool has_order(Array const& array) { return array.value_bytes > 1 && array.type != ValueType::text; }
+
+void take_codecs_of_strings(Array& array, Json const& codecs) {
+  bool const is_known = codecs.is_array() && !codecs.empty() && name_of(codecs.front()) == "vlen-utf8";
+  if (!is_known) refuse("it holds strings by other codecs than vlen-utf8");
+  for (std::size_t i = 1; i < codecs.size(); ++i)
+    array.codecs.push_back(codec_of(name_of(codecs[i]), configuration(codecs[i])));
+  require_one_size(array.codecs);
+}
+
 void take_shards(Array& array, Json const& sharding) {
   auto const& options = configuration(sharding);
-  int const ndim = array.extents.size();
+  int const ndim = array.chunk.size();
   array.is_sharded = true;
   array.inner = Indices(std::span<Index const>(numbers_of(entry(options, "chunk_shape"), "chunk_shape", 1)));
   if (array.inner.size() != ndim) refuse("the chunks in its shards have another number of axes");
@@ -386,14 +443,14 @@ void take_shards(Array& array, Json const& sharding) {
   auto const place = text_of(options, "index_location", "end");
   if (place != "end" && place != "start") refuse("the index of its shards lies at '" + place + "'");
   array.index_at_start = place == "start";
-  auto const index = pipeline_of(entry(options, "index_codecs"), 1, 8);
+  auto const index = pipeline_of(entry(options, "index_codecs"), 1, true);
   bool const has_one_size = std::all_of(index.codecs.begin(), index.codecs.end(),
                                         [](Codec const& one) { return one.kind == Codec::Kind::crc32c; });
   if (index.sharding != nullptr || index.order.size() > 0 || !has_one_size)
     refuse("the index of its shards passes through codecs that this program lacks");
   array.index_codecs = index.codecs;
   array.is_index_big_endian = index.is_big_endian;
-  auto chunks = pipeline_of(entry(options, "codecs"), ndim, array.value_bytes);
+  auto chunks = pipeline_of(entry(options, "codecs"), ndim, has_order(array));
   if (chunks.sharding != nullptr) refuse("its shards hold shards");
   array.order = chunks.order;
   array.is_big_endian = chunks.is_big_endian;
@@ -403,6 +460,7 @@ void take_shards(Array& array, Json const& sharding) {
 void take_version3(Described& described, Json const& metadata) {
   auto& array = described.array;
   int const ndim = array.extents.size();
+  take_fill_text(array, entry(metadata, "fill_value"));
   take_type_of_version3(array, entry(metadata, "data_type"));
   auto const& grid = entry(metadata, "chunk_grid");
   if (name_of(grid) != "regular") refuse("its chunks form a grid of the kind '" + name_of(grid) + "'");
@@ -417,7 +475,8 @@ void take_version3(Described& described, Json const& metadata) {
   auto const& transformers = entry(metadata, "storage_transformers");
   if (transformers.is_array() && !transformers.empty())
     refuse("it needs storage transformers, which this program lacks");
-  auto pipeline = pipeline_of(entry(metadata, "codecs"), ndim, array.value_bytes);
+  if (array.strings == Strings::variable_length) return take_codecs_of_strings(array, entry(metadata, "codecs"));
+  auto pipeline = pipeline_of(entry(metadata, "codecs"), ndim, has_order(array));
   if (pipeline.sharding != nullptr) {
     take_shards(array, *pipeline.sharding);
   } else {
@@ -425,6 +484,7 @@ void take_version3(Described& described, Json const& metadata) {
     array.is_big_endian = pipeline.is_big_endian;
     array.codecs = std::move(pipeline.codecs);
   }
+  if (array.strings != Strings::none) return;
   array.fill = fill_of(array, entry(metadata, "fill_value"));
   for (auto& attribute : described.variable.attributes) {
     bool const is_float = array.type == ValueType::f16 || array.type == ValueType::f32 || array.type == ValueType::f64;
@@ -453,9 +513,10 @@ void require_size(Array const& array) {
 
 std::string Array::key(Indices const& number) const {
   std::string text = has_default_keys ? "c" : "";
-  for (Index const one : number) {
+  int const ndim = number.size() - (strings == Strings::utf32 ? 1 : 0);  // the characters have none
+  for (int axis = 0; axis < ndim; ++axis) {
     if (!text.empty()) text += separator;
-    text += std::to_string(one);
+    text += std::to_string(number[axis]);
   }
   return text.empty() ? "0" : text;
 }
@@ -493,8 +554,13 @@ Described describe(std::string const& name, Json const& metadata, Json const& at
       take_version2(described, metadata);
     else
       take_version3(described, metadata);
-    if (array.chunk.size() != array.extents.size()) refuse("its chunks have another number of axes than it has itself");
+    if (array.chunk.size() != variable.ndim()) refuse("its chunks have another number of axes than it has itself");
+    add_characters(array);
     require_size(array);
+    if (array.strings != Strings::none) {
+      variable.is_strings = true;
+      refuse("it holds strings, not numbers");
+    }
     if (array.time) add_time(variable, *array.time);
     variable.type = array.type;
     variable.value_bytes = array.value_bytes;

@@ -43,6 +43,13 @@ struct TimeUnit {
   bool is_date = true;  ///< since 1970; else a length of time
 };
 
+/// How an array holds strings, which are no numbers.
+enum class Strings : std::uint8_t {
+  none,
+  utf32,           ///< numbers of 4 bytes along one more axis, the last
+  variable_length  ///< a chunk has the number of its strings, then the bytes of each and it itself, in UTF-8
+};
+
 struct Array {
   Indices extents;
   Indices chunk;  ///< of one key: a shard where there are inner chunks
@@ -62,6 +69,9 @@ struct Array {
   std::vector<Codec> codecs;    ///< in the order in which a chunk was written
   std::vector<std::byte> fill;  ///< a value of cells whose chunk is absent, in this machine's byte order
 
+  Strings strings = Strings::none;
+  std::string fill_text;  ///< of strings whose chunk is absent
+
   bool has_default_keys = false;  ///< `c/0/1` instead of `0.1`
   char separator = '.';
 
@@ -71,8 +81,8 @@ struct Array {
 
 /// An array and the variable that it is.
 struct Described {
-  Variable variable;  ///< with a `refusal` where it cannot be read
-  Array array;        ///< meaningful without a refusal
+  Variable variable;  ///< with a `refusal` where it cannot be read as numbers
+  Array array;        ///< meaningful without a refusal, and for strings, `Variable::is_strings`
 };
 
 /// A type of values as version 3 names it. @throws `WrongType` for types that no array is written with

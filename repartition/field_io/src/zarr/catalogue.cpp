@@ -4,8 +4,10 @@
 #include <graticule/partition/error.hpp>
 
 #include "flattened.hpp"
+#include "strings.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace graticule::detail::zarr {
@@ -41,6 +43,7 @@ class Listing {
     else
       list_version2();
     unfold(store_, listed_);
+    name_dimensions();
     add_dimensions();
     return std::move(listed_);
   }
@@ -108,6 +111,7 @@ class Listing {
     try {
       auto described = describe(name, node.metadata, node.attributes);
       described.variable.name = name;
+      if (described.variable.is_strings) add_strings(key, described);
       listed_.contents.variables.push_back(std::move(described.variable));
     } catch (Json::exception const& error) {
       broken(store_, "metadata of " + name + ": " + error.what());
@@ -119,10 +123,58 @@ class Listing {
             -1, ' ', false, Json::error_handler_t::replace));
   }
 
+  /// Names beside the fields, such as those of stations: all of them come along, as those of netCDF-4 files do.
+  void add_strings(std::string const& key, Described& described) {
+    constexpr Index most_bytes = Index(1) << 20;
+    auto& variable = described.variable;
+    try {
+      auto strings = read_strings(store_, key, described.array, most_bytes);
+      if (!strings) {
+        variable.refusal = "it holds more than 1 MiB of strings";
+        return;
+      }
+      std::size_t longest = 1;
+      for (auto const& text : *strings) longest = std::max(longest, text.size());
+      variable.value_bytes = Index(longest);
+      variable.strings = std::move(*strings);
+    } catch (Error const& error) {
+      variable.refusal = error.text();
+      variable.refusal_rule = error.rule();
+    }
+  }
+
   void take_attributes(Json const& attributes) {
     if (!attributes.is_object()) return;
     for (auto const& [name, value] : attributes.items())
       listed_.contents.attributes.push_back(attribute_of(name, value));
+  }
+
+  /// A dimension belongs to the group whose array is its coordinate: the variable's own, or the closest one around it.
+  /// Without any it belongs to the variable's own group. So groups may have other grids.
+  void name_dimensions() {
+    std::map<std::string, Index, std::less<>> coordinates;  // and their lengths
+    auto& variables = listed_.contents.variables;
+    for (auto const& one : variables)
+      if (one.ndim() == 1 && one.dimensions.front() == one.name.substr(one.name.rfind('/') + 1))
+        coordinates.emplace(one.name, one.extents[0]);
+    for (auto& one : variables) {
+      auto const slash = one.name.rfind('/');
+      if (slash == std::string::npos) continue;
+      for (int axis = 0; axis < one.ndim(); ++axis)
+        if (auto& name = one.dimensions[std::size_t(axis)]; !name.empty())
+          name = named_by(coordinates, one.name.substr(0, slash), name, one.extents[axis]);
+    }
+  }
+
+  static std::string named_by(std::map<std::string, Index, std::less<>> const& coordinates, std::string const& group,
+                              std::string const& name, Index extent) {
+    for (auto around = group;;) {
+      auto const found = coordinates.find(joined(around, name));
+      if (found != coordinates.end() && found->second == extent) return found->first;
+      if (around.empty()) return joined(group, name);
+      auto const slash = around.rfind('/');
+      around.erase(slash == std::string::npos ? 0 : slash);
+    }
   }
 
   /// A name whose variables have different extents names none of them: Zarr has no dimensions of its own.

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace graticule::detail::zarr {
@@ -143,7 +144,9 @@ void unscale(Bytes const& from, FixedScale const& scale, Bytes& to) {
   for (std::size_t i = 0; i < count; ++i) {
     Stored stored{};
     std::memcpy(&stored, from.data() + i * sizeof stored, sizeof stored);
-    auto const value = Value(double(stored) / scale.scale + scale.offset);
+    // As numpy computes it: f32 stays f32.
+    using Number = std::conditional_t<std::is_same_v<Stored, float>, float, double>;
+    auto const value = Value(Number(stored) / Number(scale.scale) + Number(scale.offset));
     std::memcpy(to.data() + i * sizeof value, &value, sizeof value);
   }
 }
@@ -217,7 +220,8 @@ Bytes transposed(Array const& array, Bytes const& from) {
 }
 
 bool is_other_order(Array const& array) {
-  return array.is_big_endian != (std::endian::native == std::endian::big) && array.stored_bytes > 1;
+  bool const is_number = array.type != ValueType::text && array.stored_bytes > 1;
+  return is_number && array.is_big_endian != (std::endian::native == std::endian::big);
 }
 
 }  // namespace
@@ -250,6 +254,55 @@ Bytes decoded(std::vector<Codec> const& codecs, Bytes stored, Index count) {
     }
   }
   if (stored.size() != std::size_t(count)) damaged("it has " + of_bytes(stored.size(), std::size_t(count)));
+  return stored;
+}
+
+namespace {
+
+/// The bytes that a codec got, of whatever number.
+Bytes undone(Codec const& codec, Bytes stored, [[maybe_unused]] std::size_t most) {
+  auto const fits = [most](std::size_t count) {
+    if (count > most) damaged("it has more than " + std::to_string(most) + " bytes");
+    return count;
+  };
+  switch (codec.kind) {
+    case Codec::Kind::gzip:
+    case Codec::Kind::zlib: {
+      Bytes bytes(std::min(most, 1032 * stored.size() + 64));
+      auto const result =
+          inflate_into(codec.kind == Codec::Kind::gzip ? Wrapping::gzip : Wrapping::zlib, stored, bytes);
+      if (!result.is_whole) damaged("it does not inflate to at most " + std::to_string(bytes.size()) + " bytes");
+      bytes.shorten(result.written);
+      return bytes;
+    }
+    case Codec::Kind::zstd: {
+#ifdef GRATICULE_HAS_ZSTD
+      auto const said = ZSTD_getFrameContentSize(stored.data(), stored.size());
+      if (said == ZSTD_CONTENTSIZE_UNKNOWN) damaged("zstd does not say how many bytes it has");
+      return from_zstd(stored, said == ZSTD_CONTENTSIZE_ERROR ? most : fits(said));
+#else
+      return from_zstd(stored, most);
+#endif
+    }
+    case Codec::Kind::blosc: {
+      std::size_t said = 0;
+#ifdef GRATICULE_HAS_BLOSC
+      if (stored.size() >= BLOSC_MIN_HEADER_LENGTH)
+        static_cast<void>(blosc_cbuffer_validate(stored.data(), stored.size(), &said));
+#endif
+      return from_blosc(stored, fits(said));
+    }
+    case Codec::Kind::crc32c: return without_checksum(stored);
+    case Codec::Kind::shuffle: return unshuffled(std::move(stored), std::size_t(codec.element_bytes));
+  }
+  return stored;
+}
+
+}  // namespace
+
+Bytes decoded_up_to(std::vector<Codec> const& codecs, Bytes stored, Index most) {
+  for (std::size_t i = codecs.size(); i-- > 0;)
+    stored = undone(codecs[i], std::move(stored), std::size_t(encoded_bytes(codecs, most)));
   return stored;
 }
 

@@ -18,6 +18,9 @@ namespace graticule::detail::zarr {
 /// (input) for a codec that this program was built without
 [[nodiscard]] Bytes decoded(std::vector<Codec> const& codecs, Bytes stored, Index count);
 
+/// The same of a chunk whose bytes no metadata tell, as strings of variable length have it. @param most that are taken
+[[nodiscard]] Bytes decoded_up_to(std::vector<Codec> const& codecs, Bytes stored, Index most);
+
 /// What `decoded` undoes. @param value_bytes of one value @throws `BadOption` for a codec that this program was built
 /// without, and for a level that it does not have
 [[nodiscard]] Bytes encoded(std::vector<Codec> const& codecs, Bytes plain, Index value_bytes);

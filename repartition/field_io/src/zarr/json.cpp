@@ -106,6 +106,9 @@ void append(std::string& text, Json const& value) {
 
 Index index_of(Json const& value) { return value.is_boolean() ? Index(value.get<bool>()) : value.get<Index>(); }
 
+/// Of u64, as attributes of files have it.
+Index bits_of(Json const& value) { return Index(value.get<std::uint64_t>()); }
+
 }  // namespace
 
 Json parse(std::string_view text, std::string const& where) {
@@ -136,6 +139,7 @@ Attribute attribute_of(std::string const& name, Json const& value) {
     return attribute;
   };
   if (is_index(value)) return take(ValueType::i64, std::vector<Index>{index_of(value)});
+  if (value.is_number_unsigned()) return take(ValueType::u64, std::vector<Index>{bits_of(value)});
   if (value.is_number() || is_bare(value)) return take(ValueType::f64, std::vector<double>{*number_of(value)});
   if (value.is_string()) return take(ValueType::text, value.get<std::string>());
   if (value.is_array() && !value.empty()) {
@@ -144,6 +148,11 @@ Attribute attribute_of(std::string const& name, Json const& value) {
       std::vector<Index> numbers;
       for (auto const& one : value) numbers.push_back(index_of(one));
       return take(ValueType::i64, std::move(numbers));
+    }
+    if (all([](Json const& one) { return one.is_number_unsigned(); })) {
+      std::vector<Index> numbers;
+      for (auto const& one : value) numbers.push_back(bits_of(one));
+      return take(ValueType::u64, std::move(numbers));
     }
     if (all([](Json const& one) { return one.is_number() || is_bare(one); })) {
       std::vector<double> numbers;

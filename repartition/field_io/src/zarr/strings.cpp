@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "strings.hpp"
+
+#include <graticule/partition/cells.hpp>
+#include <graticule/partition/error.hpp>
+
+#include "reader.hpp"
+
+#include <cstring>
+#include <span>
+
+namespace graticule::detail::zarr {
+
+namespace {
+
+[[noreturn]] void damaged_strings(std::string const& what) {
+  throw Error(Fault::input, "BrokenFile", "a chunk of strings is damaged: " + what);
+}
+
+void append_utf8(std::string& text, std::uint32_t point) {
+  bool const is_half = point >= 0xd800U && point < 0xe000U;
+  if (point > 0x10ffffU || is_half) damaged_strings("no character has the number " + std::to_string(point));
+  auto const more = [&](unsigned shift) { text += char(0x80U | (point >> shift & 0x3fU)); };
+  if (point < 0x80U) {
+    text += char(point);
+  } else if (point < 0x800U) {
+    text += char(0xc0U | point >> 6U);
+    more(0);
+  } else if (point < 0x10000U) {
+    text += char(0xe0U | point >> 12U);
+    more(6), more(0);
+  } else {
+    text += char(0xf0U | point >> 18U);
+    more(12), more(6), more(0);
+  }
+}
+
+void drop_zeros(std::string& text) { text.erase(text.find_last_not_of('\0') + 1); }
+
+/// The strings of a chunk of variable length.
+std::vector<std::string> strings_of(std::span<std::byte const> bytes, Index count) {
+  auto const number = [&] {
+    std::uint32_t value = 0;
+    if (bytes.size() < sizeof value) damaged_strings("it ends too early");
+    for (std::size_t i = sizeof value; i-- > 0;) value = value << 8U | std::to_integer<std::uint32_t>(bytes[i]);
+    bytes = bytes.subspan(sizeof value);
+    return std::size_t(value);
+  };
+  if (auto const said = number(); said != std::size_t(count))
+    damaged_strings("it has " + std::to_string(said) + " strings instead of " + std::to_string(count));
+  std::vector<std::string> strings;
+  for (Index i = 0; i < count; ++i) {
+    auto const length = number();
+    if (length > bytes.size()) damaged_strings("it ends too early");
+    strings.emplace_back(reinterpret_cast<char const*>(bytes.data()), length);
+    drop_zeros(strings.back());
+    bytes = bytes.subspan(length);
+  }
+  return strings;
+}
+
+class StringReader {
+ public:
+  StringReader(Store const& store, std::string const& key, Array const& array, Index most_bytes)
+      : store_(store), key_(key), array_(array), most_bytes_(most_bytes) {}
+
+  /// Strings of a fixed number of characters, as numbers.
+  std::optional<std::vector<std::string>> of_fixed_length(Index count) {
+    Index const characters = array_.extents[array_.extents.size() - 1];
+    if (count > most_bytes_ / characters) return {};
+    if (!array_.fill_text.empty())
+      throw Error(Fault::input, "UnreadableVariable",
+                  "its strings of a fixed length have the fill value '" + array_.fill_text + "'");
+    Array numbers = array_;
+    numbers.fill.assign(sizeof(std::uint32_t), std::byte{0});
+    ArrayReader reader(store_, key_, numbers, 1);
+    std::vector<std::uint32_t> points(std::size_t(count * characters));
+    Slab const all{Indices::filled(array_.extents.size(), 0), Indices::filled(array_.extents.size(), 1),
+                   array_.extents};
+    if (count > 0) reader.read(all, reinterpret_cast<std::byte*>(points.data()));
+    std::vector<std::string> strings{std::size_t(count)};
+    for (std::size_t i = 0; i < points.size(); ++i) append_utf8(strings[i / std::size_t(characters)], points[i]);
+    for (auto& text : strings) drop_zeros(text);
+    return strings;
+  }
+
+  std::optional<std::vector<std::string>> of_variable_length(Index count) {
+    if (count > most_bytes_) return {};
+    std::vector<std::string> strings(std::size_t(count), array_.fill_text);
+    if (array_.extents.size() == 0) {
+      if (auto const found = chunk({}, 1)) strings = *found;
+      return strings;
+    }
+    Slab const all{Indices::filled(array_.extents.size(), 0), Indices::filled(array_.extents.size(), 1),
+                   array_.extents};
+    if (count == 0) return strings;
+    Index num_bytes = 0;
+    for_each_cell(chunks_of(all, all.counts, array_.chunk), [&](Indices const& number) {
+      auto const held = chunk(number, Box::from_extents(array_.chunk).num_cells());
+      if (!held) return;
+      ChunkPlace place{number, array_.chunk};
+      for (int axis = 0; axis < number.size(); ++axis) place.first[axis] *= array_.chunk[axis];
+      for_each_cell(places_in(all, all.counts, place), [&](Indices const& cell) {
+        auto& text = strings[std::size_t(place_of(cell, array_.extents))];
+        text = (*held)[std::size_t(place_of(cell_at(all, cell, place), array_.chunk))];
+        num_bytes += Index(text.size());
+      });
+    });
+    if (num_bytes > most_bytes_) return {};
+    return strings;
+  }
+
+ private:
+  /// Nothing where the chunk is absent.
+  std::optional<std::vector<std::string>> chunk(Indices const& number, Index count) {
+    auto const key = joined(key_, array_.key(number));
+    auto const item = store_.find(key);
+    if (!item) return {};
+    Index const most = 8 * most_bytes_;
+    try {
+      if (item->bytes > most || count > most_bytes_) damaged_strings("it has more than " + std::to_string(most) + " bytes");
+      Bytes stored{std::size_t(item->bytes)};
+      item->read(stored.data(), 0, item->bytes);
+      return strings_of(decoded_up_to(array_.codecs, std::move(stored), most).span(), count);
+    } catch (Error const& error) {
+      throw Error(error.fault(), error.rule(), key + ": " + error.text());
+    }
+  }
+
+  Store const& store_;
+  std::string const& key_;
+  Array const& array_;
+  Index most_bytes_;
+};
+
+}  // namespace
+
+std::optional<std::vector<std::string>> read_strings(Store const& store, std::string const& key, Array const& array,
+                                                     Index most_bytes) {
+  StringReader reader(store, key, array, most_bytes);
+  if (array.strings == Strings::variable_length) return reader.of_variable_length(Box::from_extents(array.extents).num_cells());
+  auto cells = array.extents;
+  cells[cells.size() - 1] = 1;
+  return reader.of_fixed_length(Box::from_extents(cells).num_cells());
+}
+
+}  // namespace graticule::detail::zarr
