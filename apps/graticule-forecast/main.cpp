@@ -5,6 +5,7 @@
 #include <graticule/app/resuming.hpp>
 #include <graticule/app/shared_options.hpp>
 #include <graticule/models/detail/device.hpp>
+#include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/threads.hpp>
 
 #include "network_device.hpp"
@@ -16,6 +17,13 @@ using graticule::Index;
 using graticule::app::add_shared;
 
 namespace samples = graticule::samples;
+
+std::vector<std::string> predict_names() {
+  std::vector<std::string> names;
+  for (auto const predict : graticule::detail::enum_values<graticule::models::Predict>)
+    names.push_back(graticule::detail::enum_name(predict));
+  return names;
+}
 
 void declare(CLI::App& app, graticule::forecast::Options& o) {
   app.footer(
@@ -39,7 +47,7 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
   app.add_option("--lead", o.lead, "With --model: its step, in steps of the time axis or hours (6h)")
       ->type_name("STEPS|DURATION");
   app.add_option("--predict", o.predict, "With --model: whether its output is the next state or the tendency")
-      ->check(CLI::IsMember({"state", "tendency"}))
+      ->check(CLI::IsMember(predict_names()))
       ->capture_default_str();
   app.add_option("--input", o.input,
                  "netCDF-4 file with the initial states, and truth where it has later ones; or a pattern")

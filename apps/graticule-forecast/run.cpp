@@ -124,7 +124,7 @@ Description describe(Comm const& domain, Options const& options, std::vector<Che
   auto description = program_description(options.model, table.channels(), lead, steps.lead_seconds(),
                                          table.grid().latitudes, table.grid().longitudes);
   description.calendar = table.calendar();
-  description.predict = options.predict == "state" ? Predict::state : Predict::tendency;
+  description.predict = models::predict_named(options.predict, "--predict");
   return description;
 }
 

@@ -8,7 +8,7 @@
 #include <graticule/field_io/series.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/models/detail/device.hpp>
-#include <graticule/models/detail/grid.hpp>
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/models/threads.hpp>
 
 #include "network_device.hpp"

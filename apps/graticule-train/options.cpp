@@ -7,6 +7,7 @@
 #include <graticule/app/shared_options.hpp>
 #include <graticule/models/detail/forcing.hpp>
 #include <graticule/models/detail/model_kinds.hpp>
+#include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/detail/time_options.hpp>
 #include <graticule/partition/detail/text_file.hpp>
 #include <graticule/samples/detail/time_steps.hpp>
@@ -186,8 +187,7 @@ void declare_states(CLI::App& app, Options& options) {
       ->check(CLI::Range(Index(1), Index(64)))
       ->capture_default_str()
       ->group("Forecast");
-  add_choice(app, "--predict", forecast.predict,
-             {{"tendency", models::Predict::tendency}, {"state", models::Predict::state}},
+  add_choice(app, "--predict", forecast.predict, choices_of<models::Predict>(),
              "Output of the network: the change from the present state, or the next state")
       ->group("Forecast");
 }
@@ -295,7 +295,7 @@ void declare_data(CLI::App& app, Options& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->group("Data");
-  add_choice(app, "--mirror", run.mirror, {{"auto", Mirror::automatic}, {"on", Mirror::on}, {"off", Mirror::off}},
+  add_choice(app, "--mirror", run.mirror, choices_of<Mirror>(),
              "Train on the samples' mirror images across the equator too")
       ->group("Data");
   app.add_option("--train-fraction", run.train_fraction,

@@ -23,6 +23,14 @@ namespace graticule::train {
 /// Whether training samples are joined by their mirror images across the equator; `automatic` does so on grids that are
 /// their own mirror image.
 enum class Mirror : std::uint8_t { automatic, on, off };
+[[nodiscard]] constexpr NamedChoice enum_row(Mirror mirror) noexcept {
+  switch (mirror) {
+    case Mirror::automatic: return {"auto"};
+    case Mirror::on: return {"on"};
+    case Mirror::off: return {"off"};
+  }
+  return {};
+}
 
 /// A forecast to learn, as on the command line.
 struct ForecastSettings {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run_parts.hpp"
 
-#include <graticule/models/detail/grid.hpp>
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/samples/detail/memory.hpp>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/contents.hpp>
+#include <graticule/field_io/detail/value_types.hpp>
 
 #include "sample_files.hpp"
 
@@ -26,6 +27,25 @@ std::string rule_of(std::function<void()> const& action, std::string const& expe
     return error.rule();
   }
   return "no error";
+}
+
+TEST(ValueTypes, have_sizes_and_kinds_of_their_names) {
+  int num_numbers = 0;
+  for (ValueType const type : detail::enum_values<ValueType>) {
+    std::string const name(to_string(type));
+    bool const is_number = name != "text" && name != "other";
+    num_numbers += is_number ? 1 : 0;
+
+    EXPECT_EQ(size_in_bytes(type), is_number ? std::stoi(name.substr(1)) / 8 : 0) << name;
+    auto const kind = enum_row(type).kind;
+    EXPECT_EQ(kind == detail::StoredKind::signed_integer, name[0] == 'i') << name;
+    EXPECT_EQ(kind == detail::StoredKind::unsigned_integer, name[0] == 'u') << name;
+    EXPECT_EQ(kind == detail::StoredKind::real, name[0] == 'f') << name;
+    if (name[0] == 'i') EXPECT_EQ(to_string(detail::unsigned_of(type)), "u" + name.substr(1));
+  }
+
+  EXPECT_EQ(num_numbers, 11);
+  EXPECT_EQ(enum_row(ValueType(detail::num_enum_values<ValueType>)).name, nullptr);
 }
 
 TEST(FileContents, lists_dimensions_variables_and_attributes_in_the_order_of_the_file) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "settings_text.hpp"
 
+#include <graticule/models/detail/model_kinds.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "settings_table.hpp"

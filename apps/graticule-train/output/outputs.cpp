@@ -4,6 +4,7 @@
 #include <graticule/app/joined.hpp>
 #include <graticule/app/report.hpp>
 #include <graticule/models/detail/model_kinds.hpp>
+#include <graticule/models/detail/stored_description.hpp>
 #include <graticule/samples/detail/whole_field.hpp>
 
 #include <array>
@@ -115,7 +116,7 @@ nlohmann::ordered_json normalisation_report(RunResult const& result) {
     return report;
   }
   auto const& description = result.forecast->description;
-  report["predict"] = description.predict == models::Predict::tendency ? "tendency" : "state";
+  report["predict"] = detail::enum_name(description.predict);
   for (std::size_t c = 0; c < description.channels.size(); ++c) {
     auto const& channel = description.channels[c];
     nlohmann::ordered_json entry{{"name", channel.label},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/detail/grid.hpp>
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/models/grid.hpp>
 
 #include "coordinates.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Files as people have them.
-#include <graticule/models/detail/grid.hpp>
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/samples/detail/fields.hpp>
 #include <graticule/samples/detail/missing_cells.hpp>

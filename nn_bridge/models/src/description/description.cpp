@@ -174,7 +174,7 @@ std::string to_text(Description const& d) {
   json["lead_duration"] = d.lead.duration;
   json["lead_seconds"] = d.lead_seconds;
   json["calendar"] = graticule::to_string(d.calendar);
-  json["predict"] = d.predict == Predict::state ? "state" : "tendency";
+  json["predict"] = graticule::detail::enum_name(d.predict);
   if (d.polar_filter > 0) json["polar_filter"] = d.polar_filter;
   if (d.perturbation > 0) json["perturbation"] = d.perturbation;
   json["forcings"] = d.forcings;
@@ -201,6 +201,14 @@ ModelKind kind_named(std::string const& name, std::string const& file) {
 
 }  // namespace
 
+Predict predict_named(std::string const& name, std::string const& file) {
+  for (Predict const predict : graticule::detail::enum_values<Predict>)
+    if (enum_row(predict).name == name) return predict;
+  throw Error(Fault::input, "BrokenFile",
+              file + ": the description of the forecast has a network that predicts '" + name + "'; it may be " +
+                  graticule::detail::enum_names<Predict>());
+}
+
 Description description_of(std::string const& text, std::string const& file) try {
   Json const json = Json::parse(text);
   if (json.at("format") != 1) throw Error(Fault::input, "UnsupportedFile", file + " was written by a newer version");
@@ -212,7 +220,7 @@ Description description_of(std::string const& text, std::string const& file) try
   d.lead = {json.at("lead_steps"), json.at("lead_duration")};
   d.lead_seconds = json.at("lead_seconds");
   d.calendar = calendar_of(json.value("calendar", std::string()));
-  d.predict = json.at("predict") == "state" ? Predict::state : Predict::tendency;
+  d.predict = predict_named(json.at("predict"), file);
   d.polar_filter = json.value("polar_filter", 0.0);
   d.perturbation = json.value("perturbation", 0.0);
   d.forcings = json.at("forcings").get<std::vector<std::string>>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/models/detail/grid.hpp>
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/models/stepper.hpp>
 
 #include "polar_filter.hpp"

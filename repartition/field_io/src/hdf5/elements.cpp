@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "elements.hpp"
 
+#include <graticule/field_io/detail/value_types.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/repartition/detail/dtypes.hpp>
 #include <graticule/repartition/detail/strided.hpp>
@@ -18,8 +19,8 @@ namespace {
 /// Of the same name; `other` for a type that files do not store.
 ValueType value_type(DType dtype) {
   std::string_view const name = enum_row(dtype).name;
-  for (int type = 0; ValueType(type) != ValueType::text; ++type)
-    if (to_string(ValueType(type)) == name) return ValueType(type);
+  for (ValueType const type : enum_values<ValueType>)
+    if (enum_row(type).name == name) return type;
   return ValueType::other;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "handle.hpp"
 
+#include <graticule/field_io/detail/value_types.hpp>
+
 #include <cstdlib>
 #include <mutex>
 

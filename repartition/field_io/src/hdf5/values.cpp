@@ -2,6 +2,7 @@
 #include "values.hpp"
 
 #include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/field_io/detail/value_types.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <algorithm>
@@ -164,24 +165,12 @@ std::optional<std::uint64_t> first_bits(Attribute const& attribute, ValueType ty
   return first;
 }
 
-ValueType unsigned_of(ValueType type) {
-  switch (type) {
-    case ValueType::i8: return ValueType::u8;
-    case ValueType::i16: return ValueType::u16;
-    case ValueType::i32: return ValueType::u32;
-    case ValueType::i64: return ValueType::u64;
-    default: return type;
-  }
-}
-
 ValueType signed_of(ValueType type) {
-  switch (type) {
-    case ValueType::u8: return ValueType::i8;
-    case ValueType::u16: return ValueType::i16;
-    case ValueType::u32: return ValueType::i32;
-    case ValueType::u64: return ValueType::i64;
-    default: return type;
-  }
+  auto const row = enum_row(type);
+  if (row.kind != StoredKind::unsigned_integer) return type;
+  for (ValueType const other : enum_values<ValueType>)
+    if (unsigned_of(other) == type && other != type) return other;
+  return type;
 }
 
 /// The type of the stored bits: servers of OPeNDAP pass bytes on as unsigned ones, with `_Unsigned = "false"` for those
@@ -329,32 +318,12 @@ void unpack_as(Unpacking const& unpacking, void const* stored, std::span<Value> 
   }
 }
 
-/// See netcdf.h: `NC_FILL_BYTE` and the others. f16 is no type of netCDF.
-std::uint64_t default_fill_bits(ValueType type) {
-  switch (type) {
-    case ValueType::i8: return std::uint8_t(-127);
-    case ValueType::u8: return 255;
-    case ValueType::i16: return std::uint16_t(-32767);
-    case ValueType::u16: return 65535;
-    case ValueType::i32: return std::uint32_t(-2147483647);
-    case ValueType::u32: return 4294967295U;
-    case ValueType::i64: return std::uint64_t(-9223372036854775806LL);
-    case ValueType::u64: return 18446744073709551614U;
-    case ValueType::f16: return 0x7e00;
-    case ValueType::f32: return std::bit_cast<std::uint32_t>(9.9692099683868690e+36F);
-    case ValueType::f64: return std::bit_cast<std::uint64_t>(9.9692099683868690e+36);
-    case ValueType::text:
-    case ValueType::other: break;
-  }
-  return 0;
-}
-
 std::uint64_t unwritten_bits(Variable const& variable) {
   auto const* attribute = variable.attribute("_FillValue");
-  if (attribute == nullptr) return default_fill_bits(variable.type);
+  if (attribute == nullptr) return enum_row(variable.type).fill;
   auto bits = first_bits(*attribute, variable.type);
   if (!bits) bits = first_bits(*attribute, meant_type(variable));
-  return bits.value_or(default_fill_bits(variable.type));
+  return bits.value_or(enum_row(variable.type).fill);
 }
 
 }  // namespace
@@ -379,7 +348,7 @@ std::vector<std::byte> unwritten_value(Variable const& variable) {
 }
 
 Attribute default_fill(ValueType type) {
-  auto const bits = default_fill_bits(type);
+  auto const bits = enum_row(type).fill;
   if (type == ValueType::f32)
     return Attribute::of_number("_FillValue", std::bit_cast<float>(std::uint32_t(bits)), type);
   if (type == ValueType::f64) return Attribute::of_number("_FillValue", std::bit_cast<double>(bits), type);
@@ -624,21 +593,16 @@ std::optional<double> probable_fill(Variable const& variable) {
   if (variable.attribute("_FillValue") != nullptr || variable.attribute("scale_factor") != nullptr ||
       variable.attribute("add_offset") != nullptr)
     return {};
-  switch (variable.type) {
-    case ValueType::i16:
-    case ValueType::u16:
-    case ValueType::i32:
-    case ValueType::u32:
-    case ValueType::i64:
-    case ValueType::u64: break;
-    default: return {};
-  }
+  auto const row = enum_row(variable.type);
+  bool const is_integer =
+      row.kind == detail::StoredKind::signed_integer || row.kind == detail::StoredKind::unsigned_integer;
+  if (!is_integer || row.bytes == 1) return {};
   return detail::as_meant(variable, detail::default_fill(variable.type).numbers().front());
 }
 
 std::string probable_fill_text(Variable const& variable) {
   if (!probable_fill(variable)) return {};
-  auto const bits = detail::default_fill_bits(variable.type);
+  auto const bits = enum_row(variable.type).fill;
   if (detail::counts_up(variable)) return std::to_string(bits);
   int const unused = 64 - 8 * int(size_in_bytes(variable.type));
   return std::to_string(std::int64_t(bits << unused) >> unused);

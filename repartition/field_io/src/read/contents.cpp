@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/field_io/detail/value_types.hpp>
 
 #include "poles.hpp"
 
@@ -11,37 +12,19 @@
 
 namespace graticule {
 
-std::string_view to_string(ValueType type) noexcept {
-  constexpr std::array names{"i8",  "u8",  "i16", "u16", "i32",  "u32",  "i64",
-                             "u64", "f16", "f32", "f64", "text", "other"};
-  return names[std::size_t(type)];
-}
+std::string_view to_string(ValueType type) noexcept { return enum_row(type).name; }
 
-int size_in_bytes(ValueType type) noexcept {
-  constexpr std::array sizes{1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 0, 0};
-  return sizes[std::size_t(type)];
-}
+int size_in_bytes(ValueType type) noexcept { return enum_row(type).bytes; }
 
 Attribute Attribute::of_text(std::string name, std::string text) {
   return {std::move(name), ValueType::text, std::move(text)};
 }
 
 Attribute Attribute::of_number(std::string name, double number, ValueType type) {
-  switch (type) {
-    case ValueType::f32:
-    case ValueType::f64: return {std::move(name), type, std::vector<double>{number}};
-    case ValueType::i8:
-    case ValueType::u8:
-    case ValueType::i16:
-    case ValueType::u16:
-    case ValueType::i32:
-    case ValueType::u32:
-    case ValueType::i64:
-    case ValueType::u64: return {std::move(name), type, std::vector<Index>{Index(number)}};
-    case ValueType::f16:
-    case ValueType::text:
-    case ValueType::other: break;
-  }
+  auto const kind = enum_row(type).kind;
+  if (type == ValueType::f32 || type == ValueType::f64) return {std::move(name), type, std::vector<double>{number}};
+  if (kind == detail::StoredKind::signed_integer || kind == detail::StoredKind::unsigned_integer)
+    return {std::move(name), type, std::vector<Index>{Index(number)}};
   throw Error("WrongType", "attribute " + name + " as " + std::string(to_string(type)));
 }
 

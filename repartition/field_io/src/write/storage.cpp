@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "storage.hpp"
 
+#include <graticule/field_io/detail/value_types.hpp>
+
 #include "hdf5/hyperslab.hpp"
 #include "hdf5/types.hpp"
 

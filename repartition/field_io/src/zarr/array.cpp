@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "array.hpp"
 
+#include <graticule/field_io/detail/value_types.hpp>
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/error.hpp>
 

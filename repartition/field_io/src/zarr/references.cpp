@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/complete_file.hpp>
+#include <graticule/field_io/detail/value_types.hpp>
 #include <graticule/field_io/references.hpp>
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/error.hpp>
@@ -39,20 +40,12 @@ struct LeftOut {
 std::string numpy_type(Variable const& variable) {
   auto const size = std::to_string(variable.value_bytes);
   auto const order = variable.value_bytes == 1 ? "|" : variable.is_big_endian ? ">" : "<";
-  switch (variable.type) {
-    case ValueType::i8:
-    case ValueType::i16:
-    case ValueType::i32:
-    case ValueType::i64: return order + ("i" + size);
-    case ValueType::u8:
-    case ValueType::u16:
-    case ValueType::u32:
-    case ValueType::u64: return order + ("u" + size);
-    case ValueType::f16:
-    case ValueType::f32:
-    case ValueType::f64: return order + ("f" + size);
-    case ValueType::text: return "|S" + size;
-    case ValueType::other: break;
+  switch (enum_row(variable.type).kind) {
+    case detail::StoredKind::signed_integer: return order + ("i" + size);
+    case detail::StoredKind::unsigned_integer: return order + ("u" + size);
+    case detail::StoredKind::real: return order + ("f" + size);
+    case detail::StoredKind::text: return "|S" + size;
+    case detail::StoredKind::other: break;
   }
   leave_out("its type has no name in Zarr");
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+/// Networks exported by PyTorch (`torch.export`): their graphs, and programs that run them.
 namespace graticule::program {
 
 namespace detail {

@@ -5,6 +5,7 @@
 #include <graticule/models/description.hpp>
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/comm.hpp>
+#include <graticule/partition/detail/enum_table.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <filesystem>
@@ -12,6 +13,21 @@
 #include <vector>
 
 namespace graticule::models {
+
+struct NamedPredict {
+  char const* name = nullptr;
+};
+/// The table of outputs, with the names of `--predict` and of descriptions.
+[[nodiscard]] constexpr NamedPredict enum_row(Predict predict) noexcept {
+  switch (predict) {
+    case Predict::state: return {"state"};
+    case Predict::tendency: return {"tendency"};
+  }
+  return {};
+}
+
+/// By its name. @throws `BrokenFile` (input), which names the `file`
+[[nodiscard]] Predict predict_named(std::string const& name, std::string const& file);
 
 /// The channel that a feature of a field is: a derivative's parity is opposite to the field's.
 [[nodiscard]] ChannelInfo channel_of(Feature feature, FieldInfo const& info);

@@ -11,7 +11,6 @@
 #include <variant>
 #include <vector>
 
-/// Networks exported by PyTorch (`torch.export`): their graphs, and programs that run them.
 namespace graticule::program {
 
 /// Element type by its number in the file, which is not LibTorch's.
