@@ -189,6 +189,27 @@ def test_scaling_and_missing_cells():
         raises("BadInput", lambda: next(iter(refused)), "x.nc", "sst", "2000-01-01", "50 N 30 E")
 
 
+def test_forcings_and_whole_batches():
+    domain = Domain(COMM)
+    with Folder() as folder:
+        made(folder)
+        path = os.path.join(folder, "x.nc")
+        samples = graticule.open_samples(path, domain, "sst", batch_size=4, drop_last=True, forcings=["time_of_day", "time_of_year"], dtype=torch.float64)
+        names = ["sst", "sin_local_time", "cos_local_time", "sin_utc", "cos_utc", "sin_year", "cos_year"]
+        assert samples.channels == names and samples.target_channels == ["sst"]
+        assert samples.num_samples == 11 and len(samples) == 2
+        batches = list(samples)
+        assert [x.shape[:2] for x, _ in batches] == [(4, 7), (4, 7)] and all(y.shape[1] == 1 for _, y in batches)
+        utc = torch.cat([x[:, 3:5] for x, _ in batches])
+        angle = torch.arange(8, dtype=torch.float64) / 4 * 2 * np.pi
+        if utc.numel():
+            assert torch.allclose(utc[:, 0, 0, 0], angle.sin(), atol=1e-12) and torch.allclose(utc[:, 1, 0, 0], angle.cos(), atol=1e-12)
+        plain = graticule.open_samples(path, domain, "sst", batch_size=4, dtype=torch.float64)
+        assert len(plain) == 3 and same(next(iter(plain))[0], batches[0][0][:, :1])
+        raises("BadOption", lambda: graticule.open_samples(path, domain, "t", batch_size=12, drop_last=True), "batch_size", "11")
+        raises("BadOption", lambda: graticule.open_samples(path, domain, "t", forcings="moonlight"), "moonlight")
+
+
 def test_gaps_in_time_and_the_rows_that_are_read():
     domain = Domain(COMM)
     with Folder() as folder:

@@ -126,9 +126,9 @@ class SampleDataset(IterableDataset):
 
 def open_samples(files: Any, domain: Domain, variables: Names, targets: Optional[Names] = None, *,
                  lead: Union[int, str, datetime.timedelta] = 1, history: int = 1, steps: int = 1, times: Optional[str] = None,
-                 batch_size: Optional[int] = None, shuffle: bool = False, seed: int = 0, data_team: Any = None,
+                 batch_size: Optional[int] = None, drop_last: bool = False, shuffle: bool = False, seed: int = 0, data_team: Any = None,
                  scaling: Union[None, str, Mapping[str, Tuple[Numbers, Numbers]]] = None, missing: str = "keep",
-                 rows: Optional[Sequence[int]] = None, columns: Optional[Sequence[int]] = None,
+                 forcings: Optional[Names] = None, rows: Optional[Sequence[int]] = None, columns: Optional[Sequence[int]] = None,
                  dtype: torch.dtype = torch.float32, memory: Optional[int] = None) -> SampleDataset:
     """Samples of a training, from files: `history` states of some variables, and `steps` states that follow, `lead` apart.
 
@@ -136,11 +136,12 @@ def open_samples(files: Any, domain: Domain, variables: Names, targets: Optional
     and columns only. Samples are counted along time (and members of ensembles); levels are channels. None crosses a gap in time.
     variables: names of the inputs. targets: likewise; default: the inputs. lead: steps of the time axis, a timedelta or "6h"; 0:
     targets of the inputs' time. times: "2000..2015", "2016-01": samples whose states all lie in it. batch_size: of one data team;
-    None: single samples, for `DataLoader(samples, batch_size=4)`. shuffle: by seed and epoch, alike on all ranks; whole batches do
+    None: single samples, for `DataLoader(samples, batch_size=4)`. drop_last: an epoch ends before a smaller batch. shuffle: by seed and epoch, alike on all ranks; whole batches do
     not depend on the number of ranks. data_team: a communicator of the ranks with the same rows of other domains, each of which
     gets other samples. scaling: (values - mean) / standard deviation, "standard" (computed from these samples in one pass, by area),
     or means and deviations by variable, numbers or lists over its levels. missing: cells without values: "keep" (NaN), "mean"
-    (inputs become the mean of their channel, targets NaN) or "refuse". rows, columns: cells of each part; default: balanced.
+    (inputs become the mean of their channel, targets NaN) or "refuse". forcings: further channels of each input, from its time and
+    place: "insolation" (the cosine of the sun's height, mean of the lead that begins), "time_of_day", "time_of_year". rows, columns: cells of each part; default: balanced.
     memory: bytes for samples kept on this rank as they are stored; default: a quarter of the node's memory, divided by its ranks.
     Collective over the domain and the data team; an error of one rank is raised on all. DataLoader: with `num_workers=0` only.
     Errors: BadOption, BadCuts, ArgumentDisagreement, NoSuchFile, MissingVariable, BadInput, those of files.
@@ -158,8 +159,8 @@ def open_samples(files: Any, domain: Domain, variables: Names, targets: Optional
     if isinstance(scaling, str) and scaling != "standard":
         raise Error("BadOption", f"scaling must be 'standard', numbers by variable, or None, got {scaling!r}", "argument")
     options = {"variables": _listed(variables), "targets": _listed(targets), "lead": str(lead), "history": history, "steps": steps,
-               "times": times, "batch_size": 1 if batch_size is None else batch_size, "shuffle": bool(shuffle), "seed": seed,
-               "scaling": _scaling_of(scaling), "standard": scaling == "standard", "missing": missing, "rows": rows and list(rows),
+               "times": times, "batch_size": 1 if batch_size is None else batch_size, "drop_last": bool(drop_last), "shuffle": bool(shuffle),
+               "seed": seed, "forcings": _listed(forcings), "scaling": _scaling_of(scaling), "standard": scaling == "standard", "missing": missing, "rows": rows and list(rows),
                "columns": columns and list(columns), "f64": dtype == torch.float64, "memory": memory}
     team = None if data_team is None else handle_of(data_team)
     samples = _core.Samples(domain._object, names, team, options)

@@ -38,6 +38,9 @@ samples::DatasetOptions sample_options(nn::Domain const& domain, py::dict const&
   options.steps = read.integer("steps");
   options.times = read.get<std::string>("times", "");
   options.batch_size = read.integer("batch_size");
+  options.last_batch =
+      read.truth("drop_last") ? samples::DatasetOptions::LastBatch::drop : samples::DatasetOptions::LastBatch::keep;
+  options.forcings = read.list<std::string>("forcings");
   options.order = read.truth("shuffle") ? samples::Order::shuffled : samples::Order::in_time;
   options.seed = read.get<std::uint64_t>("seed");
   for (auto const& [name, numbers] : read.get<Scalings>("scaling"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/dates.hpp>
 #include <graticule/field_io/detail/same_copies.hpp>
+#include <graticule/models/detail/forcing.hpp>
 #include <graticule/models/detail/time_options.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/samples/dataset.hpp>
@@ -38,6 +39,7 @@ std::string text_of(std::vector<std::string> const& files, DatasetOptions const&
   add("steps", std::to_string(options.steps));
   add("times", options.times);
   add("batch_size", std::to_string(options.batch_size));
+  add("last_batch", std::to_string(int(options.last_batch)));
   add("order", std::to_string(int(options.order)));
   add("seed", std::to_string(options.seed));
   for (auto const& [name, scaling] : options.scaling) {
@@ -48,6 +50,7 @@ std::string text_of(std::vector<std::string> const& files, DatasetOptions const&
   }
   add("scale_by", std::to_string(int(options.scale_by)));
   add("missing", std::to_string(int(options.missing)));
+  add("forcings", joined(options.forcings));
   add("dtype", std::to_string(int(options.dtype)));
   if (options.process_grid) add("process_grid", to_string(*options.process_grid));
   for (auto const& [name, cuts] : {std::pair("rows", &options.rows), std::pair("columns", &options.columns)})
@@ -186,6 +189,7 @@ struct Dataset::State {
     box = layout->owned(domain().rank());
     row_weights = area_weights(grid.latitudes);
     choose_channels();
+    choose_forcings();
     choose_samples(period_of(table, options.times));
     num_cells = std::size_t(box.extent(0) * box.extent(1));
     field.resize(num_cells);
@@ -229,6 +233,19 @@ struct Dataset::State {
     }
   }
 
+  void choose_forcings() {
+    forcings = forcings_of(options.forcings, "forcings");
+    if (forcings.empty()) return;
+    if (!undated_name.empty())
+      throw Error(Fault::usage, "BadOption",
+                  "forcings " + options.forcings.front() +
+                      " cannot be computed: the files have no axis of time, such as one in 'hours since 2000-01-01'");
+    auto const labels = forcing_channels(forcings);
+    input_labels.insert(input_labels.end(), labels.begin(), labels.end());
+    places.latitudes.assign(grid.latitudes.begin() + box.lo(0), grid.latitudes.begin() + box.hi(0));
+    places.longitudes.assign(grid.longitudes.begin() + box.lo(1), grid.longitudes.begin() + box.hi(1));
+  }
+
   [[nodiscard]] Index first_lead() const { return options.lead == "0" ? 0 : 1; }
 
   /// The times of a sample's states, the earliest first; none where one is missing.
@@ -253,7 +270,13 @@ struct Dataset::State {
         continue;
       for (Index m = 0; m < num_members; ++m) samples.push_back(position * num_members + m);
     }
-    if (Index(samples.size()) >= num_teams()) return;
+    if (Index(samples.size()) >= num_teams()) {
+      if (num_batches() > 0) return;
+      throw Error(Fault::usage, "BadOption",
+                  "batch_size must be at most " + std::to_string(Index(samples.size()) / num_teams()) +
+                      ", the samples of a data team, where the last batch is dropped, got " +
+                      std::to_string(options.batch_size));
+    }
     std::string const range =
         undated_name.empty() ? ", from " + time_steps->text(times.front()) + " to " + time_steps->text(times.back())
                              : "";
@@ -342,7 +365,7 @@ struct Dataset::State {
     auto const num_times = std::size_t(options.history + options.steps);
     auto const history = std::size_t(options.history);
     auto const bytes = slot.request.size() * num_cells * std::size_t(size_of(options.dtype));
-    slot.inputs.reserve(std::max<std::size_t>(bytes * history * inputs.size(), 1));
+    slot.inputs.reserve(std::max<std::size_t>(bytes * history * input_labels.size(), 1));
     slot.targets.reserve(std::max<std::size_t>(bytes * (num_times - history) * targets.size(), 1));
     std::size_t input_cell = 0;
     std::size_t target_cell = 0;
@@ -356,6 +379,7 @@ struct Dataset::State {
           write(channel, is_input ? options.missing : Missing::keep, is_input ? slot.inputs : slot.targets, cell);
           cell += num_cells;
         }
+        if (is_input) input_cell += write_forcings(states[t], slot.inputs, input_cell);
       }
     }
   }
@@ -368,9 +392,21 @@ struct Dataset::State {
       normalise(field, scaling, 0, missing, static_cast<float*>(to.data()) + cell);
   }
 
+  /// The number of values.
+  std::size_t write_forcings(Index position, NumberBuffer const& to, std::size_t cell) const {
+    Seconds const time = time_steps->times()[std::size_t(position)];
+    Seconds const step = options.lead == "0" ? 0 : time_steps->lead_seconds();
+    if (options.dtype == DType::f64)
+      fill_forcing(forcings, places, time, step, static_cast<double*>(to.data()) + cell, time_steps->calendar());
+    else
+      fill_forcing(forcings, places, time, step, static_cast<float*>(to.data()) + cell, time_steps->calendar());
+    return (input_labels.size() - inputs.size()) * num_cells;
+  }
+
   [[nodiscard]] Index num_batches() const {
     // As many samples on each team; only the last batch of the epoch may be smaller.
     Index const per_team = Index(samples.size()) / num_teams();
+    if (options.last_batch == DatasetOptions::LastBatch::drop) return per_team / options.batch_size;
     return (per_team + options.batch_size - 1) / options.batch_size;
   }
 
@@ -406,6 +442,8 @@ struct Dataset::State {
   std::vector<std::size_t> targets;
   std::vector<std::string> input_labels;
   std::vector<std::string> target_labels;
+  std::vector<Forcing> forcings;     ///< further inputs, after `inputs`
+  Places places;                     ///< of this rank's cells
   std::vector<ChannelScale> scales;  ///< of `channels`
   std::map<std::string, Scaling> scaling_by_name;
   std::vector<Index> samples;  ///< states up to which the history of each goes

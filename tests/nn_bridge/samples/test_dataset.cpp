@@ -235,6 +235,73 @@ TEST(Dataset, counts_samples_without_dates) {
             (ErrorWith{"BadOption", "lead must be a number of steps, got 6h"}));
   EXPECT_EQ(rule_of([&] { Dataset(comm, {file}, {.inputs = {"p"}, .times = "2000"}); }),
             (ErrorWith{"BadOption", "times 2000 cannot be chosen"}));
+  EXPECT_EQ(rule_of([&] { Dataset(comm, {file}, {.inputs = {"p"}, .forcings = {"time_of_year"}}); }),
+            (ErrorWith{"BadOption", "forcings time_of_year cannot be computed: the files have no axis of time"}));
+}
+
+TEST(Dataset, drops_the_last_batch_where_it_would_be_smaller) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const file = write_states(comm, folder.path() / "x.nc", {every_6_hours(0, 12)});
+  DatasetOptions options{
+      .inputs = {"p"}, .batch_size = 4, .last_batch = DatasetOptions::LastBatch::drop, .order = Order::shuffled};
+  Dataset data(comm, {file}, options);
+
+  EXPECT_EQ(data.num_samples(), 11);
+  ASSERT_EQ(data.num_batches(), 2);
+  for (Index epoch = 0; epoch < 2; ++epoch)
+    for (Index number = 0; number < 2; ++number) EXPECT_EQ(data.batch(epoch, number).num_samples, 4);
+  EXPECT_EQ(rule_of([&] { (void)data.batch(0, 2); }), (ErrorWith{"OutOfRange", "batches are in [0, 2)"}));
+  options.batch_size = 12;
+  EXPECT_EQ(rule_of([&] { Dataset(comm, {file}, options); }),
+            (ErrorWith{"BadOption", "batch_size must be at most 11"}));
+}
+
+TEST(Dataset, computes_forcings_of_each_input_after_its_variables) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const file = write_states(comm, folder.path() / "x.nc", {every_6_hours(0, 5)});
+  DatasetOptions const options{.inputs = {"p"},
+                               .targets = {"t"},
+                               .history = 2,
+                               .batch_size = 3,
+                               .forcings = {"insolation", "time_of_day"},
+                               .dtype = DType::f64};
+  Dataset cut(comm, {file}, options);
+  Dataset alone(comm.split(comm.rank(), 0), {file}, options);
+
+  EXPECT_EQ(cut.input_channels(),
+            (std::vector<std::string>{"p", "insolation", "sin_local_time", "cos_local_time", "sin_utc", "cos_utc"}));
+  EXPECT_EQ(cut.target_channels().size(), 2u);
+  auto const part = cut.batch(0, 0);
+  auto const whole = alone.batch(0, 0);
+  auto const box = cut.owned();
+  auto const* own = static_cast<double const*>(part.inputs);
+  auto const* all = static_cast<double const*>(whole.inputs);
+  double least = 1;
+  double most = 0;
+  for (Index state = 0; state < 3 * 2; ++state) {
+    double const hours = 6 * double(state / 2 + state % 2);
+    for (Index c = 0; c < 6; ++c)
+      for (Index i = box.lo(0); i < box.hi(0); ++i)
+        for (Index j = 0; j < num_columns; ++j, ++own) {
+          double const value = all[((state * 6 + c) * num_rows + i) * num_columns + j];
+          ASSERT_EQ(*own, value) << "state " << state << ", channel " << c << " at " << i << ", " << j;
+          if (c == 0) ASSERT_EQ(value, -t_at(hours, 0, i, j));
+          if (c == 4) ASSERT_NEAR(value, std::sin(hours / 24 * 2 * std::acos(-1.0)), 1e-12);
+          if (c == 5) ASSERT_NEAR(value, std::cos(hours / 24 * 2 * std::acos(-1.0)), 1e-12);
+        }
+    for (Index cell = 0; cell < num_rows * num_columns; ++cell) {
+      double const sun = all[(state * 6 + 1) * num_rows * num_columns + cell];
+      least = std::min(least, sun);
+      most = std::max(most, sun);
+    }
+  }
+  // Night somewhere; the sun nearly in the zenith of a place, averaged over 6 hours.
+  EXPECT_EQ(least, 0);
+  EXPECT_GT(most, 0.7);
+  EXPECT_LE(most, 1);
+  expect_cells(box, static_cast<double const*>(part.targets), {{12}, {18}, {24}}, 2, t_or_p);
 }
 
 TEST(Dataset, scales_and_treats_missing_cells_as_asked) {
@@ -329,6 +396,8 @@ TEST(Dataset, refuses_what_cannot_be_on_all_ranks) {
   EXPECT_EQ(refused({.inputs = {"p"}, .scaling = {{"p", {{0}, {0}}}}}), (ErrorWith{"BadOption", "positive scales"}));
   EXPECT_EQ(refused({.inputs = {"p"}, .rows = balanced_cuts(12, comm.num_ranks())}),
             (ErrorWith{"BadCuts", "rows are cut into"}));
+  EXPECT_EQ(refused({.inputs = {"p"}, .forcings = {"moonlight"}}),
+            (ErrorWith{"BadOption", "forcings takes insolation, time_of_day and time_of_year, got 'moonlight'"}));
   EXPECT_EQ(rule_of([&] { Dataset(comm, {"/nowhere/*.nc"}, {.inputs = {"p"}}); }), "NoSuchFile");
   Dataset data(comm, {file}, {.inputs = {"p"}});
   EXPECT_EQ(rule_of([&] { (void)data.batch(0, 3); }), (ErrorWith{"OutOfRange", "batches are in [0, 3)"}));

@@ -81,7 +81,7 @@ Value* fill_time_of_year(Places const& places, Seconds time, Calendar calendar, 
 
 }  // namespace
 
-std::vector<Forcing> forcings_of(std::vector<std::string> const& names) {
+std::vector<Forcing> forcings_of(std::vector<std::string> const& names, std::string const& option) {
   std::vector<Forcing> forcings;
   for (std::string const& name : names) {
     if (name == "insolation")
@@ -92,7 +92,7 @@ std::vector<Forcing> forcings_of(std::vector<std::string> const& names) {
       forcings.push_back(Forcing::time_of_year);
     else
       throw Error(Fault::usage, "BadOption",
-                  "--forcing takes insolation, time_of_day, time_of_year or none, not '" + name + "'");
+                  option + " takes insolation, time_of_day and time_of_year, got '" + name + "'");
   }
   return forcings;
 }

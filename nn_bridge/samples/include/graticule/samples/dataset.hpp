@@ -26,6 +26,9 @@ enum class ScaleBy : std::uint8_t { given, statistics };
 
 /// Options of `Dataset`, the same on all ranks but for `data_team`.
 struct DatasetOptions {
+  /// Whether an epoch ends with a batch of fewer samples than the others.
+  enum class LastBatch : std::uint8_t { keep, drop };
+
   std::vector<std::string> inputs;        ///< names of variables; each level is a channel
   std::vector<std::string> targets = {};  ///< likewise; empty: the inputs
   /// From a state to the next: steps of the time axis, or a duration such as `6h`. `0`: targets of the inputs' time.
@@ -34,11 +37,15 @@ struct DatasetOptions {
   Index steps = 1;         ///< states of the targets, one lead apart
   std::string times = {};  ///< `2000..2015`: samples whose states all lie in it; empty: all
   Index batch_size = 1;    ///< samples of one data team
+  LastBatch last_batch = LastBatch::keep;
   Order order = Order::in_time;
   std::uint64_t seed = 0;                       ///< of the shuffled order
   std::map<std::string, Scaling> scaling = {};  ///< of variables by name
   ScaleBy scale_by = ScaleBy::given;
   Missing missing = Missing::keep;
+  /// Inputs that follow from time and place alone, after the variables of each state: `insolation` (the cosine of the
+  /// sun's height, averaged over the lead that begins then), `time_of_day`, `time_of_year`. Not scaled.
+  std::vector<std::string> forcings = {};
   DType dtype = DType::f32;  ///< of the batches, or f64
   /// Ranks that have the same part of the globe in other domains; a batch has other samples on each.
   std::optional<Comm> data_team = {};
@@ -80,15 +87,15 @@ class Dataset {
   [[nodiscard]] Box owned() const;                                       ///< rows and columns of this rank
   [[nodiscard]] std::vector<double> const& latitudes() const noexcept;   ///< of all rows, degrees
   [[nodiscard]] std::vector<double> const& longitudes() const noexcept;  ///< of all columns, degrees
-  /// Names of the channels, with their levels: `t 850 hPa`.
+  /// Names of the channels, with their levels: `t 850 hPa`; of the inputs then those of the forcings: `sin_year`.
   [[nodiscard]] std::vector<std::string> const& input_channels() const noexcept;
   [[nodiscard]] std::vector<std::string> const& target_channels() const noexcept;
   /// Of each variable that is scaled, one value per level.
   [[nodiscard]] std::map<std::string, Scaling> const& scaling() const noexcept;
 
   [[nodiscard]] Index num_samples() const noexcept;  ///< of all data teams
-  /// Of one epoch; the last one may be smaller. Data teams have as many samples each: the last ones of the order, fewer
-  /// than there are teams, are left out.
+  /// Of one epoch; the last one may be smaller (`LastBatch`). Data teams have as many samples each: the last ones of
+  /// the order, fewer than there are teams, are left out.
   [[nodiscard]] Index num_batches() const noexcept;
   /// Times of the samples of a batch on this rank's data team, of the last state of their history:
   /// `2000-01-01 06:00`, or a number without dates.

@@ -21,8 +21,9 @@ namespace graticule::models {
 /// The year is that of the calendar: 360 days of `day_360`, in which the sun passes the equinoxes as in 365.
 enum class Forcing : std::uint8_t { insolation, time_of_day, time_of_year };
 
-/// By their names. @throws `BadOption` (usage)
-[[nodiscard]] std::vector<Forcing> forcings_of(std::vector<std::string> const& names);
+/// By their names. @throws `BadOption` (usage), which names the `option`
+[[nodiscard]] std::vector<Forcing> forcings_of(std::vector<std::string> const& names,
+                                               std::string const& option = "--forcing");
 /// The channels of all forcings, in order: `insolation`, `sin_local_time`, ...
 [[nodiscard]] std::vector<std::string> forcing_channels(std::vector<Forcing> const& forcings);
 
