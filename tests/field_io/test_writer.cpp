@@ -283,6 +283,9 @@ TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
     EXPECT_EQ(rule_of([&] { writer.commit(); }), (test::ErrorWith{"WrongState", "were written"}));
     if (comm.num_ranks() > 1) {
       EXPECT_EQ(rule_of([&] { writer.add_dimension("y", last ? 2 : 3); }), "ArgumentDisagreement");
+      // A name of one rank alone; the next calls of all ranks match again.
+      EXPECT_EQ(rule_of([&] { writer.write(last ? "w" : "v", Box({0}, {0}), all.first(0)); }),
+                (test::ErrorWith{"ArgumentDisagreement", "rank 0 has variable v, rank "}));
     }
   }
   comm.barrier();
@@ -291,6 +294,26 @@ TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "x.nc", {}, {.writers_per_node = -1}); }),
             (test::ErrorWith{"BadOption", "writers_per_node must be at least 0"}));
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "."); }), "OutputError");
+}
+
+TEST(FieldWriter, refuses_to_commit_cells_that_were_written_twice_instead_of_others) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  std::vector<double> const values(8, 1);
+  for (std::string const name : {"twice.nc", "twice.zarr"})
+    for (Index const begin : {0, 1}) {
+      FieldWriter writer(comm, folder / name);
+      writer.add_dimension("y", 4);
+      writer.add_dimension("x", 2);
+      writer.add_variable({.name = "v", .dimensions = {"y", "x"}});
+      // Half of the rows, twice: as by ranks that forget where theirs begin.
+      Index const lo = comm.rank() == 0 ? begin : 0;
+      Index const hi = comm.rank() == 0 ? begin + 2 : 0;
+      for (int time = 0; time < 2; ++time)
+        writer.write("v", Box({lo, 0}, {hi, 2}), std::span(values).first(std::size_t(2 * (hi - lo))));
+
+      EXPECT_EQ(rule_of([&] { writer.commit(); }), (test::ErrorWith{"WrongState", "v were written more than once"}));
+    }
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cells on their way to the file.
+#include <graticule/partition/failure.hpp>
+#include <graticule/partition/hash.hpp>
+
 #include "dense.hpp"
 #include "first_failure.hpp"
 #include "hdf5/elements.hpp"
@@ -8,6 +11,8 @@
 #include "state.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 namespace graticule {
 
@@ -30,6 +35,11 @@ void FieldWriter::State::require_new(std::string_view name, Target const& target
                                   " contains cells of earlier records: " + to_string(target.old_extents));
 }
 
+auto FieldWriter::State::agreed_target(std::string_view name) -> Target& {
+  require_same(comm, "ArgumentDisagreement", Hash().add(name).value(), "variable " + std::string(name));
+  return target_of(name);
+}
+
 std::pair<std::vector<detail::Turn>, Index> FieldWriter::State::agreed_turns(
     std::function<detail::Supply()> const& prepare) {
   detail::Supply supply;
@@ -40,17 +50,41 @@ std::pair<std::vector<detail::Turn>, Index> FieldWriter::State::agreed_turns(
   return {std::move(turns), most[0]};
 }
 
+namespace {
+
+/// Adds along each axis the places of cells, and their squares, in a range in which those of all ranks can be added.
+void add_places(std::vector<std::uint64_t>& sums, detail::Slab const& slab, std::uint64_t factor) {
+  constexpr std::uint64_t most = (std::uint64_t(1) << 40U) - 1;
+  int const ndim = slab.counts.size();
+  sums.resize(2 * std::size_t(ndim));
+  for (int a = 0; a < ndim; ++a) {
+    std::uint64_t others = factor;
+    for (int b = 0; b < ndim; ++b)
+      if (b != a) others *= std::uint64_t(slab.counts[b]);
+    for (Index k = 0; k < slab.counts[a]; ++k) {
+      auto const place = std::uint64_t(slab.start[a] + k * slab.steps[a]);
+      sums[2 * std::size_t(a)] += others * place;
+      sums[2 * std::size_t(a) + 1] += others * place * place;
+    }
+  }
+  for (auto& sum : sums) sum &= most;
+}
+
+}  // namespace
+
 template <class Fetch>
 void FieldWriter::State::write_turns(Target& target, std::function<detail::Supply()> const& prepare,
                                      Fetch const& fetch) {
+  detail::Supply supply;
+  auto const brought = [&] { return supply = prepare(); };
   if (store) {
-    detail::Supply supply;
-    run_agreed(comm, [&] { supply = prepare(); });
+    run_agreed(comm, brought);
     target.num_written += store->write(target.array, supply, fetch);
+    add_places(target.places, supply.slab, 1);
     return;
   }
   h5::Quiet const quiet;
-  auto const [turns, num_rounds] = agreed_turns(prepare);
+  auto const [turns, num_rounds] = agreed_turns(brought);
   take_room();
   if (target.grows_later) grow_now(target);
   h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
@@ -74,6 +108,7 @@ void FieldWriter::State::write_turns(Target& target, std::function<detail::Suppl
   }
   agree(comm, failure.first());
   target.num_written += num_cells;
+  add_places(target.places, supply.slab, 1);
 }
 
 void FieldWriter::State::write_turn(Target const& target, h5::Properties const& transfer, detail::Turn const* turn,
@@ -105,7 +140,7 @@ void FieldWriter::State::require_numbers(std::string_view name, Target const& ta
 
 template <class Value>
 void FieldWriter::State::write(std::string_view name, Box const& box, std::span<Value const> values) {
-  auto& target = target_of(name);
+  auto& target = agreed_target(name);
   auto const dtype = dtype_of<Value>();
   bool const same = detail::is_same(target.plan, dtype);
   std::vector<std::byte> elements;
@@ -131,7 +166,7 @@ void const* FieldWriter::State::packed(Target const& target, DType dtype, void c
 }
 
 void FieldWriter::State::write(std::string_view name, FileSelection const& selection, FieldView const& field) {
-  auto& target = target_of(name);
+  auto& target = agreed_target(name);
   bool const same = detail::is_same(target.plan, field.dtype);
   auto const size = size_of(field.dtype);
   detail::ViewPart part;
@@ -160,7 +195,7 @@ void FieldWriter::State::write(std::string_view name, FileSelection const& selec
 }
 
 void FieldWriter::State::write_stored(std::string_view name, Box const& box, std::span<std::byte const> bytes) {
-  auto& target = target_of(name);
+  auto& target = agreed_target(name);
   std::vector<std::byte> staging;
   auto const prepare = [&] {
     check_box(name, target, box, bytes.size(), target.value_bytes);
@@ -179,15 +214,29 @@ Index FieldWriter::State::num_new_cells(Target const& target) {
 
 void FieldWriter::State::require_all_written() const {
   std::vector<Index> counts;
-  for (auto const& [name, target] : targets) counts.push_back(target.num_written);
+  for (auto const& [name, target] : targets) {
+    counts.push_back(target.num_written);
+    auto places = target.places;  // none on a rank that has written nothing
+    places.resize(2 * std::size_t(target.extents.size()));
+    for (auto const sum : places) counts.push_back(Index(sum));
+  }
   comm.sum(std::span<Index>(counts));
   std::size_t i = 0;
   for (auto const& [name, target] : targets) {
     Index const expected = num_new_cells(target);
-    if (counts[i] < expected)
-      throw Error("WrongState", std::to_string(counts[i]) + " of the " + std::to_string(expected) +
-                                    " cells of variable " + name + " were written");
-    ++i;
+    Index const found = counts[i++];
+    if (found < expected)
+      throw Error("WrongState", std::to_string(found) + " of the " + std::to_string(expected) + " cells of variable " +
+                                    name + " were written");
+    // Twice the same cells leave others out. What was written and all that there is count in opposite directions.
+    std::vector<std::uint64_t> missing(2 * std::size_t(target.extents.size()));
+    for (auto& sum : missing) sum = std::uint64_t(counts[i++]);
+    auto const all = Box::from_extents(target.extents);
+    add_places(missing, *detail::slab_of(&all), ~std::uint64_t(0));
+    if (auto const old = Box::from_extents(target.old_extents); old.ndim() > 0)
+      add_places(missing, *detail::slab_of(&old), 1);
+    if (found == expected && std::any_of(missing.begin(), missing.end(), [](auto sum) { return sum != 0; }))
+      throw Error("WrongState", "some cells of variable " + name + " were written more than once, others not at all");
   }
 }
 

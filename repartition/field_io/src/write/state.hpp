@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <utility>
@@ -43,6 +44,7 @@ struct FieldWriter::State {
     h5::Type memory_type;
     Index value_bytes = 0;
     Index num_written = 0;
+    std::vector<std::uint64_t> places = {};  ///< sums of their places
     bool has_filters = false;
     Indices old_extents = {};               ///< of what was there before; no axes: nothing
     Indices in_file = {};                   ///< of these, the cells that the file holds
@@ -97,6 +99,8 @@ struct FieldWriter::State {
     if (found == targets.end()) throw Error("MissingVariable", "no variable '" + std::string(name) + "' was added");
     return found->second;
   }
+  /// The one that all ranks write to. Collective: a rank that names none must not leave the others waiting.
+  [[nodiscard]] Target& agreed_target(std::string_view name);
   /// Of the file. Collective.
   void write_attributes(std::vector<Attribute> const& attributes);
   static void require_name(std::string_view name);
