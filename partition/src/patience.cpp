@@ -22,8 +22,9 @@ namespace {
 constexpr double spinning_seconds = 1e-3;
 /// After this the core is left, too: an accident or slow work of another rank, beside which a late return is small.
 [[maybe_unused]] constexpr double yielding_seconds = 2e-2;
-/// Ranks that wait in vain say so one after another, and the first notice to arrive need not be that of the cause; what
-/// a rank sent before its end may still be under way.
+/// The rank that failed may have left an exchange to which others come late; ranks that wait in vain say so one after
+/// another, and the first notice to arrive need not be that of the cause; what a rank sent before its end may still be
+/// under way.
 constexpr double seconds_of_grace = 0.1;
 /// How long a wait that stalls waits for answers of the other ranks, and of how many ranks at most.
 constexpr double seconds_for_answers = 0.2;
@@ -103,7 +104,9 @@ void Patience::look_for_failures() {
   auto const found = find_failure(comm_);
   if (!found) return;
   if (failed_since_ < 0) failed_since_ = seconds_;
-  if (found->may_follow && seconds_ - failed_since_ < seconds_of_grace) return;
+  // Of calls of the communicator it is known whether that rank has left them.
+  bool const may_end = CommState::of(comm_).call_under_way == 0;
+  if ((found->may_follow || may_end) && seconds_ - failed_since_ < seconds_of_grace) return;
   CommState::of(comm_).given_up = true;
   auto const& failure = found->failure;
   throw Error(failure.fault, "PeerFailed", "rank " + std::to_string(failure.rank) + ": " + failure.text);
