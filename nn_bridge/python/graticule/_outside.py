@@ -10,12 +10,13 @@ from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
+from . import _core
 from ._cuts import NotSharded
 from ._domain import Domain
 from ._errors import Error
 from ._failures import Together
 
-_RESULT, _LOSS = "graticule_result", "graticule_loss"
+_RESULT, _LOSS, _GRADIENT = "graticule_result", "graticule_loss", "graticule_gradient"
 _MOST = 2000  # nodes of a graph that are looked at
 _LOSSES = {"MseLossBackward0": "mse_loss", "SmoothL1LossBackward0": "smooth_l1_loss", "HuberLossBackward0": "huber_loss",
            "BinaryCrossEntropyBackward0": "binary_cross_entropy", "BinaryCrossEntropyWithLogitsBackward0": "binary_cross_entropy_with_logits",
@@ -140,12 +141,13 @@ def _averages(node: Any, kind: str) -> str:
     return _OF_CELLS.get(kind, "")
 
 
-def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False) -> List[Domain]:
+def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False, gradients_of: Optional[List[Domain]] = None) -> List[Domain]:
     """Raises NotSharded where a loss takes the cells of one rank together as it would those of the globe.
 
     direct: for a loss that is to be added over the ranks: one that is a mean itself, or anything but linear in sums.
-    Returns the domains of the results and of the losses that it is made of.
+    Returns the domains of the results and of the losses that it is made of; gradients_of gets those of whose gradients it is made.
     """
+    gradients_of = [] if gradients_of is None else gradients_of
     domains: List[Domain] = []
     left: List[Tuple[Any, int, Tuple[Taken, ...], str, Optional[float]]] = [
         (x.grad_fn, x.output_nr, (), "", None) for x in roots if isinstance(x, torch.Tensor) and x.grad_fn is not None]
@@ -156,6 +158,10 @@ def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False) ->
         if (node, taken, above, divisor) in seen:
             continue
         seen.add((node, taken, above, divisor))
+        if _GRADIENT in node.metadata:
+            domains += [one for one in node.metadata[_GRADIENT] if one not in domains]
+            gradients_of += [one for one in node.metadata[_GRADIENT] if one not in gradients_of]
+            continue
         grid, domain = node.metadata.get(_RESULT, (None, node.metadata.get(_LOSS)))
         if domain is not None and domain not in domains:
             domains.append(domain)
@@ -185,6 +191,28 @@ def refuse_partial_means(roots: Iterable[torch.Tensor], direct: bool = False) ->
     return domains
 
 
+def _note_gradients(found: Any, domains: List[Domain]) -> None:
+    """Notes that tensors are gradients of a result: what is differentiated again reaches messages on some ranks that it does not on others."""
+    for x in found if isinstance(found, (tuple, list)) else ():
+        if isinstance(x, torch.Tensor) and x.grad_fn is not None:
+            x.grad_fn.metadata[_GRADIENT] = tuple(domains)
+
+
+def _with_unreached(roots: Sequence[torch.Tensor], args: Tuple[Any, ...], kwargs: Any,
+                    domains: Sequence[Domain]) -> Tuple[List[torch.Tensor], Tuple[Any, ...], Any]:
+    """The arguments of a backward that starts from the messages of other ranks, too, which this rank would not reach. Collective.
+
+    A rank without cells does not need all of those that others need for derivatives of gradients.
+    """
+    more = [x for domain in domains for x in _core.unreached_calls(domain._object, [x for x in roots if isinstance(x, torch.Tensor)])]
+    if not more:
+        return list(roots), args, kwargs
+    weights = args[0] if args else kwargs.get("grad_tensors")
+    given = [None] * len(roots) if weights is None else [weights] if isinstance(weights, torch.Tensor) else list(weights)
+    kwargs = {key: value for key, value in kwargs.items() if key != "grad_tensors"}
+    return [*roots, *more], ([*given, *map(torch.zeros_like, more)], *args[1:]), kwargs
+
+
 def _refuse(name: str) -> None:
     raise NotSharded(f"the loss is torch's {name} of a shard, outside of the sharded model: a value of this rank's cells alone, whose gradients do "
                      f"not add up to those of the globe's. Use a loss of graticule.nn, such as graticule.nn.MSELoss(domain), or sum over cells, "
@@ -202,15 +230,22 @@ def guard_backward() -> None:
 def _guarded(before: Any) -> Any:
     def differentiate(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         domains: List[Domain] = []
-        if isinstance(tensors, (torch.Tensor, tuple, list)):
-            domains = refuse_partial_means([tensors] if isinstance(tensors, torch.Tensor) else tensors)
+        gradients_of: List[Domain] = []
+        roots = [tensors] if isinstance(tensors, torch.Tensor) else tensors
+        if isinstance(roots, (tuple, list)):
+            domains = refuse_partial_means(roots, gradients_of=gradients_of)
         # Gradients of some tensors alone may need no other rank, and are then wanted on some ranks alone.
         agrees = before.__name__ == "backward" and len(args) < 5 and kwargs.get("inputs") is None
         with contextlib.ExitStack() as calls:
             for domain in domains:
                 calls.enter_context(Together(domain, agrees=agrees))
             try:
-                return before(tensors, *args, **kwargs)
+                if agrees and gradients_of:
+                    tensors, args, kwargs = _with_unreached(roots, args, kwargs, gradients_of)
+                found = before(tensors, *args, **kwargs)
+                if before.__name__ == "grad" and domains:
+                    _note_gradients(found, domains)
+                return found
             except RuntimeError as error:
                 known = _known(error)
                 if known is None:

@@ -3,6 +3,7 @@
 #include <graticule/halo/detail/edges.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/collective/fields.hpp>
+#include <graticule/nn_bridge/detail/unreached.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -132,6 +133,7 @@ void define_fields(py::module_& m) {
       .def("agree", &agree_on_text, py::arg("rule"), py::arg("failure"), ReleaseGil());
   m.def("shard_of", &shard_of, py::arg("whole"), py::arg("domain"), py::arg("rows"), py::arg("columns"), ReleaseGil());
   m.def("part_of", &part_of, py::arg("shard"), py::arg("domain"), ReleaseGil());
+  m.def("unreached_calls", &nn::detail::unreached_calls, py::arg("domain"), py::arg("roots"), ReleaseGil());
   m.def("whole_field", &nn::whole_field, py::arg("shard"), py::arg("domain"), ReleaseGil());
 }
 

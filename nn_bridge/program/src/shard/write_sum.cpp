@@ -129,10 +129,12 @@ ValueId variance_of(LocalBuilder& builder, PlannedNode const& node, ValueId mean
 ValueId norm_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, Argument const& order, Dtype dtype) {
   auto const axes = axes_over(node);
   Shape const shape = reduced(builder.shape(x), axes, true);
-  ValueId const own =
-      builder.emit("aten.linalg_vector_norm.default",
-                   {tensor_input("self", x), input_of("ord", order), input_of("dim", axes), input_of("keepdim", true)},
-                   shape, dtype);
+  // The norm of no values is 0, of any order; LibTorch computes it for finite orders alone.
+  Argument const own_order = num_elements(builder.shape(x)) > 0 ? order : Argument(2.0);
+  ValueId const own = builder.emit("aten.linalg_vector_norm.default",
+                                   {tensor_input("self", x), input_of("ord", own_order), input_of("dim", axes),
+                                    input_of("keepdim", true)},
+                                   shape, dtype);
   return builder.emit("aten.linalg_vector_norm.default",
                       {tensor_input("self", builder.of_all_ranks(own)), input_of("ord", order),
                        input_of("dim", std::vector<std::int64_t>{0}), input_of("keepdim", false)},
