@@ -74,6 +74,9 @@ LINES = {
     "adaptive pooling to one": lambda net, h: h * F.adaptive_avg_pool2d(h, 1),
     "interpolation after pooling": lambda net, h: F.interpolate(F.avg_pool2d(h, 2), size=h.shape[-2:], mode="bilinear"),
     "tokens and attention": attention,
+    "masks joined by & | ^": lambda net, h: h * (((h > 0) & (h < 1)) | ((h < -1) ^ (h.flip(-2) > 0))),
+    "bits of integers": lambda net, h: h * ((((h.detach() * 4).int() & 7) | 8) << 1 >> 2),
+    "windows of signals": lambda net, h: h * torch.hann_window(COLUMNS, dtype=h.dtype) * torch.hamming_window(ROWS, dtype=h.dtype)[:, None],
 }
 
 
@@ -161,6 +164,44 @@ def test_tensors_that_a_function_caches():
     found = graticule.whole_field(graticule.shard_program(net, DOMAIN)(cut(fields())).detach(), DOMAIN)
     close(found, net(fields()), 1e-10)  # the serial model, behind the capture, makes its own
     assert_equals_serial(net, net, fields())  # and the capture takes that
+
+
+def slope(net, h, create_graph):
+    y = torch.tanh(h)
+    found, = torch.autograd.grad((y * y.cumsum(-2)).sum(), y, create_graph=create_graph, retain_graph=True)
+    return found * h
+
+
+def test_gradients_that_a_model_takes_itself():
+    for create_graph in (True, False):
+        net = Lines(functools.partial(slope, create_graph=create_graph))
+        assert_equals_serial(net, net, fields())
+
+
+def test_a_model_that_asks_which_tensors_need_gradients():
+    net = Lines(lambda net, h: h)
+    net.b.requires_grad_(False)
+    net.forward = lambda x: net.b(net.a(x) if x.requires_grad else net.a(x).sin()) * (2 if net.a(x).requires_grad else 1)
+    sharded = graticule.shard_program(net, DOMAIN)
+    whole, part = fields(), cut(fields())
+    wanted = {needs: net(whole.clone().requires_grad_(needs)).detach() for needs in (True, False)}
+    assert not torch.equal(wanted[True], wanted[False])
+    for ranks in (range(RANKS), (), (RANKS - 1,), (0,), (), (RANKS - 1,)):  # which give a tensor that needs a gradient
+        found = sharded(part.clone().requires_grad_(RANK in ranks)).detach()
+        close(graticule.whole_field(found, DOMAIN), wanted[len(ranks) > 0], 1e-10)
+
+
+def test_transforms_of_torch_func_are_refused_and_end():
+    lines = {"jvp": lambda net, h: torch.func.jvp(lambda t: net.a(t).tanh(), (h[:, :3],), (torch.ones_like(h[:, :3]),))[1],
+             "grad": lambda net, h: torch.func.grad(lambda t: net.b(t).sum())(h),
+             "vmap": lambda net, h: torch.vmap(lambda t: t * t.mean(), in_dims=2, out_dims=2)(h)}
+    for line in lines.values():
+        raises("RefusedProgram", lambda: graticule.shard_program(Lines(line), DOMAIN)(cut(fields())), "torch.func", "torch.autograd.grad")
+        torch.zeros(1).requires_grad_()  # which PyTorch refuses within a transform
+        with torch.autograd.forward_ad.dual_level():
+            pass
+    net = Lines(lambda net, h: torch.vmap(lambda t: t * t.mean())(h))
+    assert_equals_serial(net, net, fields())
 
 
 def test_data_of_a_value_has_no_gradient():
@@ -630,6 +671,31 @@ def test_gradients_of_gradients_of_what_is_computed_again():
     assert len(found[0]) == len(found[1]) > 3
     for one, other in zip(*found):
         close(other, one, 1e-10)
+
+
+def test_gradients_of_gradients_where_a_rank_has_no_cells():
+    """A rank without cells does not reach all messages that the others need for them: two samples may be divided among three ranks."""
+    lines = {"cumulative sum": lambda net, h: net.b(torch.sigmoid(h).cumsum(-2)), "product": lambda net, h: net.b(torch.tanh(h)) * h[:, :2].cumsum(-2),
+             "norm": lambda net, h: net.b(torch.tanh(h) / torch.linalg.vector_norm(h, float("inf")))}
+    for name, line in lines.items():
+        serial = Lines(line)
+        serial.b = nn.Conv2d(4, 2, 3, padding=1, dtype=torch.float64)
+        serial.forward = lambda x, net=serial, line=line: line(net, net.a(x))
+        for cuts in (CUTS, [ROWS] + [0] * (RANKS - 1)):
+            net = copy.deepcopy(serial)
+            net.forward = lambda x, net=net, line=line: line(net, net.a(x))
+            sharded = graticule.shard_program(net, DOMAIN)
+            whole, part = fields().requires_grad_(), cut(fields(), cuts).clone().requires_grad_()
+            for model, x in ((serial, whole), (sharded, part)):
+                slopes, = torch.autograd.grad(model(x).square().sum(), x, create_graph=True)
+                model.zero_grad()
+                (slopes * slopes).sum().backward()
+            graticule.GradientSync(net, [(COMM, "sum")]).reduce()
+            close(graticule.whole_field(part.grad, DOMAIN), whole.grad, 1e-10)
+            whole.grad = None
+            for (key, found), wanted in zip(net.named_parameters(), serial.parameters()):
+                if wanted.grad is not None and wanted.grad.abs().max() > 1e-9:
+                    close(found.grad, wanted.grad, 1e-9)
 
 
 def test_a_capture_leaves_no_graph_in_memory():

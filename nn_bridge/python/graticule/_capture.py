@@ -116,6 +116,37 @@ def detached_data() -> Any:
     return replaced(torch.Tensor, "data", property(data, plain.__set__))
 
 
+@contextlib.contextmanager
+def own_gradients() -> Iterator[None]:
+    """Gradients that the network itself takes by torch.autograd.grad, without create_graph, and `x.data`: no gradients flow through them."""
+    plain = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+
+    def run(outputs: Any, gradients: Any, retain_graph: bool, create_graph: bool, *arguments: Any, **named: Any) -> Any:
+        found = plain(outputs, gradients, retain_graph, create_graph, *arguments, **named)
+        return found if create_graph or found is None else tuple(x if x is None else x.detach() for x in found)
+
+    with replaced(torch.autograd, "_engine_run_backward", run), detached_data():
+        yield
+
+
+@contextlib.contextmanager
+def ended_transforms() -> Iterator[None]:
+    """Ends the transforms of torch.func that an error has left open, as PyTorch 2.13 does: the process would stay within them."""
+    from torch.autograd import forward_ad
+    functorch = torch._C._functorch
+    depth = len(functorch.get_interpreter_stack() or ())
+    try:
+        yield
+    except Exception:
+        while len(functorch.get_interpreter_stack() or ()) > depth:
+            functorch.pop_dynamic_layer_stack()
+        if forward_ad._current_level < 0:  # not of the caller; a graph that runs does not count it there
+            with contextlib.suppress(RuntimeError):
+                torch._C._enter_dual_level()  # type: ignore[attr-defined]
+            torch._C._exit_dual_level(0)  # type: ignore[attr-defined]
+        raise
+
+
 # --- Regions whose activations the backward computes again ---
 
 RECOMPUTED = "graticule_recompute"  # in the metadata "custom" of a node: the number of its region
@@ -366,7 +397,7 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with mode:
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
-    with no_collection(), _unchanged(module), _named_errors(module), _quiet(), marked_regions(module, blocks), detached_data():
+    with no_collection(), _unchanged(module), _named_errors(module), ended_transforms(), _quiet(), marked_regions(module, blocks), own_gradients():
         _prefer_operators(module)
         caches = _caches()
         if torch.is_grad_enabled():
@@ -398,14 +429,15 @@ def _prefer_operators(module: torch.nn.Module) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Like:
-    """Stands for a tensor of these sizes."""
+    """Stands for a tensor of these sizes. requires_grad: what the network's own code reads."""
     shape: Tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
+    requires_grad: bool = False
 
     def empty(self) -> torch.Tensor:
         """A tensor of these sizes, which is fake within a FakeTensorMode."""
-        return torch.empty(self.shape, dtype=self.dtype, device=self.device)
+        return torch.empty(self.shape, dtype=self.dtype, device=self.device, requires_grad=self.requires_grad)
 
 
 def _content(module: torch.nn.Module, program: Any) -> Captured:
@@ -431,7 +463,8 @@ def _content(module: torch.nn.Module, program: Any) -> Captured:
             if found is None:
                 found = program.constants.get(given.target, program.state_dict.get(given.target))
             if isinstance(found, FakeTensor):
-                raise CaptureError(f"{type(module).__name__} cannot be captured: '{given.target}' would be a constant and depends on the inputs")
+                raise CaptureError(f"{type(module).__name__} cannot be captured: '{given.target}' would be a constant and depends on the inputs; "
+                                   f"where the network uses torch.func: {_OF_TRANSFORMS}")
             tensors[given.target] = found
     outputs = tuple(True if isinstance(one.arg, TensorArgument) else (one.arg.value,) for one in signature.output_specs
                     if one.kind == OutputKind.USER_OUTPUT)
@@ -498,6 +531,9 @@ def _quiet() -> Iterator[None]:
 
 
 _BY_VALUES = "the value of a tensor decides what is computed; use torch.where, or decide by sizes and options"
+_TRANSFORMS = tuple(os.path.join("_functorch", name) for name in ("predispatch.py", "eager_transforms.py", "vmap.py"))
+_OF_TRANSFORMS = ("torch.export captures torch.vmap along the first axis, and no other transform of torch.func: take gradients by "
+                  "torch.autograd.grad(..., create_graph=True), and the other axes by operators or loops")
 _WAYS_OUT = {
     "GuardOnDataDependentSymNode": _BY_VALUES,
     "DataDependentOutputException": _BY_VALUES,
@@ -523,6 +559,8 @@ def _described(module: torch.nn.Module, error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
     way_out = _BY_VALUES if "its data is not allocated" in text else _WAYS_OUT.get(type(error).__name__)
+    if way_out is None and ("TensorWrapper" in text or any(frame.filename.endswith(_TRANSFORMS) for frame in traceback.extract_tb(error.__traceback__))):
+        way_out = _OF_TRANSFORMS
     if way_out is None:
         text = f"{type(error).__name__}: {text}"
     elif way_out:

@@ -77,6 +77,8 @@ class Joins(TorchFunctionMode):
         if name == "__iter__":
             return iter(self.__torch_function__(torch.unbind, types, args))
         what = _name(func, name)
+        if func is torch.autograd.grad:
+            raise NotSharded("torch.autograd.grad within a sharded model: it sees this rank's operations alone; graticule.shard_program can capture it")
         if name in ("__getitem__", "__setitem__"):
             if name == "__setitem__" and _is_mask(args):
                 func, name = torch.Tensor.masked_fill_, "masked_fill_"

@@ -135,13 +135,14 @@ class _Structure:
     cuts: int  # a hash of the sizes on all ranks
     hash: int  # of these and the program
     made: _Made
+    alike: bool  # whether the same tensors need gradients on all ranks; if not, the next such call has to meet, too
 
     def fits(self, spec: Any, kinds: Tuple[Any, ...], modes: Tuple[Any, ...]) -> bool:
         return self.kinds == kinds and self.modes == modes and self.spec == spec and self.watch.unchanged()
 
 
 def _kinds(leaves: Sequence[Any]) -> Tuple[Any, ...]:
-    return tuple((x.shape, x.dtype, x.device, is_field(x), is_whole(x)) if isinstance(x, torch.Tensor) else (type(x), x) for x in leaves)
+    return tuple((x.shape, x.dtype, x.device, x.requires_grad, is_field(x), is_whole(x)) if isinstance(x, torch.Tensor) else (type(x), x) for x in leaves)
 
 
 def _modes() -> Tuple[Any, ...]:
@@ -244,8 +245,9 @@ class ShardedProgram(nn.Module):
             found = found if compared < 2 else None
         if found is None:
             found = _resolve(self, args, kwargs, leaves, spec, kinds, modes)
-            structures[:] = [one for one in structures if not one.fits(spec, kinds, modes)][:_CAPACITY - 1]
-            structures.insert(0, found)
+            if found.alike:
+                structures[:] = [one for one in structures if not one.fits(spec, kinds, modes)][:_CAPACITY - 1]
+                structures.insert(0, found)
             inputs = [leaves[place] for place in found.order]
         elif found is not structures[0]:
             structures.remove(found)
@@ -340,16 +342,16 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
     tensor_places = [i for i, x in enumerate(given) if isinstance(x, torch.Tensor)]
     attempt(lambda: _require_values(model), "WrongState")
     _require_alike(net, given, paths, pos, key, modes)
-    shapes = _gather_shapes(domain, [given[i] for i in tensor_places])
+    shapes, needs = _gather_shapes(domain, [given[i] for i in tensor_places])
     inputs = attempt(lambda: _classified(net, [paths[i] for i in tensor_places], [given[i] for i in tensor_places], shapes), "BadArgument")
     if domain.num_ranks > 1:
         _require_equal_content(domain, inputs, [given[i] for i in tensor_places])
-    global_key = (tuple((x.path, x.shape, x.field) for x in inputs), tuple(str(given[i].dtype) for i in tensor_places),
+    global_key = (tuple((x.path, x.shape, x.field) for x in inputs), needs, tuple(str(given[i].dtype) for i in tensor_places),
                   tuple((paths[i], repr(x)) for i, x in enumerate(given) if not isinstance(x, torch.Tensor)), str(modes),
                   _flags(model), tuple(id(p) for p in _tensors(model)))
     made = net._made.get(global_key)
     if _core.compare_calls(domain._object, 2 if made is None else 1, 0) == 2:
-        captured = attempt(lambda: _captured(net, pos, key, order, given, tensor_places, inputs), "RefusedProgram")
+        captured = attempt(lambda: _captured(net, pos, key, order, given, tensor_places, inputs, needs), "RefusedProgram")
         domain._object.require_same("StructureDisagreement", captured.json)
         program = _core.Program.of_graph(captured.json, captured.tensors, domain._object, [x.field for x in inputs], net._seed,
                                          net._largest_gather)
@@ -361,7 +363,8 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
         del captured
         gc.collect()  # of a graph in Python, which would lie beside the first activations
     sizes = zlib.crc32(repr(shapes).encode())
-    return _Structure(spec, kinds, modes, watch(model), tuple(order[i] for i in tensor_places), sizes, 2 * (sizes + (made.number << 32)), made)
+    return _Structure(spec, kinds, modes, watch(model), tuple(order[i] for i in tensor_places), sizes, 2 * (sizes + (made.number << 32)), made,
+                      needs == tuple(given[i].requires_grad for i in tensor_places))
 
 
 def _paths(pos: Tuple[Any, ...], key: Mapping[str, Any], names: Sequence[str]) -> Tuple[List[str], List[int]]:
@@ -416,15 +419,18 @@ def _require_alike(net: ShardedProgram, given: Sequence[Any], paths: Sequence[st
     require("StructureDisagreement", f"{name} with {len(parameters)} parameters and {len(buffers)} buffers: {parameters} {buffers}")
 
 
-def _gather_shapes(domain: Domain, tensors: Sequence[torch.Tensor]) -> List[List[Tuple[int, ...]]]:
-    """[tensor][rank]"""
-    numbers = _core.gather_numbers(domain._object, [size for x in tensors for size in x.shape])
+def _gather_shapes(domain: Domain, tensors: Sequence[torch.Tensor]) -> Tuple[List[List[Tuple[int, ...]]], Tuple[bool, ...]]:
+    """Shapes, [tensor][rank], and whether a tensor needs a gradient on some rank: it does on all then."""
+    numbers = _core.gather_numbers(domain._object, [number for x in tensors for number in (*x.shape, int(x.requires_grad))])
     result: List[List[Tuple[int, ...]]] = []
+    needs: List[bool] = []
     begin = 0
     for x in tensors:
-        result.append([tuple(own[begin:begin + x.dim()]) for own in numbers])
-        begin += x.dim()
-    return result
+        end = begin + x.dim()
+        result.append([tuple(own[begin:end]) for own in numbers])
+        needs.append(any(own[end] for own in numbers))
+        begin = end + 1
+    return result, tuple(needs)
 
 
 def _classified(net: ShardedProgram, paths: Sequence[str], tensors: Sequence[torch.Tensor],
@@ -503,10 +509,10 @@ def _require_equal_content(domain: Domain, inputs: Sequence[ProgramInput], tenso
 
 
 def _captured(net: ShardedProgram, pos: Any, key: Any, order: Sequence[int], given: Sequence[Any], tensor_places: Sequence[int],
-              inputs: Sequence[ProgramInput]) -> Captured:
+              inputs: Sequence[ProgramInput], needs: Sequence[bool]) -> Captured:
     stand_ins: Dict[int, Any] = {place: x for place, x in zip(order, given)}
-    for i, one in zip(tensor_places, inputs):
-        stand_ins[order[i]] = Like(one.shape, given[i].dtype, given[i].device)
+    for i, one, needed in zip(tensor_places, inputs, needs):
+        stand_ins[order[i]] = Like(one.shape, given[i].dtype, given[i].device, needed)
     args, kwargs = pytree.tree_map(lambda place: stand_ins[place], (pos, key))
     try:
         captured = capture(net._model, args, kwargs, net._allowed_functions, net._checkpoint_blocks)
