@@ -361,7 +361,7 @@ std::vector<std::string> parts_of(std::string const& text) {
 std::pair<std::string, std::string> differences(std::string const& one, std::string const& other) {
   auto const of_one = parts_of(one);
   auto const of_other = parts_of(other);
-  if (of_one.size() != of_other.size() || one == other) return {one, other};
+  if (of_one.size() != of_other.size()) return {one, other};
   std::pair<std::string, std::string> result{of_one.front(), of_other.front()};
   bool left_out = false;
   auto const add = [&](std::string const& mark, std::size_t p) {
@@ -387,10 +387,10 @@ void detail::throw_difference(Comm const& comm, std::string_view rule, std::uint
   int const differing = comm.num_ranks() - int(other[0]);
   auto const of_first = comm.broadcast(described, 0);
   auto const of_other = comm.broadcast(described, differing);
+  if (of_first == of_other)
+    throw Error(rule, "rank 0 and rank " + std::to_string(differing) + " have different " + of_first);
   auto const [first_text, other_text] = differences(of_first, of_other);
-  auto text = "rank 0 has " + first_text + ", rank " + std::to_string(differing) + " has " + other_text;
-  if (of_first == of_other) text += ": the same words, but other details that they do not show";
-  throw Error(rule, text);
+  throw Error(rule, "rank 0 has " + first_text + ", rank " + std::to_string(differing) + " has " + other_text);
 }
 
 }  // namespace graticule

@@ -400,4 +400,17 @@ TEST(RequireSame, names_the_ranks_and_values_that_differ) {
     }
 }
 
+TEST(RequireSame, shows_the_parts_of_lists_that_differ) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  bool const first = comm.rank() == 0;
+  auto const text_of = [&](std::string const& described) {
+    return thrown_by([&] { require_same(comm, "ArgumentDisagreement", first ? 0 : 1, described); }).text;
+  };
+
+  EXPECT_EQ(text_of(first ? "plan; a; b; c; d" : "plan; a; x; c; y"),
+            "rank 0 has plan; ...; b; ...; d, rank 1 has plan; ...; x; ...; y");
+  EXPECT_EQ(text_of(first ? "plan; a; b" : "plan; a"), "rank 0 has plan; a; b, rank 1 has plan; a");
+  EXPECT_EQ(text_of("cells of t"), "rank 0 and rank 1 have different cells of t");
+}
 }  // namespace

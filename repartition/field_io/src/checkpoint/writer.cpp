@@ -178,7 +178,7 @@ struct CheckpointWriter::State {
     for_each_piece(cells, [&](Box const& piece, std::byte const* dense) {
       checksum += detail::cell_checksum(field.dtype, field.extents, piece, dense);
     });
-    require_same(comm, "ReplicaMismatch", checksum, "other cells of " + field.name);
+    require_same(comm, "ReplicaMismatch", checksum, "cells of " + field.name);
   }
 
   /// @return the checksum of the cells
@@ -201,7 +201,7 @@ struct CheckpointWriter::State {
     auto const raw = detail::raw_value(value);
     require_same(comm, "ArgumentDisagreement",
                  Hash().add(name).add(value.index()).add(raw.bytes.size()).add(raw.checksum()).value(),
-                 "another value of " + std::string(name));
+                 "values of " + std::string(name));
     take_name(name, "values");
     guarded([&] {
       run_agreed(comm, [&] {
