@@ -34,17 +34,22 @@ void add_local(Table& table) {
       "asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift "
       "bitwise_xor bernoulli ceil celu clamp clamp_max clamp_min clip clone complex _conj conj _conj_physical "
       "conj_physical "
-      "contiguous copy copysign cos cosh deg2rad detach digamma div divide dropout elu elu_backward eq erf erfc erfinv exp exp2 "
-      "expm1 fill fix float_power floor floor_divide fmax fmin fmod frac frexp gcd ge gelu gelu_backward glu greater greater_equal "
+      "contiguous copy copysign cos cosh deg2rad detach digamma div divide dropout elu elu_backward eq erf erfc erfinv "
+      "exp exp2 "
+      "expm1 fill fix float_power floor floor_divide fmax fmin fmod frac frexp gcd ge gelu gelu_backward glu greater "
+      "greater_equal "
       "gt "
-      "hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh hardtanh_backward heaviside hypot i0 igamma igammac imag isclose isfinite isinf "
-      "isnan isneginf isposinf isreal lcm ldexp le leaky_relu leaky_relu_backward lerp less less_equal lgamma lift_fresh "
+      "hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh hardtanh_backward heaviside "
+      "hypot i0 igamma igammac imag isclose isfinite isinf "
+      "isnan isneginf isposinf isreal lcm ldexp le leaky_relu leaky_relu_backward lerp less less_equal lgamma "
+      "lift_fresh "
       "lift_fresh_copy log log10 log1p log2 log_sigmoid logaddexp logaddexp2 logical_and logical_not logical_or "
       "logical_xor logit lt masked_fill maximum minimum mish mul multiply mvlgamma nan_to_num native_dropout "
       "native_dropout_backward ne neg "
       "_neg_view negative nextafter normal_functional not_equal polar polygamma positive pow prelu _prelu_kernel "
       "rad2deg real "
-      "reciprocal relu relu6 remainder resolve_conj resolve_neg round rsqrt rsub selu sgn sigmoid sigmoid_backward sign signbit silu "
+      "reciprocal relu relu6 remainder resolve_conj resolve_neg round rsqrt rsub selu sgn sigmoid sigmoid_backward "
+      "sign signbit silu "
       "silu_backward "
       "sin sinc sinh softplus softplus_backward softshrink special_airy_ai special_bessel_j0 "
       "special_bessel_j1 special_bessel_y0 special_bessel_y1 special_chebyshev_polynomial_t "
@@ -58,7 +63,8 @@ void add_local(Table& table) {
       "special_scaled_modified_bessel_k1 special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u "
       "special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w special_sinc "
       "special_spherical_bessel_j0 special_xlog1py special_xlogy special_zeta sqrt "
-      "square sub subtract tan tanh tanh_backward threshold threshold_backward to _to_copy true_divide trunc type_as uniform view_as_complex "
+      "square sub subtract tan tanh tanh_backward threshold threshold_backward to _to_copy true_divide trunc type_as "
+      "uniform view_as_complex "
       "view_as_real "
       "where xlogy zero");
 }
@@ -137,8 +143,10 @@ void add_others(Table& table) {
       "scatter_reduce searchsorted take take_along_dim _unsafe_index _unsafe_index_put "
       "_unsafe_masked_index _unsafe_masked_index_put_accumulate");
   add(table, OperatorClass::factory,
-      "affine_grid_generator arange bartlett_window blackman_window cartesian_prod empty empty_like empty_permuted empty_strided eye full full_like "
-      "hamming_window hann_window kaiser_window linspace logspace meshgrid new_empty new_empty_strided new_full new_ones new_zeros ones ones_like rand "
+      "affine_grid_generator arange bartlett_window blackman_window cartesian_prod empty empty_like empty_permuted "
+      "empty_strided eye full full_like "
+      "hamming_window hann_window kaiser_window linspace logspace meshgrid new_empty new_empty_strided new_full "
+      "new_ones new_zeros ones ones_like rand "
       "rand_like randn randn_like range "
       "scalar_tensor tril_indices triu_indices zeros zeros_like");
   add(table, OperatorClass::number, "sym_numel sym_size");
@@ -235,7 +243,8 @@ std::string reason(std::string_view target) {
            "an input "
            "of the network";
   }
-  return "it has no rule here (docs/programs.md lists the operators that have one): compute it from those, or outside of "
+  return "it has no rule here (docs/programs.md lists the operators that have one): compute it from those, or outside "
+         "of "
          "the network; a file may have it for lack of run_decompositions({})";
 }
 

@@ -131,10 +131,10 @@ ValueId norm_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, Argum
   Shape const shape = reduced(builder.shape(x), axes, true);
   // The norm of no values is 0, of any order; LibTorch computes it for finite orders alone.
   Argument const own_order = num_elements(builder.shape(x)) > 0 ? order : Argument(2.0);
-  ValueId const own = builder.emit("aten.linalg_vector_norm.default",
-                                   {tensor_input("self", x), input_of("ord", own_order), input_of("dim", axes),
-                                    input_of("keepdim", true)},
-                                   shape, dtype);
+  ValueId const own = builder.emit(
+      "aten.linalg_vector_norm.default",
+      {tensor_input("self", x), input_of("ord", own_order), input_of("dim", axes), input_of("keepdim", true)}, shape,
+      dtype);
   return builder.emit("aten.linalg_vector_norm.default",
                       {tensor_input("self", builder.of_all_ranks(own)), input_of("ord", order),
                        input_of("dim", std::vector<std::int64_t>{0}), input_of("keepdim", false)},
