@@ -393,6 +393,12 @@ def test_fields_of_other_sizes_are_declared():
     sharded = graticule.shard_program(Coarse(), DOMAIN, fields=["x", "coarse"])
     close(graticule.whole_field(sharded(cut(x), own), DOMAIN), Coarse()(x, coarse))
     assert sharded.report.inputs[1].shape == (2, 3, 2 * RANKS, 6)
+    if RANKS > 1:
+        other = uneven(2 * RANKS) if uneven(2 * RANKS) != [2] * RANKS else [3, 1] + [2] * (RANKS - 2)
+        moved = graticule.shard_of(coarse, DOMAIN, rows=other)
+        raises("BadLayout", lambda: sharded(cut(x), moved.clone()), "'coarse'", f"{other} rows", f"into {[2] * RANKS}", "evenly")
+        raises("BadLayout", lambda: graticule.shard_program(Joined(), DOMAIN)(cut(x), graticule.field(cut(x, CUTS[::-1]).clone())), "'y'", f"into {CUTS}", "as 'x' is")
+        close(graticule.whole_field(sharded(cut(x), own), DOMAIN), Coarse()(x, coarse))
     close(graticule.whole_field(graticule.shard_program(Coarse(), DOMAIN)(cut(x), graticule.field(own)), DOMAIN), Coarse()(x, coarse))
 
 

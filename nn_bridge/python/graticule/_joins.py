@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from . import _calls, _core, _functions as known, _random
 from ._capture import no_collection
 from ._cuts import Active, Cuts, NotSharded, cuts, extents, is_whole, mark, mark_whole, tensors
-from ._domain import Domain
+from ._domain import Domain, _balanced
 from ._errors import Error
 from ._placed import At, Mark, at, axis_of, field_of, in_blocks, mark_of, of_field, place, shape_of
 
@@ -341,11 +341,6 @@ def _is_mask(args: tuple) -> bool:
     x, mask, value = args
     return (isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and isinstance(x, torch.Tensor) and mask.dim() == x.dim()
             and (not isinstance(value, torch.Tensor) or value.dim() == 0))
-
-
-def _balanced(extent: int, parts: int) -> Tuple[int, ...]:
-    """The cuts that are balanced: the first parts have one more."""
-    return tuple(extent // parts + (i < extent % parts) for i in range(parts))
 
 
 def _autocast(device: str) -> Any:

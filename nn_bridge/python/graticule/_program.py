@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from . import _core
 from ._capture import Captured, CaptureError, Like, blocks_of, bound, capture, matches
 from ._cuts import is_field, is_whole
-from ._domain import Domain
+from ._domain import Domain, _balanced
 from ._errors import Error
 from ._failures import Together
 from ._library import require_eager, uncompiled, watch
@@ -452,6 +452,8 @@ def _classified(net: ShardedProgram, paths: Sequence[str], tensors: Sequence[tor
             if tensors[i].dim() < 2:
                 raise Error("BadOption", f"'{path}' is declared as a field and has {tensors[i].dim()} axes: a field is [..., rows, columns]", "argument")
             inputs.append(ProgramInput(path, _whole_shape(net._domain, path, shapes[i]), True))
+            if i != first:
+                _require_cuts(net._domain, path, shapes[i], paths[first], shapes[first])
         else:
             if len(set(shapes[i])) > 1:
                 raise Error("BadLayout", f"'{path}' is whole, and has the sizes {list(shapes[i][0])} on rank 0 and others elsewhere: "
@@ -496,6 +498,19 @@ def _whole_shape(domain: Domain, path: str, shapes: Sequence[Tuple[int, ...]]) -
         if own != wanted:
             raise Error("BadLayout", f"'{path}' has the sizes {list(own)} on rank {rank}, which do not fit the others: {list(wanted)}", "argument")
     return (*shapes[0][:-2], sum(heights), sum(widths))
+
+
+def _require_cuts(domain: Domain, path: str, shapes: Sequence[Tuple[int, ...]], first_path: str, first: Sequence[Tuple[int, ...]]) -> None:
+    """Refuses a field whose cuts the plan cannot have: those of the first field where it has as many cells, else balanced ones."""
+    rows, columns = domain.grid
+    for axis, kind, parts, step in ((-2, "rows", rows, columns), (-1, "columns", columns, 1)):
+        own, others = ([given[part * step][axis] for part in range(parts)] for given in (shapes, first))
+        alike = sum(own) == sum(others)
+        wanted = others if alike else list(_balanced(sum(own), parts))
+        if own != wanted:
+            why = f"as '{first_path}' is" if alike else f"evenly, because '{first_path}' has other {kind}"
+            raise Error("BadLayout", f"'{path}' is cut into {own} {kind}; it has to be cut into {wanted}, {why}: graticule.shard_of(whole, domain, "
+                        f"{kind}={wanted}), or declare it by whole=['{path}'] if it is small", "argument")
 
 
 def _require_equal_content(domain: Domain, inputs: Sequence[ProgramInput], tensors: Sequence[torch.Tensor]) -> None:
