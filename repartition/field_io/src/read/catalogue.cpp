@@ -7,12 +7,12 @@
 
 #include "hdf5/handle.hpp"
 #include "hdf5/types.hpp"
+#include "hdf5_source.hpp"
 #include "packed_chunks.hpp"
 #include "raw_cells.hpp"
 #include "signature.hpp"
 #include "structure_process.hpp"
 #include "virtual_sources.hpp"
-#include "zarr/catalogue.hpp"
 
 #include <hdf5_hl.h>
 
@@ -103,7 +103,7 @@ class Listing {
     for (auto const& met : met_)
       if (auto variable = named(met, [&] { return describe(met); })) {
         result.variables.push_back(std::move(*variable));
-        catalogue.addresses.push_back(met.address);
+        catalogue.places.push_back({met.address, nullptr});
       }
     add_named_dimensions(result);
     for (auto& dimension : result.dimensions)
@@ -517,13 +517,7 @@ detail::Catalogue list_file(std::filesystem::path const& path, FilterPlugins plu
 
 namespace detail {
 
-Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins, Structure kind) {
-  refuse_url(path);
-  if (zarr::is_store(path)) {
-    auto listed = zarr::list(path);
-    std::vector<std::uint64_t> addresses(listed.arrays.size());
-    return {std::move(listed.contents), std::move(addresses), std::move(listed.arrays), {}};
-  }
+Catalogue read_hdf5_catalogue(std::filesystem::path const& path, FilterPlugins plugins, Structure kind) {
   static_cast<void>(restore_interrupted(path, kind == Structure::growing ? Unseen::has_ended : Unseen::lives));
   require_hdf5_signature(path);
   auto const bytes = read_by_process(kind, path, plugins);
@@ -546,9 +540,5 @@ Catalogue list_catalogue(std::filesystem::path const& path, FilterPlugins plugin
 }
 
 }  // namespace detail
-
-FileContents read_contents(std::filesystem::path const& path, FilterPlugins plugins) {
-  return detail::read_catalogue(path, plugins).contents;
-}
 
 }  // namespace graticule

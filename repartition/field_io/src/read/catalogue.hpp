@@ -11,16 +11,22 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace graticule::detail {
 
+/// Where a variable lies, for the `Source` of its format.
+struct VariablePlace {
+  std::uint64_t address = 0;                 ///< of its dataset in an HDF5 file
+  std::shared_ptr<std::string const> array;  ///< of a Zarr store
+};
+
 struct Catalogue {
   FileContents contents;
-  std::vector<std::uint64_t> addresses;  ///< of each variable's dataset in the file
-  std::vector<std::string> arrays;       ///< of a Zarr store, for `zarr::OpenStore`
-  std::vector<ByteRange> unchanged;      ///< cells that an append leaves alone, for `Structure::growing`
+  std::vector<VariablePlace> places;  ///< of each variable
+  std::vector<ByteRange> unchanged;   ///< cells that an append leaves alone, for `Structure::growing`
 };
 
 /// Callbacks during the listing of a file.

@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <string_view>
+#include <type_traits>
 
 namespace graticule::detail {
 
@@ -43,8 +44,13 @@ void visit_catalogue(auto& io, auto& catalogue) {
   });
   io.list(contents.variables, [&](auto& variable) { visit_variable(io, variable); });
   visit_attributes(io, contents.attributes);
-  io.list(catalogue.addresses, [&](auto& address) { io.number(address); });
-  io.list(catalogue.arrays, [&](auto& array) { io.values(array); });
+  io.list(catalogue.places, [&](auto& place) {
+    io.number(place.address);
+    std::string array = place.array ? *place.array : std::string();
+    io.values(array);
+    if constexpr (!std::is_const_v<std::remove_reference_t<decltype(place)>>)
+      if (!array.empty()) place.array = std::make_shared<std::string const>(std::move(array));
+  });
   io.list(catalogue.unchanged, [&](auto& range) {
     io.number(range.lo);
     io.number(range.hi);

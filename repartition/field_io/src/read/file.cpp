@@ -17,9 +17,8 @@
 #include "hdf5/values.hpp"
 #include "pieces.hpp"
 #include "poles.hpp"
-#include "raw_cells.hpp"
+#include "source.hpp"
 #include "view_part.hpp"
-#include "zarr/catalogue.hpp"
 
 #include <algorithm>
 #include <array>
@@ -45,29 +44,19 @@ constexpr Index bytes_in_cache = Index(1) << 20;
 struct FieldFile::State {
   Comm comm;
   FieldFileOptions options;
-  int num_threads;  ///< that decode chunks
   FileContents contents;
-  std::vector<std::uint64_t> addresses;
-  std::vector<std::string> arrays;               ///< of a Zarr store
-  std::optional<detail::zarr::OpenStore> store;  ///< set where the file is one; HDF5 is not used then
-  bool calls_together;                           ///< ranks read uncompressed cells in one call; the same on all of them
-  std::optional<detail::ParallelFile> file;
-  h5::File alone;
-  std::map<std::string, h5::Object, std::less<>> datasets;
+  std::vector<detail::VariablePlace> places;  ///< of each variable
+  bool calls_together;                        ///< ranks read uncompressed cells in one call; the same on all of them
+  std::unique_ptr<detail::Source> source;
 
   State(Comm const& on, detail::Catalogue catalogue, FieldFileOptions const& chosen)
       : comm(on),
         options(chosen),
-        num_threads(detail::reading_threads(chosen.threads)),
         contents(std::move(catalogue.contents)),
-        addresses(std::move(catalogue.addresses)),
-        arrays(std::move(catalogue.arrays)),
-        calls_together(agreed_calls(on, chosen)) {
-    if (detail::zarr::is_store(contents.path))
-      store.emplace(contents.path, num_threads);
-    else
-      file.emplace(detail::ParallelFile::open(on, contents.path));
-  }
+        places(std::move(catalogue.places)),
+        calls_together(agreed_calls(on, chosen)),
+        source(detail::format_of(contents.path)
+                   .open(contents.path, {&comm, calls_together, detail::reading_threads(chosen.threads)})) {}
 
   static bool agreed_calls(Comm const& comm, FieldFileOptions const& chosen) {
     std::array<Index, 1> alone{chosen.calls == ReadCalls::collective && detail::reads_together() ? 0 : 1};
@@ -76,14 +65,9 @@ struct FieldFile::State {
   }
 
   ~State() {
-    if (detail::mpi_is_over()) {
-      // HDF5 has closed everything when MPI ended.
-      for (auto& [name, dataset] : datasets) dataset.release();
-      alone.release();
-      return;
-    }
-    h5::Quiet const quiet(options.plugins);
-    datasets.clear();
+    std::optional<h5::Quiet> quiet;
+    if (!detail::mpi_is_over()) quiet.emplace(options.plugins);
+    source.reset();
   }
 
   [[nodiscard]] Error broken(std::string const& what) const {
@@ -98,27 +82,6 @@ struct FieldFile::State {
       return broken("variable " + variable.name + ": " + error.text());
     return {error.fault(), error.rule(),
             "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + error.text()};
-  }
-
-  /// The file as this rank alone has it open: HDF5 would open the sources of a virtual dataset as it opened the file,
-  /// by all ranks together, but only on ranks that need them, and wait for the others for ever.
-  hid_t alone_id() {
-    if (!alone) alone = detail::open_alone(contents.path);
-    return alone.get();
-  }
-
-  /// Opens on the first use. Collective.
-  hid_t dataset(Variable const& variable) {
-    auto const found = datasets.find(variable.name);
-    if (found != datasets.end()) return found->second.get();
-    auto const place = std::size_t(&variable - contents.variables.data());
-    hid_t id = -1;
-    run_agreed(comm, [&] {
-      bool const together = calls_together && !variable.is_virtual;
-      id = H5Oopen_by_addr(together ? file->id() : alone_id(), addresses[place]);
-      if (id < 0) throw broken("variable " + variable.name + ": " + h5::error_text());
-    });
-    return datasets.emplace(variable.name, h5::Object(id)).first->second.get();
   }
 
   static void check_box(Variable const& variable, Box const& box, std::size_t given, Index per_cell) {
@@ -141,7 +104,7 @@ struct FieldFile::State {
   /// Bytes of a piece that is looked through for missing values after it was read: without chunks so few that they are
   /// in the cache then, unless each piece is a call of all ranks.
   [[nodiscard]] Index piece_bytes_of(Variable const& variable, detail::Unpacking const& unpacking) const {
-    bool const stays = variable.chunk.size() == 0 && !store && !calls_together && !unpacking.has_all();
+    bool const stays = variable.chunk.size() == 0 && !calls_together && !unpacking.has_all();
     return stays ? std::min(options.piece_bytes, bytes_in_cache) : options.piece_bytes;
   }
 
@@ -150,25 +113,26 @@ struct FieldFile::State {
             "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal};
   }
 
-  /// Reads the slab's cells as they are stored, or takes part in a collective call without any.
-  using ReadCells = std::function<void(std::optional<detail::Slab> const& slab, void* target)>;
+  using ReadCells = detail::Source::ReadCells;
+
+  /// Runs `action`, whose errors are those of the source.
+  template <class Action>
+  auto of_source(Variable const& variable, Action const& action) const {
+    try {
+      return action();
+    } catch (MpiError const&) {
+      throw;
+    } catch (Error const& error) {
+      throw named(variable, error);
+    }
+  }
 
   /// How the cells of a variable are read. Collective.
   ReadCells reader_of(Variable const& variable) {
-    if (store) {
-      auto const& array = arrays[std::size_t(&variable - contents.variables.data())];
-      return [this, &variable, &array](std::optional<detail::Slab> const& slab, void* target) {
-        if (slab) store->read(variable, array, *slab, static_cast<std::byte*>(target));
-      };
-    }
-    auto const id = dataset(variable);
-    auto const transfer = std::make_shared<h5::Properties const>(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
-    // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
-    // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
-    bool const collective = variable.filters.empty() && !variable.is_virtual && calls_together;
-    if (collective) h5::check(H5Pset_dxpl_mpio(transfer->get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
-    return [this, &variable, id, transfer](std::optional<detail::Slab> const& slab, void* target) {
-      detail::read_raw(variable, id, transfer->get(), slab, target, num_threads);
+    auto const& place = places[std::size_t(&variable - contents.variables.data())];
+    auto read = of_source(variable, [&] { return source->reader_of(variable, place); });
+    return [this, &variable, read = std::move(read)](std::optional<detail::Slab> const& slab, std::byte* target) {
+      of_source(variable, [&] { read(slab, target); });
     };
   }
 
@@ -192,9 +156,6 @@ struct FieldFile::State {
         // Of a piece: all of a variable may take long.
         auto const watched = watch();
         visit(read, piece);
-      } catch (Error const& error) {
-        bool const of_library = error.rule() == "Hdf5Error" || store;
-        if (!failure) failure = of_library ? std::make_exception_ptr(named(variable, error)) : std::current_exception();
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
@@ -217,7 +178,7 @@ struct FieldFile::State {
         [&](ReadCells const& read_cells, detail::Piece const& piece) {
           auto const part = values.subspan(piece.first, piece.count);
           std::vector<std::byte> staging(in_place ? 0 : piece.count * std::size_t(variable.value_bytes));
-          void* const target = in_place ? static_cast<void*>(part.data()) : staging.data();
+          auto* const target = in_place ? reinterpret_cast<std::byte*>(part.data()) : staging.data();
           read_cells(detail::slab_of(piece.box), target);
           if (piece.box != nullptr) detail::unpack(unpacking, target, part);
         });
@@ -309,7 +270,7 @@ struct FieldFile::State {
 
 FieldFile::FieldFile(Comm const& comm, std::filesystem::path const& path, FieldFileOptions const& options) {
   auto catalogue = detail::shared_catalogue(comm, path, options.plugins);
-  require_same_copies(comm, detail::zarr::metadata_file(path));
+  require_same_copies(comm, detail::format_of(path).witness(path));
   h5::Quiet const quiet(options.plugins);
   run_agreed(comm, [&] {
     try {
@@ -327,7 +288,7 @@ FileContents& detail::FileOfSeries::contents(FieldFile& file) { return file.stat
 
 detail::Catalogue detail::FileOfSeries::catalogue(FieldFile const& file) {
   auto const& state = *file.state_;
-  return {state.contents, state.addresses, state.arrays, {}};
+  return {state.contents, state.places, {}};
 }
 
 FieldFile::FieldFile(FieldFile&&) noexcept = default;

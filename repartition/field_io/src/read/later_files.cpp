@@ -40,13 +40,11 @@ void visit_files(auto& io, auto& files) {
   });
 }
 
-KnownVariable known_variable(Catalogue const& catalogue, Variable const& variable) {
-  auto const place = std::size_t(&variable - catalogue.contents.variables.data());
-  auto array = catalogue.arrays.empty() ? nullptr : std::make_shared<std::string const>(catalogue.arrays[place]);
-  return {std::make_shared<Variable const>(variable), catalogue.addresses[place], std::move(array)};
+VariablePlace const& place_of(Catalogue const& catalogue, Variable const& variable) {
+  return catalogue.places[std::size_t(&variable - catalogue.contents.variables.data())];
 }
 
-std::vector<double> read_coordinate(LoneFile& file, Catalogue const& catalogue, std::string const& dimension) {
+std::vector<double> read_coordinate(Source& source, Catalogue const& catalogue, std::string const& dimension) {
   auto const& contents = catalogue.contents;
   auto const& variable = *contents.coordinate(dimension);
   auto const named = [&](std::string const& start, std::string const& why) {
@@ -59,7 +57,7 @@ std::vector<double> read_coordinate(LoneFile& file, Catalogue const& catalogue, 
   std::vector<std::byte> stored(values.size() * std::size_t(variable.value_bytes));
   try {
     Box const all({0}, {variable.extents[0]});
-    if (!values.empty()) file.read(known_variable(catalogue, variable), *slab_of(&all), stored.data());
+    if (!values.empty()) source.reader_of(variable, place_of(catalogue, variable))(slab_of(&all), stored.data());
   } catch (Error const& error) {
     if (error.rule() == "UnreadableVariable" || error.rule() == "UnreadableFile")
       throw Error(error.fault(), error.rule(), named(" cannot be read: ", error.text()));
@@ -81,12 +79,12 @@ SentFile read_file(std::filesystem::path const& path, FilterPlugins plugins, Fil
     catalogue.contents.path = path;
     adopt_times(catalogue.contents, first, dimension);
     h5::Quiet const quiet(plugins);
-    LoneFile file(path);
+    auto const source = format_of(path).open(path, {});
     for (auto const& one : first.dimensions) {
       auto const* const expected = first.coordinate(one.name);
       if (expected == nullptr || !expected->refusal.empty() || catalogue.contents.coordinate(one.name) == nullptr)
         continue;
-      sent.coordinates.push_back({one.name, read_coordinate(file, catalogue, one.name)});
+      sent.coordinates.push_back({one.name, read_coordinate(*source, catalogue, one.name)});
     }
   } catch (Error const& error) {
     sent.fault = error.fault();
@@ -136,12 +134,12 @@ KnownFile known_file(Catalogue const& catalogue, FileContents const& first, Know
   KnownFile result;
   for (auto const& variable : catalogue.contents.variables) {
     if (!variable.refusal.empty() || first.find(variable.name) == nullptr) continue;
-    auto known = known_variable(catalogue, variable);
+    KnownVariable known{std::make_shared<Variable const>(variable), place_of(catalogue, variable)};
     if (before != nullptr)
       if (auto const same = before->variables.find(variable.name); same != before->variables.end()) {
-        auto const& [other, address, array] = same->second;
+        auto const& [other, place] = same->second;
         if (*other == variable) known.variable = other;
-        if (array && known.array && *array == *known.array) known.array = array;
+        if (place.array && known.place.array && *place.array == *known.place.array) known.place.array = place.array;
       }
     result.variables.emplace(variable.name, std::move(known));
   }

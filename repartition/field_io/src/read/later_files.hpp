@@ -5,11 +5,12 @@
 #include <graticule/partition/comm.hpp>
 
 #include "catalogue.hpp"
-#include "lone_file.hpp"
+#include "source.hpp"
 
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +33,12 @@ struct LaterFile {
 [[nodiscard]] std::vector<LaterFile> read_later_files(Comm const& comm, std::span<std::filesystem::path const> paths,
                                                       FilterPlugins plugins, FileContents const& first,
                                                       std::string const& dimension);
+
+/// A variable with what is needed to open it.
+struct KnownVariable {
+  std::shared_ptr<Variable const> variable;  ///< shared by files in which it is the same
+  VariablePlace place;
+};
 
 /// The variables of a file of a series, for `SeriesReader`.
 struct KnownFile {

@@ -4,7 +4,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "hdf5/descriptor.hpp"
-#include "lone_file.hpp"
+#include "source.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -177,7 +177,7 @@ void require_same_copies(Comm const& comm, std::span<std::filesystem::path const
 }
 
 std::uint64_t detail::file_identity(std::filesystem::path const& path) {
-  return look_at(zarr::metadata_file(path)).identity();
+  return look_at(format_of(path).witness(path)).identity();
 }
 
 }  // namespace graticule

@@ -281,7 +281,7 @@ struct FieldSeries::State {
     auto const num_listed = std::size_t(
         std::count_if(files.begin(), files.end(), [](auto const& one) { return one.catalogue.has_value(); }));
     std::vector<std::filesystem::path> listed;
-    for (auto const& path : batch.first(num_listed)) listed.push_back(detail::zarr::metadata_file(path));
+    for (auto const& path : batch.first(num_listed)) listed.push_back(detail::format_of(path).witness(path));
     require_same_copies(comm, listed);
     for (std::size_t i = 0; i < files.size(); ++i) {
       add(first + i, files[i]);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <list>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -40,7 +41,7 @@ void StoredCells::unpack(std::span<double> values) const {
 struct SeriesReader::State {
   struct Open {
     std::size_t place;
-    detail::LoneFile file;
+    std::unique_ptr<detail::Source> source;
   };
   using Unpackings = std::map<std::string, std::shared_ptr<detail::Unpacking const>, std::less<>>;
 
@@ -74,15 +75,15 @@ struct SeriesReader::State {
   }
 
   /// Opens the file unless it is open, and closes the one that was not used for longest.
-  detail::LoneFile& file(std::size_t place) {
+  detail::Source& source(std::size_t place) {
     auto const found = std::find_if(open.begin(), open.end(), [&](auto const& one) { return one.place == place; });
     if (found != open.end()) {
       open.splice(open.begin(), open, found);
-      return open.front().file;
+      return *open.front().source;
     }
     if (open.size() >= most_open) open.pop_back();
-    open.push_front({place, detail::LoneFile(paths[place], num_threads)});
-    return open.front().file;
+    open.push_front({place, detail::format_of(paths[place]).open(paths[place], {.num_threads = num_threads})});
+    return *open.front().source;
   }
 
   [[nodiscard]] static Error broken(std::filesystem::path const& path, std::string_view name, std::string const& what) {
@@ -100,7 +101,7 @@ struct SeriesReader::State {
   }
 
   /// What a file holds of a variable, as it was when the series was opened.
-  detail::KnownVariable const& source(std::size_t place, Variable const& expected) {
+  detail::KnownVariable const& variable_of(std::size_t place, Variable const& expected) {
     auto const& variables = listed(place).variables;
     auto const found = variables.find(expected.name);
     if (found == variables.end() || found->second.variable->extents != extents_in(place, expected))
@@ -137,10 +138,10 @@ struct SeriesReader::State {
   StoredCells::Part read(std::size_t place, Variable const& expected, Box const& box) {
     h5::Quiet const quiet(plugins);
     try {
-      auto const& found = source(place, expected);
+      auto const& found = variable_of(place, expected);
       StoredCells::Part part{box, unpacking_of(place, *found.variable),
                              std::vector<std::byte>(std::size_t(box.num_cells() * found.variable->value_bytes))};
-      file(place).read(found, *detail::slab_of(&box), part.bytes.data());
+      source(place).reader_of(*found.variable, found.place)(detail::slab_of(&box), part.bytes.data());
       return part;
     } catch (Error const& error) {
       if (error.rule() == "UnreadableVariable") throw;

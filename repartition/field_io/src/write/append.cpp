@@ -38,8 +38,8 @@ FieldWriter::State::State(Comm const& on, detail::Catalogue const& catalogue, st
     if (writes()) file.emplace(detail::ParallelFile::open_to_write(group ? group->peers() : on, opened));
     for (auto const& one : catalogue.contents.dimensions)
       dimensions.push_back({one.name, num_complete_records(catalogue.contents, one.name), one.is_unlimited});
-    for (std::size_t i = 0; i < catalogue.addresses.size(); ++i)
-      take_over(catalogue.contents.variables[i], catalogue.addresses[i]);
+    for (std::size_t i = 0; i < catalogue.places.size(); ++i)
+      take_over(catalogue.contents.variables[i], catalogue.places[i].address);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "hdf5/disk_room.hpp"
 #include "hdf5/types.hpp"
 #include "state.hpp"
+#include "zarr/store.hpp"
 
 #include <algorithm>
 
@@ -183,7 +184,7 @@ FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& p
   comm.max(is_store);
   if (is_store[0] != 0) {
     auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused);
-    detail::zarr::StoreWriter store(comm, path, {catalogue.contents, catalogue.arrays}, options);
+    detail::zarr::StoreWriter store(comm, path, catalogue, options);
     return FieldWriter(std::make_unique<State>(comm, catalogue, std::move(store), options));
   }
   detail::FileStamp seen;

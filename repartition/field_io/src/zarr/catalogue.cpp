@@ -3,11 +3,15 @@
 
 #include <graticule/partition/error.hpp>
 
+#include "array.hpp"
 #include "flattened.hpp"
+#include "reader.hpp"
 #include "strings.hpp"
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <string>
 #include <utility>
 
 namespace graticule::detail::zarr {
@@ -200,27 +204,59 @@ class Listing {
 
 }  // namespace
 
-Listed list(std::filesystem::path const& path) {
+Catalogue list(std::filesystem::path const& path) {
   Store const store(path);
   try {
-    return Listing(store).list();
+    auto listed = Listing(store).list();
+    Catalogue catalogue{std::move(listed.contents), {}, {}};
+    for (auto& array : listed.arrays)
+      catalogue.places.push_back({0, std::make_shared<std::string const>(std::move(array))});
+    return catalogue;
   } catch (Json::exception const& error) {
     broken(store, std::string("its metadata: ") + error.what());
   }
 }
 
-void OpenStore::read(Variable const& variable, std::string const& array, Slab const& slab, std::byte* target) {
-  auto found = readers_.find(variable.name);
-  if (found == readers_.end()) {
-    auto const description = Json::parse(array);
-    auto described = describe(variable.name, description.at("metadata"), description.at("attributes"));
-    auto reader = std::make_unique<ArrayReader>(*store_, description.at("key").get<std::string>(),
-                                                std::move(described.array), num_threads_);
-    found = readers_.emplace(variable.name, Open{std::move(reader), description.value("fold", Json())}).first;
+namespace {
+
+class StoreSource final : public Source {
+ public:
+  StoreSource(std::filesystem::path const& path, int num_threads) : store_(path), num_threads_(num_threads) {}
+
+  ReadCells reader_of(Variable const& variable, VariablePlace const& place) override {
+    return [this, &variable, &place](std::optional<Slab> const& slab, std::byte* target) {
+      if (slab) read(variable, *place.array, *slab, target);
+    };
   }
-  auto& [reader, fold] = found->second;
-  if (fold.is_null()) return reader->read(slab, target);
-  read_unfolded(*reader, fold, variable.value_bytes, slab, target);
+
+ private:
+  void read(Variable const& variable, std::string const& array, Slab const& slab, std::byte* target) {
+    auto found = readers_.find(variable.name);
+    if (found == readers_.end()) {
+      auto const description = Json::parse(array);
+      auto described = describe(variable.name, description.at("metadata"), description.at("attributes"));
+      auto reader = std::make_unique<ArrayReader>(store_, description.at("key").get<std::string>(),
+                                                  std::move(described.array), num_threads_);
+      found = readers_.emplace(variable.name, Open{std::move(reader), description.value("fold", Json())}).first;
+    }
+    auto& [reader, fold] = found->second;
+    if (fold.is_null()) return reader->read(slab, target);
+    read_unfolded(*reader, fold, variable.value_bytes, slab, target);
+  }
+
+  struct Open {
+    std::unique_ptr<ArrayReader> reader;
+    Json fold;  ///< null for an array that is a variable as it is
+  };
+  Store store_;
+  int num_threads_;
+  std::map<std::string, Open, std::less<>> readers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> open_store(std::filesystem::path const& path, SourceOptions const& options) {
+  return std::make_unique<StoreSource>(path, options.num_threads);
 }
 
 std::filesystem::path metadata_file(std::filesystem::path const& path) {

@@ -3,9 +3,21 @@
 // `latitudes(cell)`, `longitudes(cell)`, `dates(time)`. The attribute `field_shape` has the rows and columns.
 #pragma once
 
-#include "catalogue.hpp"
+#include <graticule/field_io/contents.hpp>
+
+#include "json.hpp"
+#include "reader.hpp"
+#include "store.hpp"
+
+#include <string>
+#include <vector>
 
 namespace graticule::detail::zarr {
+
+struct Listed {
+  FileContents contents;
+  std::vector<std::string> arrays;  ///< of each variable: key, metadata and attributes
+};
 
 /// Where a regular grid stands behind such a store, lists its variables by their names, such as
 /// `2t(time, latitude, longitude)` (with `ensemble` where it has members), in place of those arrays. Others stay as

@@ -113,7 +113,7 @@ class References {
       auto const& variable = contents.variables[i];
       Json own = Json::object();
       try {
-        add(variable, catalogue_.addresses[i], own);
+        add(variable, catalogue_.places[i].address, own);
       } catch (LeftOut const& left) {
         reasons.push_back(variable.name + " is left out: " + left.text);
         continue;

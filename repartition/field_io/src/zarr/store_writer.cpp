@@ -5,8 +5,10 @@
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/cells.hpp>
 
+#include "catalogue.hpp"
 #include "codecs.hpp"
 #include "hdf5/chunk_cells.hpp"
+#include "store.hpp"
 #include "write/first_failure.hpp"
 
 #include <fcntl.h>
@@ -221,7 +223,7 @@ StoreWriter::StoreWriter(Comm const& comm, fs::path const& path, FieldWriterOpti
   for (Index const one : comm.gather_to_all(Index(own))) writers_.push_back(int(one));
 }
 
-StoreWriter::StoreWriter(Comm const& comm, fs::path const& path, Listed const& listed,
+StoreWriter::StoreWriter(Comm const& comm, fs::path const& path, Catalogue const& catalogue,
                          FieldWriterOptions const& options)
     : comm_(comm),
       path_(without_slash(path)),
@@ -231,9 +233,9 @@ StoreWriter::StoreWriter(Comm const& comm, fs::path const& path, Listed const& l
       appends_(true) {
   run_agreed(comm, [&] {
     if (!fs::is_directory(path_)) fail_output(path_, "nothing is appended to a zip file; unpack it to a folder");
-    for (std::size_t i = 0; i < listed.arrays.size(); ++i) {
-      auto const description = Json::parse(listed.arrays[i]);
-      auto const& name = listed.contents.variables[i].name;
+    for (std::size_t i = 0; i < catalogue.places.size(); ++i) {
+      auto const description = Json::parse(*catalogue.places[i].array);
+      auto const& name = catalogue.contents.variables[i].name;
       auto metadata = description.at("metadata");
       auto array = describe(name, metadata, description.at("attributes")).array;
       places_.emplace(name, arrays_.size());

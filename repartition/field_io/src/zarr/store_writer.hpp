@@ -7,7 +7,10 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/comm.hpp>
 
-#include "catalogue.hpp"
+#include "array.hpp"
+#include "hdf5/packed_bytes.hpp"
+#include "json.hpp"
+#include "read/catalogue.hpp"
 #include "write/group.hpp"
 #include "write/storage.hpp"
 
@@ -35,7 +38,7 @@ class StoreWriter {
   /// Begins a new store. Collective. @throws `OutputError`, also for a folder that is no store
   StoreWriter(Comm const& comm, std::filesystem::path const& path, FieldWriterOptions const& options);
   /// Opens a store to append to it. Collective. @param arrays of the catalogue @throws `OutputError`
-  StoreWriter(Comm const& comm, std::filesystem::path const& path, Listed const& listed,
+  StoreWriter(Comm const& comm, std::filesystem::path const& path, Catalogue const& catalogue,
               FieldWriterOptions const& options);
   StoreWriter(StoreWriter&&) noexcept;
   StoreWriter& operator=(StoreWriter&&) = delete;

@@ -118,7 +118,8 @@ class StringReader {
     if (!item) return {};
     Index const most = 8 * most_bytes_;
     try {
-      if (item->bytes > most || count > most_bytes_) damaged_strings("it has more than " + std::to_string(most) + " bytes");
+      if (item->bytes > most || count > most_bytes_)
+        damaged_strings("it has more than " + std::to_string(most) + " bytes");
       Bytes stored{std::size_t(item->bytes)};
       item->read(stored.data(), 0, item->bytes);
       return strings_of(decoded_up_to(array_.codecs, std::move(stored), most).span(), count);
@@ -138,7 +139,8 @@ class StringReader {
 std::optional<std::vector<std::string>> read_strings(Store const& store, std::string const& key, Array const& array,
                                                      Index most_bytes) {
   StringReader reader(store, key, array, most_bytes);
-  if (array.strings == Strings::variable_length) return reader.of_variable_length(Box::from_extents(array.extents).num_cells());
+  if (array.strings == Strings::variable_length)
+    return reader.of_variable_length(Box::from_extents(array.extents).num_cells());
   auto cells = array.extents;
   cells[cells.size() - 1] = 1;
   return reader.of_fixed_length(Box::from_extents(cells).num_cells());
