@@ -46,7 +46,7 @@ void declare_case(CLI::App& app, Options& options) {
   app.footer(
       "KIND --help lists the options of that kind alone.\n\n"
       "Examples:\n"
-      "  mpiexec -n 2 graticule-bench halo --grid 721x1440 --widths 2x1 --dtype f64\n"
+      "  mpiexec -n 2 graticule-bench halo --grid 721x1440 --channels 8 --dtype f64\n"
       "  mpiexec -n 4 graticule-bench repartition --transport p2p\n"
       "  mpiexec -n 2 graticule-bench program net.pt2 --repetitions 0 --threads 1   # memory and traffic\n"
       "  mpiexec -n 2 graticule-bench machine --machine mine.json                   # for graticule-info network\n"

@@ -916,7 +916,9 @@ Index Segments::buffer_bytes() const noexcept {
   Index const copies = on_device() ? 2 : 1;
   for (auto const& out : outgoing_) result += copies * out.slots.total_bytes();
   for (auto const& in : incoming_) result += copies * in.slots.total_bytes();
-  return result + (small_block_ ? Index(small_block_->bytes) : 0);
+  if (small_block_)
+    for (auto const& out : outgoing_) result += Index(out.places.size() * out.place_bytes);
+  return result;
 }
 
 void Segments::release_buffers() {

@@ -68,7 +68,7 @@ bool Segments::take_whole(Message& message, std::size_t& bytes) {
 }
 
 bool Segments::make_small_places() {
-  if (small_block_) return true;
+  if (small_block_ || (outgoing_.empty() && incoming_.empty())) return true;
   std::size_t bytes = slot_alignment;
   for (auto& out : outgoing_) {
     // Fields of one call may have targets of several types: a message is at most as long as the cells of its sources.

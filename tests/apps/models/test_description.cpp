@@ -225,7 +225,9 @@ TEST(Description, says_which_file_has_a_text_that_is_none_or_newer) {
   EXPECT_EQ(rule_of([&] { static_cast<void>(description_of(newer, "run/x.h5")); }),
             (ErrorWith{"UnsupportedFile", "run/x.h5 was written by a newer version"}));
   auto unknown = to_text(some_description());
-  unknown.replace(unknown.find("\"tendency\""), 10, "\"spectrum\"");
+  std::string const predicts = "\"predict\":\"tendency\"";
+  ASSERT_NE(unknown.find(predicts), std::string::npos);
+  unknown.replace(unknown.find(predicts), predicts.size(), "\"predict\":\"spectrum\"");
   EXPECT_EQ(rule_of([&] { static_cast<void>(description_of(unknown, "run/x.h5")); }),
             (ErrorWith{"BrokenFile", "predicts 'spectrum'; it may be state, tendency"}));
 }
