@@ -56,29 +56,54 @@ bool SmallCopies::set(std::span<StridedTask const> tasks, InMessage side, std::b
       copy.to_row = task.to_stride[0] * bytes;
       copy.from_row = task.from_stride[0] * bytes;
     }
-    copy.dense = copy.flip == 0 && copy.count > 4 && copy.to_step == bytes && copy.from_step == bytes;
+    if (copy.count == 1) {
+      std::swap(copy.count, copy.rows);
+      copy.to_step = copy.to_row;
+      copy.from_step = copy.from_row;
+    }
+    copy.dense = copy.flip == 0 && copy.to_step == bytes && copy.from_step == bytes;
     copies_.push_back(copy);
   }
   return true;
 }
 
+/// Rows of a length that the compiler knows, in a few instructions each.
+template <std::size_t bytes>
+void SmallCopies::run_short(Copy const& copy, std::byte* to, std::byte const* from) noexcept {
+  for (std::uint32_t row = 0; row < copy.rows; ++row) {
+    std::memcpy(to, from, bytes);
+    to += copy.to_row;
+    from += copy.from_row;
+  }
+}
+
 template <class T>
 void SmallCopies::run(Copy const& copy, std::byte* to, std::byte const* from) noexcept {
+  if (copy.dense) {
+    switch (copy.count) {
+      case 2: return run_short<2 * sizeof(T)>(copy, to, from);
+      case 3: return run_short<3 * sizeof(T)>(copy, to, from);
+      case 4: return run_short<4 * sizeof(T)>(copy, to, from);
+      default: break;
+    }
+    for (std::uint32_t row = 0; row < copy.rows; ++row) {
+      std::memcpy(to, from, copy.count * sizeof(T));
+      to += copy.to_row;
+      from += copy.from_row;
+    }
+    return;
+  }
   auto const flip = T(copy.flip);
   for (std::uint32_t row = 0; row < copy.rows; ++row) {
-    if (copy.dense) {
-      std::memcpy(to, from, copy.count * sizeof(T));
-    } else {
-      auto* write = to;
-      auto const* read = from;
-      for (std::uint32_t i = 0; i < copy.count; ++i) {
-        T value;
-        std::memcpy(&value, read, sizeof value);
-        value ^= flip;
-        std::memcpy(write, &value, sizeof value);
-        write += copy.to_step;
-        read += copy.from_step;
-      }
+    auto* write = to;
+    auto const* read = from;
+    for (std::uint32_t i = 0; i < copy.count; ++i) {
+      T value;
+      std::memcpy(&value, read, sizeof value);
+      value ^= flip;
+      std::memcpy(write, &value, sizeof value);
+      write += copy.to_step;
+      read += copy.from_step;
     }
     to += copy.to_row;
     from += copy.from_row;

@@ -41,6 +41,8 @@ class SmallCopies {
     bool dense;
   };
 
+  template <std::size_t bytes>
+  static void run_short(Copy const& copy, std::byte* to, std::byte const* from) noexcept;
   template <class T>
   static void run(Copy const& copy, std::byte* to, std::byte const* from) noexcept;
 
