@@ -237,6 +237,13 @@ void Channel::leave(int status) noexcept {
     if (!all_ended) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   for (auto const* channel : channels()) code_at_exit = std::max(code_at_exit, channel->code_of_end());
+  if (status != 0 || !all_ended || code_at_exit != 0) return;
+  // All leave with success, and know it of each other: the launcher would end those that are still here when the first
+  // one is gone.
+  int num_ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &num_ranks);
+  auto const has_all = [num_ranks](Channel const* channel) { return channel->size_ == num_ranks; };
+  if (num_ranks > 1 && std::any_of(channels().begin(), channels().end(), has_all)) MPI_Finalize();
 }
 
 int Channel::num_ended() const noexcept {
