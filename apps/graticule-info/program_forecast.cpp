@@ -78,6 +78,8 @@ Machine read_machine(std::filesystem::path const& path) {
   machine.operations_per_second = reader.number(data, "", "operations_per_second", false);
   machine.bytes_per_second = reader.number(data, "", "bytes_per_second", false);
   machine.seconds_per_operator = reader.number(data, "", "seconds_per_operator", true);
+  if (data.contains("seconds_per_score"))
+    machine.seconds_per_score = reader.number(data, "", "seconds_per_score", true);
   machine.within_node = reader.link("within_node");
   machine.between_nodes = reader.link("between_nodes");
   return machine;
@@ -93,7 +95,8 @@ Forecast forecast_of(program::Plan const& plan, Machine const& machine, double s
     for (auto const& work : stage.works)
       time.compute +=
           work.num_passes * scale *
-          (std::max(work.operations / machine.operations_per_second, work.bytes / machine.bytes_per_second) +
+          (std::max(work.operations / machine.operations_per_second + work.scores * machine.seconds_per_score,
+                    work.bytes / machine.bytes_per_second) +
            machine.seconds_per_operator);
     auto const sums = stage.traffic.num_sums;
     auto const direct = double(stage.traffic.num_messages - sums);

@@ -23,6 +23,7 @@ struct Machine {
   double operations_per_second = 0;  ///< of convolutions and products, multiplications and additions counted apart
   double bytes_per_second = 0;       ///< that operators read and write, with all ranks of the node at work
   double seconds_per_operator = 0;   ///< of an operator on a few numbers
+  double seconds_per_score = 0;      ///< of attention: a query and a key beyond their products
   Link within_node;
   Link between_nodes;
 };
@@ -54,10 +55,10 @@ struct Forecast {
 
 /// A forward and a backward pass and the sum of gradients.
 ///
-/// A node takes the longer of its operations and its bytes at the machine's rates, and the time of an operator; the
-/// backward twice that, and the messages of the forward once more. Nodes do not overlap with messages. A message takes
-/// the time of a link, the slowest that the ranks have, and its bytes at the link's rate; sums over ranks take log2 of
-/// the ranks in messages, and twice their bytes.
+/// A node takes the longer of its operations and its bytes at the machine's rates, and the time of an operator;
+/// attention the time of its scores as well; the backward twice that, and the messages of the forward once more. Nodes
+/// do not overlap with messages. A message takes the time of a link, the slowest that the ranks have, and its bytes at
+/// the link's rate; sums over ranks take log2 of the ranks in messages, and twice their bytes.
 /// @param scale factor of all compute times, of a measured step
 [[nodiscard]] Forecast forecast_of(program::Plan const& plan, Machine const& machine, double scale = 1);
 

@@ -61,7 +61,7 @@ class Reader {
       ++result.traffic.num_messages;
       ++result.traffic.num_sums;
     }
-    result.work = {plan.operations, plan.touched_bytes, plan.field ? 3 : 1};
+    result.work = {plan.operations, plan.touched_bytes, scores(plan), plan.field ? 3 : 1};
     if (kind != program::OperatorClass::view) keep(plan, results.front());
     result.memory_bytes = memory_.empty() ? 0 : *std::ranges::max_element(memory_);
     for (ValueId const id : results)
@@ -76,6 +76,17 @@ class Reader {
 
  private:
   [[nodiscard]] Shape const& shape(ValueId id) const { return plan_->shapes[index(id)]; }
+
+  /// Queries times keys of attention [..., queries, channels], [..., keys, channels], of the rank that has most.
+  [[nodiscard]] double scores(program::NodePlan const& plan) const {
+    auto const& target = plan_->graph.nodes[index(plan.node)].target;
+    if (!target.starts_with("aten.scaled_dot_product_attention.") || plan.tensors.size() < 3) return 0;
+    auto const& values = shape(plan.tensors[2].value);
+    double queries = 0;
+    for (auto const& local : plan.local_sizes)
+      queries = std::max(queries, double(program::num_elements(local)) / double(std::max<Index>(1, local.back())));
+    return queries * double(values[values.size() - 2]);
+  }
 
   static std::vector<ValueId> results_of(program::Node const& node) {
     std::vector<ValueId> ids;

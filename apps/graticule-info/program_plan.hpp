@@ -27,6 +27,7 @@ struct PlanTraffic {
 struct Work {
   double operations = 0;
   double bytes = 0;    ///< read and written
+  double scores = 0;   ///< of attention: queries times keys
   int num_passes = 3;  ///< of a step: forward, and twice as much backward; 1 without an input among its arguments
 };
 

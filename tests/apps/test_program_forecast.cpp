@@ -71,6 +71,28 @@ TEST(ProgramForecast, adds_what_the_rates_say_of_each_operator) {
   EXPECT_NEAR(info::forecast_of(plan_on(4), slow_machine(), 2).compute, 2 * four.compute, 1e-9);
 }
 
+TEST(ProgramForecast, counts_products_and_scores_of_attention) {
+  // 3 windows of 5 queries of 4 channels, 7 keys, values of 2 channels.
+  auto json = test::empty_program({3, 5, 4});
+  test::append(json, "aten.relu.default", {{"self", test::tensor("x")}}, "q", {3, 5, 4});
+  test::add_weight(json, "parameter", "k", "keys", {3, 7, 4});
+  test::add_weight(json, "parameter", "v", "values", {3, 7, 2});
+  test::append(json, "aten.scaled_dot_product_attention.default",
+               {{"query", test::tensor("q")}, {"key", test::tensor("k")}, {"value", test::tensor("v")}}, "y",
+               {3, 5, 2});
+  test::set_output(json, "y");
+  auto const graph = program::read_graph(json.dump());
+  auto machine = slow_machine();
+  machine.seconds_per_score = 0.125;
+
+  auto const forecast =
+      info::forecast_of(program::plan_layout(graph, program::Sizes(graph), {.num_ranks = 1}), machine);
+
+  double const relu = 2 * 60 * 4 / 100. + 0.5;
+  double const scores = 3 * 5 * 7;
+  EXPECT_NEAR(forecast.compute, 3 * relu + 3 * (scores * 2 * (4 + 2) / 1000 + scores * 0.125 + 0.5), 1e-9);
+}
+
 TEST(ProgramForecast, compares_with_the_first_that_runs_and_names_what_stops) {
   Forecast refused{.num_ranks = 1, .refusal = "no", .stages = {}};
   Forecast first{.num_ranks = 2, .compute = 8, .messages = 2, .stages = {{"a, latitude", 4, 0}, {"b, latitude", 4, 2}}};
@@ -124,6 +146,7 @@ TEST(MachineFile, is_read_or_refused_by_key) {
   expect(file("4", "0", link), "operations_per_second: 0");
   expect(file("4", "\"fast\"", link), "operations_per_second: \"fast\"");
   expect(file("4", "-1", link), "operations_per_second: -1");
+  expect(file("4", R"(1, "seconds_per_score": -1)", link), "seconds_per_score: -1");
   expect(file("4", "1e12", "3"), "has no object between_nodes");
   expect(file("4", "1e12", R"({"seconds_per_message": 1})"), "has no between_nodes.bytes_per_second");
   EXPECT_THROW((void)info::read_machine("/nowhere/machine.json"), Error);

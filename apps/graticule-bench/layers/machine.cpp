@@ -76,6 +76,9 @@ void run_machine(app::Context& context, Options const& options) {
   auto const weight = torch::randn({64, 64, 3, 3}).requires_grad_();
   auto const field = torch::randn({64, 256, 512}).requires_grad_();
   auto const few = torch::randn({8}).requires_grad_();
+  constexpr Index windows = 1024, keys = 64, channels = 16;
+  auto const queries = torch::randn({windows, keys, channels}).requires_grad_();
+  auto const values = torch::randn({windows, keys, channels}).requires_grad_();
   constexpr int length = 100;
   auto const peers = peers_of(comm);
   Index const rows = 4;
@@ -97,7 +100,9 @@ void run_machine(app::Context& context, Options const& options) {
              },
              few);
        }},
-      {"halo of 8 numbers", [&] { step([&] { return halo(shard); }, shard); }}};
+      {"halo of 8 numbers", [&] { step([&] { return halo(shard); }, shard); }},
+      {"attention in windows of 64 cells, 16 channels",
+       [&] { step([&] { return at::scaled_dot_product_attention(queries, values, values); }, queries); }}};
   auto const samples = interleave(context, candidates, options.timing);
   show(context, "Forward and backward, all ranks at once", samples);
   auto const seconds = [&](std::size_t i) { return samples.at(i).minimum(); };
@@ -116,6 +121,8 @@ void run_machine(app::Context& context, Options const& options) {
   machine["operations_per_second"] = passes * 2 * 64 * 64 * 9 * 90 * 180 / seconds(0);
   machine["bytes_per_second"] = passes * 2 * double(field.nbytes()) / seconds(1);
   machine["seconds_per_operator"] = seconds(2) / (passes * length);
+  double const of_products = passes * 4 * channels / machine["operations_per_second"].get<double>();
+  machine["seconds_per_score"] = std::max(0.0, seconds(4) / (windows * keys * keys) - of_products) / passes;
   auto const link = [](double latency, double rate) {
     return app::Report::Json{{"seconds_per_message", latency}, {"bytes_per_second", rate}};
   };

@@ -213,6 +213,9 @@ void attention(NodeShapes& shapes) {
     return;
   }
   shapes.rule.contracted.clear();  // the softmax is over the whole row
+  // Per query and key a product over the channels of keys, and one over those of values.
+  std::int64_t const of_value = std::max<std::int64_t>(1, shapes.out().back());
+  shapes.rule.operations = std::max<std::int64_t>(1, shapes.in(1)[batch] * (shapes.in(0).back() + of_value) / of_value);
   shapes.rule.axes.back() = {};
   if (shapes.flag("is_causal", false)) {
     shapes.rule.axes.at(batch) = {};
