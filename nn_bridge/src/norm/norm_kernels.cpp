@@ -2,6 +2,10 @@
 #include "norm_kernels.hpp"
 
 #include <graticule/nn_bridge/detail/types.hpp>
+#include <graticule/repartition/detail/copy_kernels.hpp>
+#include <graticule/repartition/detail/strided.hpp>
+
+#include "call/wide_vectors.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -83,26 +87,26 @@ struct Moments {
 template <class T>
 Moments moments(T const* x, std::int64_t n, bool centered) {
   Moments result;
+  T center = 0;
   for (std::int64_t first = 0; first < n; first += block_length) {
     auto const* block = x + first;
     auto const length = std::min(block_length, n - first);
-    T center = 0;
-    if (centered) {
-      // Any number near the mean is sufficient: the sum of deviations corrects the rounding error.
-      auto const total = sums<T>(length, [&](std::int64_t i, T& a, T&) { a += block[i]; })[0];
-      center = T(total / double(length));
-    }
+    // Any number near the mean is sufficient: the sum of deviations corrects the rounding error. The mean of the block
+    // before is far from this one's only where their distance makes up most of the squares of both.
+    if (centered && first == 0)
+      center = T(sums<T>(length, [&](std::int64_t i, T& a, T&) { a += block[i]; })[0] / double(length));
     auto const [sum, squares] = sums<T>(length, [&](std::int64_t i, T& a, T& b) {
       T const d = block[i] - center;
       a += d;
       b += d * d;
     });
-    if (centered) {
-      auto const rest = sum / double(length);
-      result.merge({double(length), double(center) + rest, std::max(0.0, squares - sum * rest)});
-    } else {
+    if (!centered) {
       result.m2 += squares;
+      continue;
     }
+    auto const rest = sum / double(length);
+    result.merge({double(length), double(center) + rest, std::max(0.0, squares - sum * rest)});
+    center = T(double(center) + rest);
   }
   return result;
 }
@@ -116,6 +120,34 @@ struct Split {
   T lo;
 };
 
+/// Writes results. So many that no cache keeps them are written past the caches.
+template <class T>
+class Results {
+ public:
+  explicit Results(torch::Tensor& result)
+      : to_(result.mutable_data_ptr<T>()),
+        past_caches_(has_wide_vectors() && Index(result.nbytes()) >= graticule::detail::least_streamed_bytes) {}
+
+  /// to[i] = value(i) for first <= i < last.
+  template <class Value>
+  void write(std::int64_t first, std::int64_t last, Value const& value) const {
+#ifdef GRATICULE_WIDE_VECTORS
+    if (past_caches_) {
+      stream_in_avx2(to_, first, last, value);
+      store_fence();
+      return;
+    }
+#endif
+    in_wide_vectors([=, to = to_] {
+      for (auto i = first; i < last; ++i) to[i] = value(i);
+    });
+  }
+
+ private:
+  T* to_;
+  bool past_caches_;
+};
+
 template <class T>
 std::pair<torch::Tensor, torch::Tensor> host_moments(torch::Tensor const& x, bool centered) {
   auto const rows = x.size(0);
@@ -123,7 +155,7 @@ std::pair<torch::Tensor, torch::Tensor> host_moments(torch::Tensor const& x, boo
   std::vector<Moments> parts(std::size_t(num_pieces(rows, cells)));
   auto const* data = x.const_data_ptr<T>();
   for_pieces(rows, cells, [&](std::int64_t row, std::int64_t first, std::int64_t last, std::int64_t piece) {
-    parts[std::size_t(piece)] = moments(data + row * cells + first, last - first, centered);
+    in_wide_vectors([&] { parts[std::size_t(piece)] = moments(data + row * cells + first, last - first, centered); });
   });
   auto mean = torch::empty({rows}, torch::kDouble);
   auto m2 = torch::empty({rows}, torch::kDouble);
@@ -160,12 +192,13 @@ torch::Tensor host_affine(torch::Tensor const& x, Values const& mean, Values con
   auto result = torch::empty_like(x);
   auto const cells = x.size(1);
   auto const* from = x.const_data_ptr<T>();
-  auto* to = result.template mutable_data_ptr<T>();
+  Results<T> const results(result);
   for_pieces(x.size(0), cells, [&](std::int64_t row, std::int64_t first, std::int64_t last, std::int64_t) {
     Split<T> const deviation(mean[row]);
     T const factor(scale[row]);
     T const constant(shift[row]);
-    for (auto i = row * cells + first; i < row * cells + last; ++i) to[i] = deviation(from[i]) * factor + constant;
+    results.write(row * cells + first, row * cells + last,
+                  [=](std::int64_t i) { return deviation(from[i]) * factor + constant; });
   });
   return result;
 }
@@ -180,16 +213,18 @@ std::pair<torch::Tensor, torch::Tensor> host_dots(torch::Tensor const& g, torch:
   for_pieces(rows, cells, [&](std::int64_t row, std::int64_t first, std::int64_t last, std::int64_t piece) {
     Split<T> const deviation(mean[row]);
     std::array<double, 2> total{};
-    for (auto at = first; at < last; at += block_length) {
-      auto const* const x_block = xs + row * cells + at;
-      auto const* const g_block = gs + row * cells + at;
-      auto const part = sums<T>(std::min(block_length, last - at), [&](std::int64_t i, T& a, T& b) {
-        a += g_block[i];
-        b += g_block[i] * deviation(x_block[i]);
-      });
-      total[0] += part[0];
-      total[1] += part[1];
-    }
+    in_wide_vectors([&] {
+      for (auto at = first; at < last; at += block_length) {
+        auto const* const x_block = xs + row * cells + at;
+        auto const* const g_block = gs + row * cells + at;
+        auto const part = sums<T>(std::min(block_length, last - at), [&](std::int64_t i, T& a, T& b) {
+          a += g_block[i];
+          b += g_block[i] * deviation(x_block[i]);
+        });
+        total[0] += part[0];
+        total[1] += part[1];
+      }
+    });
     parts[std::size_t(piece)] = total;
   });
   auto ones = torch::zeros({rows}, torch::kDouble);
@@ -208,7 +243,7 @@ torch::Tensor host_gradient(torch::Tensor const& g, torch::Tensor const& x, Valu
   auto const cells = x.size(1);
   auto const* xs = x.const_data_ptr<T>();
   auto const* gs = g.const_data_ptr<T>();
-  auto* to = result.template mutable_data_ptr<T>();
+  Results<T> const results(result);
   Values const of_g(by.of_g);
   Values const of_x(by.of_x);
   Values const constant(by.constant);
@@ -217,7 +252,8 @@ torch::Tensor host_gradient(torch::Tensor const& g, torch::Tensor const& x, Valu
     T const a(of_g[row]);
     T const b(of_x[row]);
     T const c(constant[row]);
-    for (auto i = row * cells + first; i < row * cells + last; ++i) to[i] = a * gs[i] + (b * deviation(xs[i]) + c);
+    results.write(row * cells + first, row * cells + last,
+                  [=](std::int64_t i) { return a * gs[i] + (b * deviation(xs[i]) + c); });
   });
   return result;
 }

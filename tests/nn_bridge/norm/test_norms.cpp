@@ -280,6 +280,32 @@ TEST(LayerNorm, of_whole_groups_keeps_the_digits_of_large_means) {
   expect_close(domain, nn::LayerNorm(o, domain), t::LayerNorm(o), x, 4e-6);
 }
 
+TEST(InstanceNorm, of_parts_with_means_far_apart_keeps_its_digits) {
+  namespace t = torch::nn;
+  auto const o = t::InstanceNormOptions(1);
+  for (double const step : {1e3, 1e8, 1e16}) {
+    std::mt19937 random(25);
+    auto x = random_tensor(random, {1, 1, 60, 80});
+    x.slice(2, 20, 40).add_(step);
+    x.slice(2, 40, 60).sub_(2 * step);
+    for (auto const& domain : domains())
+      expect_close(domain, nn::InstanceNorm2d(o, domain), t::InstanceNorm2d(o), x.to(torch::kFloat), 2e-6);
+  }
+}
+
+TEST(GroupNorm, of_fields_that_are_longer_than_caches_equals_serial) {
+  namespace t = torch::nn;
+  auto const comm = Comm::world();
+  auto const channels = 4 * comm.num_ranks();
+  auto const o = t::GroupNormOptions(2, channels);
+  std::mt19937 random(26);
+  // 17 MB per rank, in rows that begin within cache lines.
+  auto const x = random_tensor(random, {1, channels, 1024, 1030}).to(torch::kFloat);
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+
+  expect_close(domain, nn::GroupNorm(o, domain), t::GroupNorm(o), x, 4e-6);
+}
+
 TEST(Norms, running_statistics_have_the_same_bits_on_all_ranks) {
   std::mt19937 random(17);
   for (auto const& domain : domains()) {
