@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/detail/operators.hpp>
-
 #include "node_shapes.hpp"
+#include "operator_table.hpp"
 
 #include <algorithm>
 #include <initializer_list>
@@ -16,8 +15,8 @@ namespace detail {
 
 namespace {
 
-using Rule = void (*)(NodeShapes&);
-using Table = std::unordered_map<std::string_view, Rule>;
+using Rule = decltype(OperatorEntry::rule);
+using Table = std::unordered_map<std::string_view, OperatorEntry>;
 
 bool any_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::ranges::find(words, word) != words.end();
@@ -385,139 +384,160 @@ void reordered(NodeShapes& shapes) {
   }
 }
 
-void add(Table& table, Rule rule, std::initializer_list<std::string_view> names) {
-  for (std::string_view const name : names) {
-    table.emplace(name, rule);
+// Names are words of one text.
+void add(Table& table, OperatorClass kind, Rule rule, std::string_view names) {
+  while (!names.empty()) {
+    auto const end = std::min(names.find(' '), names.size());
+    table.emplace(names.substr(0, end), OperatorEntry{kind, rule});
+    names.remove_prefix(std::min(end + 1, names.size()));
   }
 }
 
+void add_local(Table& table) {
+  add(table, OperatorClass::local, elementwise,
+      "__and__ __lshift__ __or__ __rshift__ __xor__ abs absolute acos acosh add addcdiv addcmul alias angle "
+      "arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh bitwise_and "
+      "bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil celu clamp clamp_max "
+      "clamp_min clip clone complex _conj conj _conj_physical conj_physical contiguous copy copysign cos cosh "
+      "deg2rad detach digamma div divide dropout elu elu_backward eq erf erfc erfinv exp exp2 expm1 fill fix "
+      "float_power floor floor_divide fmax fmin fmod frac frexp gcd ge gelu gelu_backward greater greater_equal "
+      "gt hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh hardtanh_backward "
+      "heaviside hypot i0 igamma igammac imag isclose isfinite isinf isnan isneginf isposinf isreal lcm ldexp "
+      "le leaky_relu leaky_relu_backward lerp less less_equal lgamma lift_fresh lift_fresh_copy log log10 log1p "
+      "log2 log_sigmoid logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit lt "
+      "masked_fill maximum minimum mish mul multiply mvlgamma nan_to_num native_dropout native_dropout_backward "
+      "ne neg _neg_view negative nextafter not_equal polar polygamma positive pow _prelu_kernel rad2deg real "
+      "reciprocal relu relu6 remainder resolve_conj resolve_neg round rsqrt rsub selu sgn sigmoid "
+      "sigmoid_backward sign signbit silu silu_backward sin sinc sinh softplus softplus_backward softshrink "
+      "special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1 "
+      "special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v "
+      "special_chebyshev_polynomial_w special_digamma special_entr special_erf special_erfc special_erfcx "
+      "special_erfinv special_exp2 special_expit special_expm1 special_gammainc special_gammaincc "
+      "special_gammaln special_hermite_polynomial_h special_hermite_polynomial_he special_i0 special_i0e "
+      "special_i1 special_i1e special_laguerre_polynomial_l special_legendre_polynomial_p special_log1p "
+      "special_log_ndtr special_logit special_modified_bessel_i0 special_modified_bessel_i1 "
+      "special_modified_bessel_k0 special_modified_bessel_k1 special_ndtr special_ndtri special_polygamma "
+      "special_psi special_round special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 "
+      "special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u "
+      "special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w special_sinc "
+      "special_spherical_bessel_j0 special_xlog1py special_xlogy special_zeta sqrt square sub subtract tan tanh "
+      "tanh_backward threshold threshold_backward to _to_copy true_divide trunc where xlogy zero");
+  add(table, OperatorClass::local, keep_leading, "view_as_complex view_as_real");
+  add(table, OperatorClass::local, along_axis, "glu");
+  add(table, OperatorClass::local, drop_other, "type_as");
+  add(table, OperatorClass::local, prelu, "prelu");
+  add(table, OperatorClass::local, drawn, "bernoulli normal_functional uniform");
+}
+
 void add_views(Table& table) {
-  add(table, keep_leading, {"view_as_real", "view_as_complex"});
-  add(table, view,
-      {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze",
-       "ravel"});
-  add(table, permute,
-      {"permute", "transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T", "movedim", "moveaxis", "adjoint", "mH",
-       "matrix_H"});
-  add(table, expand, {"expand", "expand_as", "broadcast_to"});
-  add(table, repeat, {"repeat", "tile"});
+  add(table, OperatorClass::view, view,
+      "flatten ravel reshape reshape_as squeeze unflatten _unsafe_view unsqueeze view view_as");
+  add(table, OperatorClass::view, permute,
+      "adjoint matrix_H mH mT moveaxis movedim numpy_T permute swapaxes swapdims t transpose");
+  add(table, OperatorClass::view, expand, "broadcast_to expand expand_as");
+  add(table, OperatorClass::view, table_rule,
+      "chunk narrow select slice split split_with_sizes unbind unsafe_chunk unsafe_split "
+      "unsafe_split_with_sizes");
+  add(table, OperatorClass::view, nullptr,
+      "atleast_1d atleast_2d atleast_3d broadcast_tensors diagonal dsplit hsplit tensor_split vsplit");
 }
 
-void add_tables(Table& table) {
-  add(table, table_rule,
-      {"roll",
-       "flip",
-       "rot90",
-       "slice",
-       "narrow",
-       "cat",
-       "concat",
-       "concatenate",
-       "stack",
-       "select",
-       "select_scatter",
-       "slice_scatter",
-       "unbind",
-       "chunk",
-       "unsafe_chunk",
-       "split",
-       "unsafe_split",
-       "split_with_sizes",
-       "unsafe_split_with_sizes",
-       "pad",
-       "constant_pad_nd",
-       "reflection_pad1d",
-       "reflection_pad2d",
-       "reflection_pad3d",
-       "replication_pad1d",
-       "replication_pad2d",
-       "replication_pad3d"});
+void add_stencils(Table& table) {
+  add(table, OperatorClass::stencil, window_rule,
+      "adaptive_avg_pool1d _adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool3d "
+      "avg_pool1d avg_pool2d avg_pool3d conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
+      "convolution max_pool1d max_pool2d max_pool3d upsample_bicubic2d upsample_bilinear2d upsample_linear1d "
+      "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d "
+      "_upsample_nearest_exact2d _upsample_nearest_exact3d upsample_trilinear3d");
+  add(table, OperatorClass::stencil, keep_planes,
+      "adaptive_max_pool2d adaptive_max_pool3d max_pool2d_with_indices max_pool3d_with_indices "
+      "_upsample_bicubic2d_aa _upsample_bilinear2d_aa");
+  add(table, OperatorClass::stencil, table_rule,
+      "cat concat concatenate constant_pad_nd flip pad reflection_pad1d reflection_pad2d reflection_pad3d "
+      "replication_pad1d replication_pad2d replication_pad3d roll rot90 select_scatter slice_scatter stack");
+  add(table, OperatorClass::stencil, repeat, "repeat tile");
+  add(table, OperatorClass::stencil, along_axis, "diff");
+  add(table, OperatorClass::stencil, nullptr,
+      "adaptive_max_pool1d block_diag channel_shuffle _chunk_cat col2im column_stack conv_tbc _convolution "
+      "cumulative_trapezoid diag diag_embed diagflat diagonal_scatter dstack fliplr flipud "
+      "fractional_max_pool2d fractional_max_pool3d hstack im2col max_pool1d_with_indices "
+      "max_pool2d_with_indices_backward max_unpool2d max_unpool3d native_channel_shuffle gradient pixel_shuffle "
+      "pixel_unshuffle repeat_interleave row_stack trapezoid trapz tril triu unfold vstack");
 }
 
-void add_windows(Table& table) {
-  add(table, grid_sample, {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"});
-  add(table, keep_planes,
-      {"max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d",
-       "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"});
-  add(table, window_rule,
-      {"conv1d",
-       "conv2d",
-       "conv3d",
-       "conv_transpose1d",
-       "conv_transpose2d",
-       "conv_transpose3d",
-       "convolution",
-       "avg_pool1d",
-       "avg_pool2d",
-       "avg_pool3d",
-       "max_pool1d",
-       "max_pool2d",
-       "max_pool3d",
-       "adaptive_avg_pool1d",
-       "adaptive_avg_pool2d",
-       "adaptive_avg_pool3d",
-       "_adaptive_avg_pool2d",
-       "_adaptive_avg_pool3d",
-       "upsample_nearest1d",
-       "upsample_nearest2d",
-       "upsample_nearest3d",
-       "_upsample_nearest_exact1d",
-       "_upsample_nearest_exact2d",
-       "_upsample_nearest_exact3d",
-       "upsample_linear1d",
-       "upsample_bilinear2d",
-       "upsample_trilinear3d",
-       "upsample_bicubic2d"});
+void add_statistics(Table& table) {
+  add(table, OperatorClass::statistic, reduction,
+      "all amax amin any argmax argmin count_nonzero kthvalue linalg_vector_norm logsumexp max mean median min "
+      "mode nanmean nanmedian nansum prod std std_mean sum var var_mean");
+  add(table, OperatorClass::statistic, layer_norm, "_fused_rms_norm layer_norm native_layer_norm rms_norm");
+  add(table, OperatorClass::statistic, group_norm, "group_norm instance_norm native_group_norm");
+  add(table, OperatorClass::statistic, batch_norm,
+      "batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
+      "_native_batch_norm_legit_no_training");
+  add(table, OperatorClass::statistic, along_axis,
+      "argsort cummax cummin cumprod cumsum _log_softmax log_softmax logcumsumexp _safe_softmax _softmax "
+      "softmax sort topk");
+  add(table, OperatorClass::statistic, nullptr,
+      "aminmax _batch_norm_with_update_functional binary_cross_entropy binary_cross_entropy_with_logits cdist "
+      "_cdist_forward corrcoef cosine_embedding_loss cosine_similarity cov cross_entropy_loss dist "
+      "_euclidean_dist frobenius_norm huber_loss kl_div l1_loss linalg_matrix_norm linalg_norm "
+      "_log_softmax_backward_data margin_ranking_loss mse_loss msort multilabel_margin_loss_forward "
+      "multilabel_margin_loss hinge_embedding_loss multi_margin_loss nanquantile nll_loss nll_loss2d "
+      "nll_loss_nd norm norm_except_dim pairwise_distance pdist poisson_nll_loss quantile renorm segment_reduce "
+      "smooth_l1_loss soft_margin_loss _softmax_backward_data sum_to_size trace triplet_margin_loss "
+      "_weight_norm _weight_norm_interface");
 }
 
-void add_sums(Table& table) {
-  add(table, reduction, {"sum",      "mean",     "var",          "std",    "amax",    "amin",   "linalg_vector_norm",
-                         "var_mean", "std_mean", "logsumexp",    "all",    "any",     "prod",   "max",
-                         "min",      "argmax",   "argmin",       "nansum", "nanmean", "median", "nanmedian",
-                         "kthvalue", "mode",     "count_nonzero"});
-  add(table, layer_norm, {"layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"});
-  add(table, group_norm, {"group_norm", "native_group_norm", "instance_norm"});
-  add(table, batch_norm,
-      {"batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
-       "_native_batch_norm_legit_no_training"});
-  add(table, along_axis,
-      {"softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "cumsum", "cumprod", "cummax", "cummin",
-       "logcumsumexp", "glu", "sort", "argsort", "topk", "diff"});
-  add(table, product_rule,
-      {"einsum", "linear", "addmm", "baddbmm", "matmul", "linalg_matmul", "bmm", "mm", "mv", "tensordot",
-       "scaled_dot_product_attention"});
-  add(table, fourier,
-      {"fft_fft", "fft_fft2", "fft_fftn", "fft_ifft", "fft_ifft2", "fft_ifftn", "fft_rfft", "fft_rfft2", "fft_rfftn",
-       "fft_irfft", "fft_irfft2", "fft_irfftn", "_fft_c2c", "_fft_c2r", "_fft_r2c"});
+void add_products(Table& table) {
+  add(table, OperatorClass::contraction, product_rule,
+      "addmm baddbmm bmm einsum linalg_matmul linear matmul mm mv scaled_dot_product_attention tensordot");
+  add(table, OperatorClass::contraction, nullptr,
+      "addbmm addmv addr bilinear chain_matmul cholesky cholesky_inverse cholesky_solve cross det dot ger gru "
+      "inner inverse kron linalg_cholesky linalg_cholesky_ex linalg_cross _linalg_det linalg_det linalg_eig "
+      "_linalg_eigh linalg_eigh linalg_eigvals _linalg_eigvals linalg_eigvalsh linalg_householder_product "
+      "linalg_inv linalg_inv_ex linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu linalg_lu_factor "
+      "linalg_lu_factor_ex linalg_lu_solve lu_solve _lu_with_info linalg_cond linalg_ldl_factor "
+      "linalg_matrix_rank linalg_tensorinv linalg_tensorsolve linalg_vander pinverse svd linalg_matrix_exp "
+      "linalg_matrix_power linalg_multi_dot linalg_pinv linalg_qr _linalg_slogdet linalg_slogdet linalg_solve "
+      "_linalg_solve_ex linalg_solve_ex linalg_solve_triangular _linalg_svd linalg_svd linalg_svdvals "
+      "linalg_vecdot logdet lstm lu_unpack matrix_exp matrix_power ormqr outer qr rnn_relu rnn_tanh "
+      "triangular_solve vander vdot");
+  add(table, OperatorClass::spectral, fourier,
+      "_fft_c2c _fft_c2r fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_irfft fft_irfft2 fft_irfftn "
+      "_fft_r2c fft_rfft fft_rfft2 fft_rfftn");
+  add(table, OperatorClass::spectral, nullptr,
+      "fft_fftfreq fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn "
+      "fft_rfftfreq istft stft");
 }
 
 void add_others(Table& table) {
-  add(table, drop_other, {"type_as"});
-  add(table, prelu, {"prelu"});
-  add(table, gather, {"gather", "take_along_dim", "scatter", "scatter_add"});
-  add(table, made_anywhere,
-      {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like",
-       "full_like", "empty_like", "arange", "linspace", "scalar_tensor", "eye"});
-  add(table, drawn, {"rand", "randn", "rand_like", "randn_like", "bernoulli", "uniform", "normal_functional"});
-  add(table, put, {"index_put"});
-  add(table, over_the_sphere, {"_disco_s2_contraction_optimized", "_disco_s2_transpose_contraction_optimized"});
-  add(table, attention_on_the_sphere, {"_neighborhood_s2_attention_optimized"});
-  add(table, reordered, {"permute_to_nhwc", "permute_to_nchw"});
-  add(table, lookup, {"index", "index_select", "embedding"});
+  add(table, OperatorClass::table, lookup, "embedding index index_select");
+  add(table, OperatorClass::table, gather, "gather scatter scatter_add take_along_dim");
+  add(table, OperatorClass::table, put, "index_put");
+  add(table, OperatorClass::table, grid_sample, "grid_sampler grid_sampler_2d grid_sampler_3d");
+  add(table, OperatorClass::table, nullptr,
+      "bucketize embedding_bag index_add index_copy index_fill index_reduce isin masked_scatter one_hot put "
+      "scatter_reduce searchsorted take _unsafe_index _unsafe_index_put _unsafe_masked_index "
+      "_unsafe_masked_index_put_accumulate");
+  add(table, OperatorClass::factory, made_anywhere,
+      "arange empty empty_like eye full full_like linspace new_empty new_full new_ones new_zeros ones ones_like "
+      "scalar_tensor zeros zeros_like");
+  add(table, OperatorClass::factory, drawn, "rand rand_like randn randn_like");
+  add(table, OperatorClass::factory, nullptr,
+      "affine_grid_generator bartlett_window blackman_window cartesian_prod empty_permuted empty_strided "
+      "hamming_window hann_window kaiser_window logspace meshgrid new_empty_strided range tril_indices "
+      "triu_indices");
+  add(table, OperatorClass::number, nullptr, "sym_numel sym_size");
+  add(table, OperatorClass::check, nullptr, "_assert_tensor_metadata _linalg_check_errors");
 }
 
-// The rule of every operator that is not local; local ones are `elementwise` unless they stand here.
-Table const& table() {
-  static Table const rules = [] {
-    Table filled;
-    add_views(filled);
-    add_tables(filled);
-    add_windows(filled);
-    add_sums(filled);
-    add_others(filled);
-    return filled;
-  }();
-  return rules;
+// Operators of packages that register them with LibTorch, with their gradients: those of torch-harmonics 0.9.
+void add_packages(Table& table) {
+  add(table, OperatorClass::contraction, over_the_sphere,
+      "disco_kernels._disco_s2_contraction_optimized disco_kernels._disco_s2_transpose_contraction_optimized");
+  add(table, OperatorClass::contraction, attention_on_the_sphere,
+      "attention_kernels._neighborhood_s2_attention_optimized");
+  add(table, OperatorClass::stencil, reordered, "attention_kernels.permute_to_nchw attention_kernels.permute_to_nhwc");
 }
 
 // Sizes of a result are those that the file says; tables and windows come from the arguments.
@@ -535,16 +555,27 @@ void check_extents(NodeShapes const& shapes) {
 
 }  // namespace
 
+OperatorEntry const* find_entry(std::string_view name) {
+  static Table const table = [] {
+    Table filled;
+    add_local(filled);
+    add_views(filled);
+    add_stencils(filled);
+    add_statistics(filled);
+    add_products(filled);
+    add_others(filled);
+    add_packages(filled);
+    return filled;
+  }();
+  auto const found = table.find(name);
+  return found == table.end() ? nullptr : &found->second;
+}
+
 void apply_rule(NodeShapes& shapes) {
-  auto const found = table().find(shapes.operator_name());
-  if (found != table().end()) {
-    found->second(shapes);
-    check_extents(shapes);
-    return;
-  }
   // Without a rule no axis may be cut: every rank runs the operator on the whole.
-  if (operator_class(shapes.node().target) == OperatorClass::local) {
-    elementwise(shapes);
+  if (auto const* const entry = find_operator(shapes.node().target); entry != nullptr && entry->rule != nullptr) {
+    entry->rule(shapes);
+    check_extents(shapes);
   }
 }
 
