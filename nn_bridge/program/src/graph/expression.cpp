@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "expression.hpp"
 
-#include "quotient.hpp"
+#include "number.hpp"
 #include "words.hpp"
 
 #include <algorithm>
@@ -16,12 +16,16 @@
 
 namespace graticule::program {
 
+using detail::about;
+using detail::exactly;
+using detail::NotUnderstood;
+using detail::Number;
+using detail::one_of;
+
 namespace {
 
 // A formula of a network is short; a damaged one may nest without end.
 constexpr int max_depth = 200;
-
-struct NotUnderstood {};
 
 }  // namespace
 
@@ -301,172 +305,6 @@ class ExpressionParser {
   Expression& result_;
 };
 
-namespace {
-
-using detail::one_of;
-
-// Integers stay exact; a real anywhere makes the result real.
-struct Number {
-  std::int64_t integer = 0;
-  double real = 0;
-  bool exact = true;
-
-  [[nodiscard]] double as_real() const { return exact ? static_cast<double>(integer) : real; }
-};
-
-Number exactly(std::int64_t value) { return {value, 0, true}; }
-Number about(double value) { return {0, value, false}; }
-
-using Operation = bool (*)(std::int64_t, std::int64_t, std::int64_t*);
-
-Number combine(Number const& a, Number const& b, Operation exact, double real) {
-  std::int64_t result = 0;
-  if (!a.exact || !b.exact) {
-    return about(real);
-  }
-  if (exact(a.integer, b.integer, &result)) {
-    throw NotUnderstood();
-  }
-  return exactly(result);
-}
-
-bool overflow_add(std::int64_t a, std::int64_t b, std::int64_t* r) { return __builtin_add_overflow(a, b, r); }
-bool overflow_sub(std::int64_t a, std::int64_t b, std::int64_t* r) { return __builtin_sub_overflow(a, b, r); }
-bool overflow_mul(std::int64_t a, std::int64_t b, std::int64_t* r) { return __builtin_mul_overflow(a, b, r); }
-
-Number to_integer(double value) {
-  double const limit = 9.0e18;
-  if (!(std::abs(value) < limit)) {
-    throw NotUnderstood();
-  }
-  return exactly(static_cast<std::int64_t>(value));
-}
-
-Number power(Number const& base, Number const& exponent) {
-  if (!base.exact || !exponent.exact || exponent.integer < 0) {
-    return about(std::pow(base.as_real(), exponent.as_real()));
-  }
-  if (exponent.integer > 64) {
-    throw NotUnderstood();
-  }
-  Number result = exactly(1);
-  for (std::int64_t i = 0; i < exponent.integer; ++i) {
-    result = combine(result, base, overflow_mul, 0);
-  }
-  return result;
-}
-
-Number of_one(std::string const& function, Number const& a);
-
-Number quotient(std::string const& function, Number const& a, Number const& b) {
-  bool const exact = a.exact && b.exact;
-  if (function == "FloorDiv" || function == "CleanDiv" || function == "PythonFloorDiv") {
-    return exact ? combine(a, b, detail::quotient_overflow, 0) : to_integer(std::floor(a.as_real() / b.as_real()));
-  }
-  if (function == "CeilDiv") {
-    Number const opposite = of_one("Neg", a);
-    return exact ? of_one("Neg", combine(opposite, b, detail::quotient_overflow, 0))
-                 : to_integer(std::ceil(a.as_real() / b.as_real()));
-  }
-  if (function == "TrueDiv" || function == "IntTrueDiv" || function == "FloatTrueDiv" || function == "Rational") {
-    return about(a.as_real() / b.as_real());
-  }
-  if (!exact) {
-    throw NotUnderstood();
-  }
-  if (b.integer == 0) {
-    throw NotUnderstood();
-  }
-  std::int64_t const rest = b.integer == -1 ? 0 : a.integer % b.integer;  // Mod: of the sign of the divisor
-  return exactly(rest != 0 && (rest < 0) != (b.integer < 0) ? rest + b.integer : rest);
-}
-
-Number condition(std::string const& function, Number const& a, Number const& b) {
-  double const x = a.as_real();
-  double const y = b.as_real();
-  bool const exact = a.exact && b.exact;
-  int const order = exact ? (a.integer < b.integer ? -1 : a.integer > b.integer ? 1 : 0) : (x < y ? -1 : x > y ? 1 : 0);
-  bool holds = order == 0;
-  if (function == "Ne" || function == "Unequality") {
-    holds = order != 0;
-  } else if (function == "Le" || function == "LessThan") {
-    holds = order <= 0;
-  } else if (function == "Ge" || function == "GreaterThan") {
-    holds = order >= 0;
-  } else if (function == "Lt" || function == "StrictLessThan") {
-    holds = order < 0;
-  } else if (function == "Gt" || function == "StrictGreaterThan") {
-    holds = order > 0;
-  }
-  return exactly(holds ? 1 : 0);
-}
-
-Number of_one(std::string const& function, Number const& a) {
-  if (function == "Neg") {
-    return combine(exactly(0), a, overflow_sub, -a.as_real());
-  }
-  if (function == "Not") {
-    return exactly(a.as_real() == 0 ? 1 : 0);
-  }
-  if (function == "ToFloat") {
-    return about(a.as_real());
-  }
-  if (one_of(function, {"FloorToInt", "floor"})) {
-    return a.exact ? a : to_integer(std::floor(a.real));
-  }
-  if (one_of(function, {"CeilToInt", "ceiling"})) {
-    return a.exact ? a : to_integer(std::ceil(a.real));
-  }
-  if (one_of(function, {"TruncToInt", "Int"})) {
-    return a.exact ? a : to_integer(std::trunc(a.real));
-  }
-  if (function == "RoundToInt") {
-    return a.exact ? a : to_integer(std::nearbyint(a.real));
-  }
-  if (function == "Abs") {
-    return a.as_real() < 0 ? of_one("Neg", a) : a;
-  }
-  throw NotUnderstood();
-}
-
-Number of_two(std::string const& function, Number const& a, Number const& b) {
-  if (function == "Add") {
-    return combine(a, b, overflow_add, a.as_real() + b.as_real());
-  }
-  if (function == "Sub") {
-    return combine(a, b, overflow_sub, a.as_real() - b.as_real());
-  }
-  if (function == "Mul") {
-    return combine(a, b, overflow_mul, a.as_real() * b.as_real());
-  }
-  if (function == "Max") {
-    return a.as_real() < b.as_real() ? b : a;
-  }
-  if (function == "Min") {
-    return b.as_real() < a.as_real() ? b : a;
-  }
-  if (function == "And") {
-    return exactly(a.as_real() != 0 && b.as_real() != 0 ? 1 : 0);
-  }
-  if (function == "Or") {
-    return exactly(a.as_real() != 0 || b.as_real() != 0 ? 1 : 0);
-  }
-  if (one_of(function, {"Pow", "PowByNatural", "FloatPow"})) {
-    return power(a, b);
-  }
-  if (one_of(function, {"FloorDiv", "CleanDiv", "PythonFloorDiv", "CeilDiv", "TrueDiv", "IntTrueDiv", "FloatTrueDiv",
-                        "Rational", "Mod", "PythonMod"})) {
-    return quotient(function, a, b);
-  }
-  if (one_of(function, {"Eq", "Equality", "Ne", "Unequality", "Le", "LessThan", "Ge", "GreaterThan", "Lt",
-                        "StrictLessThan", "Gt", "StrictGreaterThan"})) {
-    return condition(function, a, b);
-  }
-  throw NotUnderstood();
-}
-
-}  // namespace
-
 Expression::Expression(std::string_view text) {
   try {
     root_ = ExpressionParser(text, *this).parse();
@@ -496,11 +334,11 @@ std::optional<std::int64_t> Expression::evaluate(Lookup const& lookup) const {
         }
         values.push_back(term.function == "Integer" ? exactly(term.integer) : about(term.real));
       } else if (term.arguments.size() == 1) {
-        values.push_back(of_one(term.function, values[static_cast<std::size_t>(term.arguments[0])]));
+        values.push_back(detail::of_one(term.function, values[static_cast<std::size_t>(term.arguments[0])]));
       } else {
         Number result = values[static_cast<std::size_t>(term.arguments[0])];
         for (std::size_t i = 1; i < term.arguments.size(); ++i) {
-          result = of_two(term.function, result, values[static_cast<std::size_t>(term.arguments[i])]);
+          result = detail::of_two(term.function, result, values[static_cast<std::size_t>(term.arguments[i])]);
         }
         values.push_back(result);
       }
@@ -510,7 +348,7 @@ std::optional<std::int64_t> Expression::evaluate(Lookup const& lookup) const {
     if (!result.exact && !(std::abs(result.real - nearest) <= 1e-9 * std::max(1.0, std::abs(nearest)))) {
       return std::nullopt;
     }
-    return result.exact ? result.integer : to_integer(nearest).integer;
+    return result.exact ? result.integer : detail::to_integer(nearest).integer;
   } catch (NotUnderstood const&) {
     return std::nullopt;
   }
