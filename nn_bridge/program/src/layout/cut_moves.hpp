@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of a cut in views, permutations and slices.
+// What becomes of a cut in views.
 #pragma once
 
 #include <graticule/program/layout/digits.hpp>
@@ -34,15 +34,5 @@ struct Digit {
 /// The cut nearest to this one that `through_view` accepts: bounds rounded to multiples of the digit that the view
 /// makes. Nothing where the view's digits do not nest with the cut one.
 [[nodiscard]] std::optional<Cut> aligned_for_view(Cut const& cut, Shape const& from, Shape const& to);
-
-/// The cut after `permute(order)`: axis a of the result is axis order[a] of the tensor.
-[[nodiscard]] Cut through_permute(Cut const& cut, std::vector<std::int64_t> const& order);
-/// The cut before `permute(order)`.
-[[nodiscard]] Cut before_permute(Cut const& cut, std::vector<std::int64_t> const& order);
-
-/// The cut of the indices begin, begin + step, ... < end of the cut axis, each of which stays on its rank. Nothing
-/// where a low digit is cut and the slice does not consist of whole periods.
-[[nodiscard]] std::optional<Cut> through_slice(Cut const& cut, std::int64_t extent, std::int64_t begin,
-                                               std::int64_t end, std::int64_t step);
 
 }  // namespace graticule::program

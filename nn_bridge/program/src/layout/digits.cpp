@@ -150,37 +150,6 @@ std::optional<Cut> aligned_for_view(Cut const& cut, Shape const& from, Shape con
   return result;
 }
 
-Cut through_permute(Cut const& cut, std::vector<std::int64_t> const& order) {
-  Cut result = cut;
-  result.axis = std::ranges::find(order, cut.axis) - order.begin();
-  return result;
-}
-
-Cut before_permute(Cut const& cut, std::vector<std::int64_t> const& order) {
-  Cut result = cut;
-  result.axis = order[index(cut.axis)];
-  return result;
-}
-
-std::optional<Cut> through_slice(Cut const& cut, std::int64_t extent, std::int64_t begin, std::int64_t end,
-                                 std::int64_t step) {
-  if (begin == 0 && end == extent && step == 1) {
-    return cut;
-  }
-  if (cut.period != extent) {
-    bool const whole = step == 1 && begin % cut.period == 0 && end % cut.period == 0 && begin < end;
-    return whole ? std::optional(cut) : std::nullopt;
-  }
-  std::int64_t const size = begin < end ? (end - begin + step - 1) / step : 0;
-  Cut result{cut.axis, size, {}};
-  for (std::int64_t const bound : cut.bounds) {
-    result.bounds.push_back(std::clamp<std::int64_t>((bound - begin + step - 1) / step, 0, size));
-  }
-  result.bounds.front() = 0;
-  result.bounds.back() = size;
-  return size == 0 ? std::nullopt : std::optional(result);
-}
-
 std::string Cut::describe(std::int64_t extent) const {
   Digit const digit = digit_of(*this);
   std::string text = "axis " + std::to_string(axis);
