@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/layer_path.hpp>
-#include <graticule/nn_bridge/detail/shard_layers.hpp>
 #include <graticule/nn_bridge/detail/trial_log.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "counterparts.hpp"
 #include "eager/interceptor.hpp"
-#include "layer_types.hpp"
 
 #include <c10/util/Type.h>
 
@@ -18,10 +17,6 @@ namespace graticule::nn {
 
 namespace {
 
-using detail::ChannelTypes;
-using detail::ElementwiseTypes;
-using detail::Impls;
-using detail::is_any;
 using detail::Shardable;
 using detail::ShardedForward;
 using detail::TypeList;
@@ -39,16 +34,22 @@ std::string type_name(std::type_info const& type) {
 
 namespace tn = torch::nn;
 
-using ShardedTypes =
-    Impls<tn::Conv1d, tn::Conv2d, tn::Conv3d, tn::ConvTranspose1d, tn::ConvTranspose2d, tn::ConvTranspose3d,
-          tn::BatchNorm1d, tn::BatchNorm2d, tn::BatchNorm3d, tn::InstanceNorm1d, tn::InstanceNorm2d, tn::InstanceNorm3d,
-          tn::GroupNorm, tn::LayerNorm, tn::MaxPool1d, tn::MaxPool2d, tn::MaxPool3d, tn::AvgPool1d, tn::AvgPool2d,
-          tn::AvgPool3d, tn::LPPool1d, tn::LPPool2d, tn::LPPool3d, tn::AdaptiveAvgPool1d, tn::AdaptiveAvgPool2d,
-          tn::AdaptiveAvgPool3d, tn::AdaptiveMaxPool1d, tn::AdaptiveMaxPool2d, tn::AdaptiveMaxPool3d, tn::Upsample,
-          tn::PixelShuffle, tn::PixelUnshuffle, tn::ZeroPad1d, tn::ZeroPad2d, tn::ZeroPad3d, tn::ConstantPad1d,
-          tn::ConstantPad2d, tn::ConstantPad3d, tn::ReflectionPad1d, tn::ReflectionPad2d, tn::ReflectionPad3d,
-          tn::ReplicationPad1d, tn::ReplicationPad2d, tn::ReplicationPad3d, tn::Dropout, tn::Dropout2d, tn::Dropout3d,
-          tn::AlphaDropout, tn::LocalResponseNorm>;
+template <class... Holders>
+using Impls = TypeList<typename Holders::ContainedType...>;
+
+template <class... Types>
+bool is_any(Module const& module, TypeList<Types...> /*types*/) {
+  return (dynamic_cast<Types const*>(&module) || ...);
+}
+
+/// Cell by cell.
+using ElementwiseTypes =
+    Impls<tn::ELU, tn::SELU, tn::Hardshrink, tn::Hardtanh, tn::LeakyReLU, tn::LogSigmoid, tn::ReLU, tn::ReLU6, tn::CELU,
+          tn::GELU, tn::SiLU, tn::Mish, tn::Sigmoid, tn::Softplus, tn::Softshrink, tn::Softsign, tn::Tanh,
+          tn::Tanhshrink, tn::Threshold, tn::Identity, tn::Embedding>;
+
+/// Across the channels of a cell.
+using ChannelTypes = Impls<tn::PReLU, tn::Softmax2d, tn::CrossMapLRN2d>;
 
 using AttentionTypes = Impls<tn::MultiheadAttention, tn::Transformer, tn::TransformerEncoder, tn::TransformerDecoder,
                              tn::TransformerEncoderLayer, tn::TransformerDecoderLayer>;
@@ -70,11 +71,12 @@ struct KnownLayer {
   torch::Tensor (*forward_like)(Module& counterpart, torch::Tensor const& x, torch::Tensor const& like);
 };
 
-template <class Serial>
+template <class Known>
 KnownLayer known_layer() {
+  using Serial = typename Known::Serial;
   using Options = std::decay_t<decltype(std::declval<Serial const&>().options)>;
-  using Sharded = typename decltype(detail::Counterpart<Serial>::make(
-      std::declval<Options const&>(), std::declval<detail::ShardContext const&>()))::element_type;
+  using Sharded = typename decltype(Known::Make::make(std::declval<Options const&>(),
+                                                      std::declval<detail::ShardContext const&>()))::element_type;
   KnownLayer known;
   known.type = type_name(typeid(Serial));
   known.is = [](Module const& module) { return dynamic_cast<Serial const*>(&module) != nullptr; };
@@ -86,7 +88,7 @@ KnownLayer known_layer() {
   };
   known.counterparts = [](Module const& serial, detail::ShardContext const& context) -> KnownLayer::Make {
     return [options = static_cast<Serial const&>(serial).options, context]() -> ModulePointer {
-      return detail::Counterpart<Serial>::make(options, context);
+      return Known::Make::make(options, context);
     };
   };
   known.share = [](Module& serial, Module& counterpart) {
@@ -110,7 +112,7 @@ std::vector<KnownLayer> known_layers(TypeList<Types...> /*types*/) {
 
 /// The entry for the type of `module` or a base of it; null where there is none.
 KnownLayer const* find_known(Module const& module) {
-  static auto const known = known_layers(ShardedTypes{});
+  static auto const known = known_layers(detail::KnownTypes{});
   auto const found = std::find_if(known.begin(), known.end(), [&](auto const& layer) { return layer.is(module); });
   return found == known.end() ? nullptr : &*found;
 }
