@@ -2,7 +2,7 @@
 """Modules whose forward is a C++ layer."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch import nn
@@ -26,14 +26,14 @@ class TorchLayer:
 
     _capacity = 8
 
-    def __init__(self, type_name: str, path: str, domain: Domain, options: Dict[str, Any], names: Sequence[str]) -> None:
-        self.type, self.path, self.domain, self.options, self.names = type_name, path, domain, options, tuple(names)
+    def __init__(self, type_name: str, path: str, domain: Domain, options: Dict[str, Any]) -> None:
+        self.type, self.path, self.domain, self.options = type_name, path, domain, options
         self._made: Dict[Any, _core.Layer] = {}
         self._numbers: Dict[Any, int] = {}  # of cuts, the earliest first
         self._results: Dict[Any, Any] = {}
 
     def __deepcopy__(self, memo: dict) -> "TorchLayer":
-        return TorchLayer(self.type, self.path, self.domain, self.options, self.names)
+        return TorchLayer(self.type, self.path, self.domain, self.options)
 
     def _number(self, of: Any) -> int:
         """Of the layers for inputs with these cuts, which all ranks know."""
@@ -48,19 +48,17 @@ class TorchLayer:
         return self._numbers[of]
 
     def make(self, module: nn.Module, number: int = 0, **changes: Any) -> _core.Layer:
-        """A C++ layer of the module's attributes; `changes` replace some of them."""
+        """A C++ layer of the module's attributes; options and `changes` replace some of them."""
         key = (number, tuple(sorted(changes.items())))
         found = self._made.get(key)
         if found is None:
-            values = {name: getattr(module, name) for name in self.names if hasattr(module, name)}
+            values = {**self.options, **changes}
             if self.type.startswith("Conv"):
                 values["bias"] = module.bias is not None
             for name in ("affine", "elementwise_affine"):
-                if values.get(name):  # a module may have given up its parameters
+                if getattr(module, name, False):  # a module may have given up its parameters
                     values[name] = any(getattr(module, held, None) is not None for held in ("weight", "bias"))
-            values.update(self.options)
-            values.update(changes)
-            found = self._made[key] = _core.Layer.of_torch(self.type, values, self.domain._object)
+            found = self._made[key] = _core.Layer.of_torch(self.type, values, self.domain._object, module)
         return found
 
     def call(self, module: nn.Module, method: str, *inputs: Optional[torch.Tensor], **changes: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import zlib
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -64,30 +64,9 @@ _FREE = {"__init__", "__module__", "__doc__", "__qualname__", "__dict__", "__wea
 _OWN_CODE = "planned when it runs"
 
 
-def attributes() -> Dict[str, Tuple[str, ...]]:
-    """The attributes that the sharded counterpart of each torch.nn layer is made from."""
-    conv = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
-    batch = ("num_features", "eps", "momentum", "affine", "track_running_stats")
-    adaptive, upsample = ("output_size",), ("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor")
-    result: Dict[str, Tuple[str, ...]] = {
-        "GroupNorm": ("num_groups", "num_channels", "eps", "affine"), "LayerNorm": ("normalized_shape", "eps", "elementwise_affine"),
-        "RMSNorm": ("normalized_shape", "eps", "elementwise_affine"), "LocalResponseNorm": ("size", "alpha", "beta", "k"),
-        "Upsample": upsample, "UpsamplingNearest2d": upsample, "UpsamplingBilinear2d": upsample,
-        "PixelShuffle": ("upscale_factor",), "PixelUnshuffle": ("downscale_factor",),
-        "Dropout": ("p",), "Dropout2d": ("p",), "Dropout3d": ("p",), "AlphaDropout": ("p",)}
-    for d in ("1d", "2d", "3d"):
-        result.update({
-            "Conv" + d: conv, "ConvTranspose" + d: conv + ("output_padding",), "BatchNorm" + d: batch, "InstanceNorm" + d: batch,
-            "MaxPool" + d: ("kernel_size", "stride", "padding", "dilation", "ceil_mode"),
-            "AvgPool" + d: ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
-            "LPPool" + d: ("norm_type", "kernel_size", "stride", "ceil_mode"), "AdaptiveAvgPool" + d: adaptive,
-            "AdaptiveMaxPool" + d: adaptive, "ZeroPad" + d: ("padding",), "ConstantPad" + d: ("padding", "value"),
-            "ReflectionPad" + d: ("padding",), "ReplicationPad" + d: ("padding",), "CircularPad" + d: ("padding",)})
-    return result
-
-
-_ATTRIBUTES = attributes()
 _BASE = {"UpsamplingNearest2d": "Upsample", "UpsamplingBilinear2d": "Upsample"}
+#: The layers of torch.nn that have a sharded counterpart.
+OF_TORCH = tuple(sorted(name for name in (*_core.serial_types(), *_BASE) if hasattr(nn, name)))
 
 
 class Forward:
@@ -178,7 +157,7 @@ class _Sharder:
                 self.changes.append(lambda: run_code(module, self.domain, self.whole))
         elif kind in _PARAMETERS:
             return self.add(path, name, "local", "holds parameters")
-        elif kind in _ATTRIBUTES:
+        elif kind in OF_TORCH and not kind.startswith("MaxUnpool"):
             return self.visit_layer(module, path, kind)
         else:
             own = any(True for _ in module.children())
@@ -203,7 +182,7 @@ class _Sharder:
         options = {**self.options, "layer": zlib.crc32(path.encode())}
         if path in self.shardings:
             options["sharding_axes"] = list(self.shardings[path])
-        layer = TorchLayer(_BASE.get(kind, kind), path, self.domain, options, _ATTRIBUTES[kind])
+        layer = TorchLayer(_BASE.get(kind, kind), path, self.domain, options)
         try:
             layer.make(module)
         except RuntimeError as error:

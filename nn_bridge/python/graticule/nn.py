@@ -23,7 +23,7 @@ from ._native import (AllSum, AllToAll, Broadcast, ChannelSplitConv1d, ChannelSp
                       GlobalMean, HaloExchange, LevelEmbedding, Linear, MatchCuts, PaddedHaloExchange, PositionEmbedding,
                       ReduceScatter, Repartition, Scatter, SelfAttention, SphericalConvolution, SphericalTransform,
                       SumToRoot, TimeEmbedding, WindowAttention)
-from ._shard import _ATTRIBUTES, _BASE, Forward
+from ._shard import OF_TORCH, _BASE, Forward
 
 __all__ = ["AllSum", "AllToAll", "BCEWithLogitsLoss", "Broadcast", "CRPSLoss", "ChannelSplitConv1d",
            "ChannelSplitConv2d", "ChannelSplitConv3d", "ConservationFixer", "CoordinateFeatures", "CopyToRegion",
@@ -50,7 +50,6 @@ def _of_torch(name: str) -> type:
     """torch.nn's layer with a domain."""
     serial = getattr(_nn, name)
     extra = _options(name)
-    attributes = _ATTRIBUTES.get(name, ("kernel_size", "stride", "padding"))
 
     def __init__(self, *args: Any, domain: Domain, **kwargs: Any) -> None:
         options = {key: kwargs.pop(key) for key in extra if key in kwargs}
@@ -59,7 +58,7 @@ def _of_torch(name: str) -> type:
             options.setdefault("layer", _next_layer())
         options = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
         _check_odd(name, options.get("odd_channels"), "padding_by", options.get("padding_by", "mode"))
-        self.__dict__["_graticule_layer"] = TorchLayer(_BASE.get(name, name), "", domain, options, attributes)
+        self.__dict__["_graticule_layer"] = TorchLayer(_BASE.get(name, name), "", domain, options)
         self.__dict__["_graticule_layer"].make(self)
 
     return type(name, (Forward, serial), {
@@ -83,8 +82,6 @@ def _next_layer() -> int:
     return _layers
 
 
-#: The layers of torch.nn that have a sharded counterpart.
-OF_TORCH = tuple(sorted({*_ATTRIBUTES, "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"}))
 if TYPE_CHECKING:
     from . import _of_torch  # for type checkers and editors; made by scripts/bindings --stubs
     from ._of_torch import *
@@ -100,7 +97,7 @@ class _Fixed(_nn.Module):
     def __init__(self, kind: str, domain: Domain, **options: Any) -> None:
         super().__init__()
         options = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items() if value is not None}
-        self.__dict__["_graticule_layer"] = TorchLayer(kind, "", domain, options, ())
+        self.__dict__["_graticule_layer"] = TorchLayer(kind, "", domain, options)
         self.__dict__["_graticule_layer"].make(self)
 
     @uncompiled

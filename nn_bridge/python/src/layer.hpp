@@ -52,6 +52,28 @@ using Makers = std::map<std::string, Maker>;
   return inputs[n];
 }
 
+template <class Mode>
+[[nodiscard]] Mode padding_mode(Reader const& r) {
+  return r.one_of<Mode>("padding_mode",
+                        {{"zeros", torch::kZeros},
+                         {"reflect", torch::kReflect},
+                         {"replicate", torch::kReplicate},
+                         {"circular", torch::kCircular}},
+                        torch::kZeros);
+}
+
+/// Those of convolutions, without their padding.
+template <std::size_t D, class Options>
+[[nodiscard]] Options windows(Reader const& r) {
+  auto options = Options(r.integer("in_channels"), r.integer("out_channels"), r.array<D>("kernel_size"))
+                     .stride(r.array<D>("stride"))
+                     .dilation(r.array<D>("dilation"))
+                     .groups(r.integer("groups"))
+                     .bias(r.truth("bias"));
+  options.padding_mode(padding_mode<std::decay_t<decltype(options.padding_mode())>>(r));
+  return options;
+}
+
 /// Gives a layer the state of the torch.nn module that it stands for.
 template <class Sharded>
 void take_state(Sharded& own, ModuleState const& state) {

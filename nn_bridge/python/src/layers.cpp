@@ -18,11 +18,11 @@ namespace graticule::python {
 
 namespace {
 
-Layer make_layer(std::string const& type, py::dict const& options, nn::Domain const& domain) {
+Layer make_layer(std::string const& type, py::dict const& options, nn::Domain const& domain, py::object const& module) {
   nn::detail::KeptRandomState const kept;  // parameters come from the torch.nn module, or are set afterwards
   auto const found = serial_makers().find(type);
   if (found == serial_makers().end()) throw Error("UnknownName", type + " has no sharded counterpart");
-  return found->second(Reader(type, options, domain));
+  return found->second(Reader(type, options, domain, module));
 }
 
 Layer make_native(std::string const& type, py::dict const& options, nn::Domain const& domain) {
@@ -106,7 +106,7 @@ std::tuple<double, double, std::string> try_sharded(Forward const& reference, Fo
 
 void define_layers(py::module_& m) {
   py::class_<Layer>(m, "Layer")
-      .def_static("of_torch", &make_layer, py::arg("type"), py::arg("options"), py::arg("domain"))
+      .def_static("of_torch", &make_layer, py::arg("type"), py::arg("options"), py::arg("domain"), py::arg("module"))
       .def_static("native", &make_native, py::arg("type"), py::arg("options"), py::arg("domain"))
       .def("call", &logged_call, py::arg("path"), py::arg("method"), py::arg("inputs"), py::arg("state"),
            py::arg("training"), ReleaseGil())

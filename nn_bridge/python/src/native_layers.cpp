@@ -177,19 +177,7 @@ Layer linear(Reader const& r) {
 
 template <std::size_t D>
 Layer channel_split_conv(Reader const& r) {
-  auto options = tn::ConvOptions<D>(r.integer("in_channels"), r.integer("out_channels"), r.array<D>("kernel_size"))
-                     .bias(r.get<bool>("bias", true))
-                     .groups(r.get<std::int64_t>("groups", 1));
-  if (r.has("stride")) options.stride(r.array<D>("stride"));
-  if (r.has("padding")) options.padding(r.array<D>("padding"));
-  if (r.has("dilation")) options.dilation(r.array<D>("dilation"));
-  using Mode = std::decay_t<decltype(options.padding_mode())>;
-  options.padding_mode(r.one_of<Mode>("padding_mode",
-                                      {{"zeros", torch::kZeros},
-                                       {"reflect", torch::kReflect},
-                                       {"replicate", torch::kReplicate},
-                                       {"circular", torch::kCircular}},
-                                      torch::kZeros));
+  auto const options = windows<D, tn::ConvOptions<D>>(r).padding(r.array<D>("padding"));
   return native<nn::ChannelSplitConvImpl<D>>(options, split(r), r.domain());
 }
 

@@ -29,24 +29,25 @@ using Integers = std::vector<std::int64_t>;
   return Cuts(std::span<Index const>(given));
 }
 
-/// Values by name, each converted where it is read.
+/// Values by name, each converted where it is read: those that are given, else the attributes of a module.
 class Reader {
  public:
-  Reader(std::string type, py::dict values, nn::Domain domain)
-      : type_(std::move(type)), values_(std::move(values)), domain_(std::move(domain)) {}
+  Reader(std::string type, py::dict values, nn::Domain domain, py::object module = py::none())
+      : type_(std::move(type)), values_(std::move(values)), domain_(std::move(domain)), module_(std::move(module)) {}
 
   [[nodiscard]] std::string const& type() const noexcept { return type_; }
   [[nodiscard]] nn::Domain const& domain() const noexcept { return domain_; }
-  [[nodiscard]] bool has(char const* name) const { return values_.contains(name) && !values_[name].is_none(); }
+  [[nodiscard]] bool has(char const* name) const { return !value(name).is_none(); }
 
   /// @throws `BadOption`, `BadOption` with the name and the value
   template <class T>
   [[nodiscard]] T get(char const* name) const {
-    if (!has(name)) throw Error("BadOption", type_ + " needs " + name);
+    auto const given = value(name);
+    if (given.is_none()) throw Error("BadOption", type_ + " needs " + name);
     try {
-      return values_[name].cast<T>();
+      return given.cast<T>();
     } catch (py::cast_error const&) {
-      throw Error("BadOption", type_ + ": " + name + " = " + py::repr(values_[name]).cast<std::string>());
+      throw Error("BadOption", type_ + ": " + name + " = " + py::repr(given).cast<std::string>());
     }
   }
   template <class T>
@@ -60,7 +61,7 @@ class Reader {
   template <class T>
   [[nodiscard]] std::vector<T> list(char const* name) const {
     if (!has(name)) return {};
-    if (py::isinstance<py::sequence>(values_[name]) && !py::isinstance<py::str>(values_[name]))
+    if (auto const given = value(name); py::isinstance<py::sequence>(given) && !py::isinstance<py::str>(given))
       return get<std::vector<T>>(name);
     return {get<T>(name)};
   }
@@ -108,9 +109,15 @@ class Reader {
   }
 
  private:
+  [[nodiscard]] py::object value(char const* name) const {
+    if (values_.contains(name)) return values_[name];
+    return py::getattr(module_, name, py::none());
+  }
+
   std::string type_;
   py::dict values_;
   nn::Domain domain_;
+  py::object module_;
 };
 
 }  // namespace graticule::python

@@ -33,27 +33,6 @@ Options by_domain(Options options, Reader const& r) {
   return options;
 }
 
-template <class Mode>
-Mode padding_mode(Reader const& r) {
-  return r.one_of<Mode>("padding_mode",
-                        {{"zeros", torch::kZeros},
-                         {"reflect", torch::kReflect},
-                         {"replicate", torch::kReplicate},
-                         {"circular", torch::kCircular}},
-                        torch::kZeros);
-}
-
-template <std::size_t D, class Options>
-Options windows(Reader const& r) {
-  auto options = Options(r.integer("in_channels"), r.integer("out_channels"), r.array<D>("kernel_size"))
-                     .stride(r.array<D>("stride"))
-                     .dilation(r.array<D>("dilation"))
-                     .groups(r.integer("groups"))
-                     .bias(r.truth("bias"));
-  options.padding_mode(padding_mode<std::decay_t<decltype(options.padding_mode())>>(r));
-  return options;
-}
-
 template <std::size_t D>
 Layer conv(Reader const& r) {
   auto options = windows<D, tn::ConvOptions<D>>(r);
