@@ -3,13 +3,8 @@
 
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
-#include <graticule/nn_bridge/detail/forward_scope.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
-
-#include "call/kept.hpp"
-#include "call/recorded_calls.hpp"
-#include "call/resolved.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -17,22 +12,6 @@
 namespace graticule::nn::detail {
 
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct MapFunction : torch::autograd::Function<MapFunction> {
-  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
-                               MapPointer const& map) {
-    keep(ctx, map);
-    auto const result = map->apply(x.detach());
-    return {result, make_token(result.options())};
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const& map = kept<MapPointer>(ctx);
-    return {apply_map(map->adjoint(), grads[0]), {}, {}};
-  }
-};
 
 /// Sends `to[r]` to each rank r and returns what each rank sent here, of the sizes `from[r]`. Collective; parts without
 /// elements are no messages, and the part for this rank itself is not copied.
@@ -85,23 +64,12 @@ std::vector<torch::Tensor> parts_of(torch::Tensor const& x, CutAxis const& cut) 
 
 torch::Tensor fresh(torch::Tensor const& x) { return x.clone(torch::MemoryFormat::Contiguous); }
 
-/// What a map does, and how to make its adjoint.
-class PlainMap final : public CollectiveMap {
- public:
-  using Apply = std::function<torch::Tensor(torch::Tensor const&)>;
-  using Adjoint = std::function<MapPointer()>;
-  PlainMap(Apply apply, Adjoint adjoint) : apply_(std::move(apply)), adjoint_(std::move(adjoint)) {}
-  torch::Tensor apply(torch::Tensor const& x) const override { return apply_(x); }
-  MapPointer adjoint() const override { return adjoint_(); }
-
- private:
-  Apply apply_;
-  Adjoint adjoint_;
-};
-
-MapPointer make_map(PlainMap::Apply apply, PlainMap::Adjoint adjoint) {
-  return std::make_shared<PlainMap const>(std::move(apply), std::move(adjoint));
+MapPointer make_map(std::function<torch::Tensor(torch::Tensor const&)> apply,
+                    std::function<torch::Tensor(torch::Tensor const&)> adjoint) {
+  return std::make_shared<LinearCall const>(LinearCall{std::move(apply), std::move(adjoint)});
 }
+
+MapPointer adjoint_of(MapPointer const& map) { return make_map(map->adjoint, map->apply); }
 
 torch::Tensor summed(torch::Tensor const& x, Comm const& comm) {
   auto result = fresh(x);
@@ -115,73 +83,96 @@ torch::Tensor gathered(torch::Tensor const& x, Comm const& comm, CutAxis const& 
   return torch::cat(exchange_parts(comm, std::vector<torch::Tensor>(from.size(), x), from), cut.axis);
 }
 
-}  // namespace
-
-torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x, torch::Tensor const& anchor) {
-  OwnCode const own;
-  auto y = MapFunction::apply(resolved(x), anchor, map)[0];
-  RecordedCalls::record_derivative(y);
-  return y;
+torch::Tensor sum_of_parts(torch::Tensor const& x, Comm const& comm, CutAxis const& cut) {
+  std::vector<Sizes> const from(std::size_t(comm.num_ranks()), part_of(x, cut, comm.rank()).sizes().vec());
+  return sum_in_order(exchange_parts(comm, parts_of(x, cut), from)).to(x.scalar_type());
 }
 
+torch::Tensor rejoined(torch::Tensor const& x, Comm const& comm, CutAxis const& split, CutAxis const& join) {
+  auto const sizes = part_of(x, split, comm.rank()).sizes().vec();
+  std::vector<Sizes> from;
+  for (int r = 0; r < comm.num_ranks(); ++r) from.push_back(with_extent(sizes, join.axis, join.cuts.size(r)));
+  return torch::cat(exchange_parts(comm, parts_of(x, split), from), join.axis);
+}
+
+torch::Tensor from_root(torch::Tensor const& x, Comm const& comm, RootSide const& side) {
+  auto result = comm.rank() == side.root ? as_message(x) : message_memory(side.sizes, x);
+  await_messages(x.device());
+  comm.broadcast(result.data_ptr(), Index(result.nbytes()), side.root);
+  return result.is_alias_of(x) ? fresh(x) : from_message(result, x.device());
+}
+
+torch::Tensor to_root(torch::Tensor const& x, Comm const& comm, RootSide const& side) {
+  auto const sum = summed(x, comm);
+  return comm.rank() == side.root ? sum : torch::zeros(side.own, x.options());
+}
+
+torch::Tensor parts_to_root(torch::Tensor const& x, Comm const& comm, CutAxis const& cut, RootSide const& side) {
+  bool const is_root = comm.rank() == side.root;
+  std::vector<torch::Tensor> to(std::size_t(comm.num_ranks()), x.narrow(cut.axis, 0, 0));
+  to[std::size_t(side.root)] = x;
+  std::vector<Sizes> from;
+  for (int r = 0; r < comm.num_ranks(); ++r)
+    from.push_back(with_extent(x.sizes().vec(), cut.axis, is_root ? cut.cuts.size(r) : 0));
+  auto const parts = exchange_parts(comm, to, from);
+  return is_root ? torch::cat(parts, cut.axis) : torch::zeros(side.own, x.options());
+}
+
+torch::Tensor parts_from_root(torch::Tensor const& x, Comm const& comm, CutAxis const& cut, RootSide const& side) {
+  bool const is_root = comm.rank() == side.root;
+  auto const nothing = torch::empty(with_extent(side.sizes, cut.axis, 0), x.options());
+  std::vector<torch::Tensor> const none(std::size_t(comm.num_ranks()), nothing);
+  std::vector<Sizes> from(none.size(), nothing.sizes().vec());
+  from[std::size_t(side.root)] = with_extent(side.sizes, cut.axis, cut.cuts.size(comm.rank()));
+  return fresh(exchange_parts(comm, is_root ? parts_of(x, cut) : none, from)[std::size_t(side.root)]);
+}
+
+}  // namespace
+
 torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x) {
-  return apply_map(map, x, anchor(torch::GradMode::is_enabled(), x.options()));
+  return apply_linear_call(map, x, anchor(torch::GradMode::is_enabled(), x.options()));
 }
 
 torch::Tensor agreed_all_sum(torch::Tensor const& x, Comm const& comm) { return apply_map(all_sum_map(comm), x); }
 
 MapPointer all_sum_map(Comm const& comm) {
-  return make_map([comm](auto const& x) { return summed(x, comm); }, [comm] { return all_sum_map(comm); });
+  auto const sum = [comm](torch::Tensor const& x) { return summed(x, comm); };
+  return make_map(sum, sum);
 }
-
 MapPointer loss_sum_map(Comm const& comm) {
-  return make_map([comm](auto const& x) { return summed(x, comm); }, [comm] { return copy_to_region_map(comm); });
+  return make_map([comm](torch::Tensor const& x) { return summed(x, comm); }, fresh);
 }
-
-MapPointer copy_to_region_map(Comm const& comm) {
-  return make_map(fresh, [comm] { return loss_sum_map(comm); });
-}
+MapPointer copy_to_region_map(Comm const& comm) { return adjoint_of(loss_sum_map(comm)); }
 
 MapPointer broadcast_map(Comm const& comm, RootSide side) {
-  return make_map(
-      [=](torch::Tensor const& x) {
-        auto result = comm.rank() == side.root ? as_message(x) : message_memory(side.sizes, x);
-        await_messages(x.device());
-        comm.broadcast(result.data_ptr(), Index(result.nbytes()), side.root);
-        return result.is_alias_of(x) ? fresh(x) : from_message(result, x.device());
-      },
-      [=] { return sum_to_root_map(comm, side); });
+  return make_map([=](torch::Tensor const& x) { return from_root(x, comm, side); },
+                  [=](torch::Tensor const& x) { return to_root(x, comm, side); });
 }
-
-MapPointer sum_to_root_map(Comm const& comm, RootSide side) {
-  return make_map(
-      [=](torch::Tensor const& x) {
-        auto const sum = summed(x, comm);
-        return comm.rank() == side.root ? sum : torch::zeros(side.own, x.options());
-      },
-      [=] { return broadcast_map(comm, side); });
-}
+MapPointer sum_to_root_map(Comm const& comm, RootSide side) { return adjoint_of(broadcast_map(comm, std::move(side))); }
 
 MapPointer gather_map(Comm const& comm, CutAxis cut) {
-  return make_map([=](auto const& x) { return gathered(x, comm, cut); }, [=] { return reduce_scatter_map(comm, cut); });
+  return make_map([=](torch::Tensor const& x) { return gathered(x, comm, cut); },
+                  [=](torch::Tensor const& x) { return sum_of_parts(x, comm, cut); });
 }
+MapPointer reduce_scatter_map(Comm const& comm, CutAxis cut) { return adjoint_of(gather_map(comm, std::move(cut))); }
 
 MapPointer shared_gather_map(Comm const& comm, CutAxis cut) {
-  return make_map([=](auto const& x) { return gathered(x, comm, cut); }, [=] { return scatter_map(comm, cut); });
+  return make_map([=](torch::Tensor const& x) { return gathered(x, comm, cut); },
+                  [=](torch::Tensor const& x) { return fresh(part_of(x, cut, comm.rank())); });
+}
+MapPointer scatter_map(Comm const& comm, CutAxis cut) { return adjoint_of(shared_gather_map(comm, std::move(cut))); }
+
+MapPointer all_to_all_map(Comm const& comm, CutAxis split, CutAxis join) {
+  return make_map([=](torch::Tensor const& x) { return rejoined(x, comm, split, join); },
+                  [=](torch::Tensor const& x) { return rejoined(x, comm, join, split); });
 }
 
-MapPointer scatter_map(Comm const& comm, CutAxis cut) {
-  return make_map([=](auto const& x) { return fresh(part_of(x, cut, comm.rank())); },
-                  [=] { return shared_gather_map(comm, cut); });
+MapPointer gather_to_root_map(Comm const& comm, CutAxis cut, RootSide side) {
+  return make_map([=](torch::Tensor const& x) { return parts_to_root(x, comm, cut, side); },
+                  [=](torch::Tensor const& x) { return parts_from_root(x, comm, cut, side); });
 }
-
-MapPointer reduce_scatter_map(Comm const& comm, CutAxis cut) {
-  return make_map(
-      [=](torch::Tensor const& x) {
-        std::vector<Sizes> const from(std::size_t(comm.num_ranks()), part_of(x, cut, comm.rank()).sizes().vec());
-        return sum_in_order(exchange_parts(comm, parts_of(x, cut), from)).to(x.scalar_type());
-      },
-      [=] { return gather_map(comm, cut); });
+MapPointer scatter_from_root_map(Comm const& comm, CutAxis cut, RootSide side) {
+  return adjoint_of(gather_to_root_map(comm, std::move(cut), std::move(side)));
 }
 
 void sum_by_rank(Comm const& comm, torch::Tensor& flat, Index piece_bytes) {
@@ -191,54 +182,13 @@ void sum_by_rank(Comm const& comm, torch::Tensor& flat, Index piece_bytes) {
   for (Index first = 0; first < flat.numel(); first += length) {
     auto piece = flat.narrow(0, first, std::min(length, flat.numel() - first));
     CutAxis const cut{-1, balanced_cuts(piece.numel(), comm.num_ranks())};
-    std::vector<Sizes> const from(std::size_t(comm.num_ranks()), Sizes{cut.cuts.size(comm.rank())});
-    auto const sum = sum_in_order(exchange_parts(comm, parts_of(piece, cut), from)).to(flat.scalar_type());
-    piece.copy_(gathered(sum, comm, cut));
+    piece.copy_(gathered(sum_of_parts(piece, comm, cut), comm, cut));
   }
 }
 
 void sum_in_place(Comm const& comm, torch::Tensor& flat, AddedOn on) {
   if (on == AddedOn::host) return sum_over(comm, flat);
   sum_by_rank(comm, flat);
-}
-
-MapPointer all_to_all_map(Comm const& comm, CutAxis split, CutAxis join) {
-  return make_map(
-      [=](torch::Tensor const& x) {
-        auto const sizes = part_of(x, split, comm.rank()).sizes().vec();
-        std::vector<Sizes> from;
-        for (int r = 0; r < comm.num_ranks(); ++r) from.push_back(with_extent(sizes, join.axis, join.cuts.size(r)));
-        return torch::cat(exchange_parts(comm, parts_of(x, split), from), join.axis);
-      },
-      [=] { return all_to_all_map(comm, join, split); });
-}
-
-MapPointer gather_to_root_map(Comm const& comm, CutAxis cut, RootSide side) {
-  return make_map(
-      [=](torch::Tensor const& x) {
-        bool const is_root = comm.rank() == side.root;
-        std::vector<torch::Tensor> to(std::size_t(comm.num_ranks()), x.narrow(cut.axis, 0, 0));
-        to[std::size_t(side.root)] = x;
-        std::vector<Sizes> from;
-        for (int r = 0; r < comm.num_ranks(); ++r)
-          from.push_back(with_extent(x.sizes().vec(), cut.axis, is_root ? cut.cuts.size(r) : 0));
-        auto const parts = exchange_parts(comm, to, from);
-        return is_root ? torch::cat(parts, cut.axis) : torch::zeros(side.own, x.options());
-      },
-      [=] { return scatter_from_root_map(comm, cut, side); });
-}
-
-MapPointer scatter_from_root_map(Comm const& comm, CutAxis cut, RootSide side) {
-  return make_map(
-      [=](torch::Tensor const& x) {
-        bool const is_root = comm.rank() == side.root;
-        auto const nothing = torch::empty(with_extent(side.sizes, cut.axis, 0), x.options());
-        std::vector<torch::Tensor> const none(std::size_t(comm.num_ranks()), nothing);
-        std::vector<Sizes> from(none.size(), nothing.sizes().vec());
-        from[std::size_t(side.root)] = with_extent(side.sizes, cut.axis, cut.cuts.size(comm.rank()));
-        return fresh(exchange_parts(comm, is_root ? parts_of(x, cut) : none, from)[std::size_t(side.root)]);
-      },
-      [=] { return gather_to_root_map(comm, cut, side); });
 }
 
 }  // namespace graticule::nn::detail

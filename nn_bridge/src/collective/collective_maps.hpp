@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/linear_call.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/cuts.hpp>
 
@@ -12,25 +13,10 @@
 
 namespace graticule::nn::detail {
 
-class CollectiveMap;
-using MapPointer = std::shared_ptr<CollectiveMap const>;
+/// A map between the tensors of all ranks and its adjoint, which are fresh tensors; theirs may have any strides.
+using MapPointer = std::shared_ptr<LinearCall const>;
 
-/// A linear map between the tensors of all ranks that knows its adjoint. Immutable: kept by the graph.
-class CollectiveMap {
- public:
-  CollectiveMap() = default;
-  CollectiveMap(CollectiveMap const&) = delete;
-  CollectiveMap& operator=(CollectiveMap const&) = delete;
-  virtual ~CollectiveMap() = default;
-  /// Collective. A fresh tensor; `x` may have any strides.
-  [[nodiscard]] virtual torch::Tensor apply(torch::Tensor const& x) const = 0;
-  [[nodiscard]] virtual MapPointer adjoint() const = 0;
-};
-
-/// `map.apply(x)`, differentiable to any order; one node of two outputs for `LayerState::record`, which every rank owns
-/// where `anchor` (see `agreement.hpp`) requires a gradient. Collective, as is its backward.
-[[nodiscard]] torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x, torch::Tensor const& anchor);
-/// The same with a node on every rank in grad mode.
+/// `apply_linear_call` with a node on every rank in grad mode.
 [[nodiscard]] torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x);
 
 /// An axis that is cut over the ranks of a communicator; counted from the last one.

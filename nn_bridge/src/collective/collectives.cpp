@@ -235,7 +235,7 @@ torch::Tensor CollectiveLayer::forward(torch::Tensor const& x) {
     if (options_.check) options_.check(x);
   };
   auto const call = enter(x, check, [&](Layout const& layout) { return options_.make(x, layout); });
-  return record(apply_map(call.set_up, x, call.anchor));
+  return record(detail::apply_linear_call(call.set_up, x, call.anchor));
 }
 
 }  // namespace detail

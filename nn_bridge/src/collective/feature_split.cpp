@@ -88,10 +88,10 @@ torch::Tensor SplitLayer::forward(torch::Tensor const& x, std::function<void()> 
   bool const replicated = options_.whole == Consumer::replicated;
   // Only cotangents of the input pass the maps in front of the local layer.
   auto const in_front = [&](MapPointer const& map) {
-    return record(apply_map(map, x, anchor(call.input_grad, x.options())));
+    return record(apply_linear_call(map, x, anchor(call.input_grad, x.options())));
   };
   auto const behind = [&](MapPointer const& map, torch::Tensor const& y) {
-    return record(apply_map(map, y, call.anchor));
+    return record(apply_linear_call(map, y, call.anchor));
   };
   if (options_.split == FeatureSplit::input) {
     auto const part = local(x, s.input_slice(weight), s.part == 0 ? bias : torch::Tensor());

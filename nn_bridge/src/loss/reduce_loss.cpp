@@ -14,7 +14,7 @@ torch::Tensor reduce_loss(torch::Tensor const& partial, Comm const& comm) {
   // As in LibTorch, the backward of a loss without any gradient is an error: on all ranks, or on none.
   std::array<Index, 1> any{torch::GradMode::is_enabled() && partial.requires_grad() ? 1 : 0};
   if (comm.num_ranks() > 1) comm.max(any);
-  return detail::apply_map(detail::loss_sum_map(comm), partial, detail::anchor(any[0] != 0, partial.options()));
+  return detail::apply_linear_call(detail::loss_sum_map(comm), partial, detail::anchor(any[0] != 0, partial.options()));
 }
 
 torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {

@@ -84,7 +84,7 @@ torch::Tensor GlobalMeanImpl::forward(torch::Tensor const& x) {
   auto const call = state().enter_checked(x, weights_, std::to_string(int(consumer_)), [] {});
   auto const map =
       consumer_ == Consumer::replicated ? detail::loss_sum_map(domain().comm()) : detail::all_sum_map(domain().comm());
-  return state().record(detail::apply_map(map, call.set_up->partial(x), call.anchor));
+  return state().record(detail::apply_linear_call(map, call.set_up->partial(x), call.anchor));
 }
 
 class detail::FixerState : public MeanState {
@@ -188,7 +188,7 @@ torch::Tensor ConservationFixerImpl::to_means(torch::Tensor const& prediction, t
   auto const call = state().by_means.enter_checked(prediction, options_.weights, described(options_), check_both);
   auto const partial = call.set_up->partial(chosen(prediction));
   auto const mean =
-      state().by_means.record(detail::apply_map(detail::all_sum_map(domain().comm()), partial, call.anchor));
+      state().by_means.record(detail::apply_linear_call(detail::all_sum_map(domain().comm()), partial, call.anchor));
   return corrected(prediction, mean, wanted);
 }
 

@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/detail/linear_call.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <torch/torch.h>
@@ -14,18 +15,16 @@
 
 namespace graticule::nn::detail {
 
-class CollectiveMap;
-
 /// Definition of a collective's module: its name, the cut axes of its input, and its map for a layout.
 struct CollectiveOptions {
   std::string name;
   Sharding sharding;
   std::function<void(torch::Tensor const&)> check;
-  std::function<std::shared_ptr<CollectiveMap const>(torch::Tensor const&, Layout const&)> make;
+  std::function<std::shared_ptr<LinearCall const>(torch::Tensor const&, Layout const&)> make;
 };
 
 /// Agreement, set-ups and forward of such a module.
-class CollectiveLayer : public LayerState<CollectiveMap> {
+class CollectiveLayer : public LayerState<LinearCall> {
  public:
   CollectiveLayer(CollectiveOptions options, Domain const& domain);
   torch::Tensor forward(torch::Tensor const& x);
