@@ -6,8 +6,6 @@
 #include "call/call_stream.hpp"
 #include "call/traffic.hpp"
 
-#include <algorithm>
-
 namespace graticule::nn::detail {
 
 TensorMove::TensorMove(Comm const& comm, Layout from, Layout to, std::vector<std::int64_t> axes)
@@ -19,16 +17,9 @@ torch::Tensor TensorMove::empty(torch::Tensor const& like, Box const& box) const
   return torch::empty(sizes, like.options().requires_grad(false), like.suggest_memory_format());
 }
 
-Index TensorMove::cell_bytes(torch::Tensor const& tensor) const {
-  auto bytes = Index(tensor.element_size());
-  for (std::int64_t axis = -tensor.dim(); axis < 0; ++axis)
-    if (std::find(axes_.begin(), axes_.end(), axis) == axes_.end()) bytes *= tensor.size(axis);
-  return bytes;
-}
-
 torch::Tensor TensorMove::apply(torch::Tensor const& x) const {
   auto y = empty(x, to_box());
-  count_traffic(plan_.counts(), Way::forward, cell_bytes(x));
+  count_traffic(plan_.counts(), Way::forward, x, axes_);
   CallStream const stream(x);
   DeviceQueueScope const scope(stream.queue());
   plan_.apply(tensor_view(x, axes_), tensor_view(y, axes_));
@@ -37,7 +28,7 @@ torch::Tensor TensorMove::apply(torch::Tensor const& x) const {
 
 torch::Tensor TensorMove::apply_adjoint(torch::Tensor const& y) const {
   auto x = empty(y, from_box());
-  count_traffic(plan_.counts(), Way::adjoint, cell_bytes(y));
+  count_traffic(plan_.counts(), Way::adjoint, y, axes_);
   CallStream const stream(y);
   DeviceQueueScope const scope(stream.queue());
   plan_.apply_inverse(tensor_view(x, axes_), tensor_view(y, axes_));

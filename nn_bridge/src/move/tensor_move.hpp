@@ -32,7 +32,6 @@ class TensorMove : public LinearOperator {
 
  private:
   [[nodiscard]] torch::Tensor empty(torch::Tensor const& like, Box const& box) const;
-  [[nodiscard]] Index cell_bytes(torch::Tensor const& tensor) const;
 
   Layout from_;
   Layout to_;

@@ -129,20 +129,12 @@ Views views_of(std::span<torch::Tensor const> targets, TensorPullDescription con
 
 }  // namespace
 
-Index TensorPull::cell_bytes(torch::Tensor const& tensor) const {
-  Index bytes = Index(tensor.element_size());
-  for (std::int64_t axis = -tensor.dim(); axis < 0; ++axis)
-    if (std::find(description_.axes.begin(), description_.axes.end(), axis) == description_.axes.end())
-      bytes *= tensor.size(axis);
-  return bytes;
-}
-
 TensorPending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const {
   auto views = views_of(targets, description_);
   auto const sources = parity_runs(x, description_.odd_channels);
   for (std::size_t r = 0; r < sources.size(); ++r)
     views.fields[r].source = tensor_view(sources[r].part, description_.axes);
-  count_traffic(counts_, Way::forward, cell_bytes(x));
+  count_traffic(counts_, Way::forward, x, description_.axes);
   CallStream stream(x);
   auto pending = plan_.start(views.fields, stream.queue());
   if (auto const& direct = description_.direct; direct.ndim() > 0 && !direct.empty())
@@ -159,7 +151,7 @@ TensorPending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) 
     for (std::size_t a = 0; a < description_.axes.size(); ++a)
       field.source.extents[field.source.ndim() + int(description_.axes[a])] = owned_.extent(int(a));
   }
-  count_traffic(counts_, Way::adjoint, cell_bytes(targets.front()));
+  count_traffic(counts_, Way::adjoint, targets.front(), description_.axes);
   CallStream stream(targets.front());
   auto pending = plan_.start_adjoint(views.fields, stream.queue());
   return {std::move(pending), std::move(stream)};

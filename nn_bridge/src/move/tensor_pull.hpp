@@ -86,7 +86,6 @@ class TensorPull : public LinearOperator {
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
 
  private:
-  [[nodiscard]] Index cell_bytes(torch::Tensor const& tensor) const;
   [[nodiscard]] std::vector<std::int64_t> sizes_with(torch::Tensor const& x, Box const& box) const;
 
   Box owned_;

@@ -27,10 +27,6 @@ std::shared_ptr<TensorMove const> move_to_whole_columns(Comm const& comm, Layout
   return std::make_shared<TensorMove const>(comm, fields, whole_columns(fields), std::vector<std::int64_t>{-2, -1});
 }
 
-Layout cut_rows(Cuts const& rows, Index num_columns) {
-  return Layout(ProcessGrid{rows.num_parts(), 1}, {rows, Cuts{num_columns}});
-}
-
 Layout cut_columns(Index num_rows, Cuts const& columns) {
   return Layout(ProcessGrid{1, columns.num_parts()}, {Cuts{num_rows}, columns});
 }

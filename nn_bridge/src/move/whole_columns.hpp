@@ -21,8 +21,6 @@ namespace graticule::nn::detail {
 /// `fields` to `whole_columns(fields)`; null where the columns are whole already. Collective.
 [[nodiscard]] std::shared_ptr<TensorMove const> move_to_whole_columns(Comm const& comm, Layout const& fields);
 
-/// Lines over `parts`, part p on rank p, and all columns.
-[[nodiscard]] Layout cut_rows(Cuts const& rows, Index num_columns);
 /// All rows, and columns over `columns`, part p on rank p.
 [[nodiscard]] Layout cut_columns(Index num_rows, Cuts const& columns);
 
