@@ -5,13 +5,16 @@
 
 #include <torch/torch.h>
 
+#include <string>
+#include <string_view>
 #include <typeinfo>
 
 namespace graticule::training::detail {
 
 /// What each kind of optimizer holds, by name: LibTorch's own `serialize` knows parameters by addresses only.
 ///
-/// `options` calls `visit(name, value)` for each option of a group, `state` for each part of a parameter's state.
+/// `options` calls `visit(name, value)` for each option of a group, `state` for each part of a parameter's state;
+/// `keeps` says whether a group with these options makes a part.
 struct SgdKind {
   using Optimizer = torch::optim::SGD;
   using Options = torch::optim::SGDOptions;
@@ -29,6 +32,7 @@ struct SgdKind {
   static void state(T& s, Visit&& visit) {
     visit("momentum_buffer", s.momentum_buffer());
   }
+  static bool keeps(Options const& o, std::string_view /*part*/) { return o.momentum() != 0; }
 };
 
 template <class OptimizerType, class OptionsType, class StateType>
@@ -52,6 +56,7 @@ struct AdamLikeKind {
     visit("exp_avg_sq", s.exp_avg_sq());
     visit("max_exp_avg_sq", s.max_exp_avg_sq());
   }
+  static bool keeps(Options const& o, std::string_view part) { return part != "max_exp_avg_sq" || o.amsgrad(); }
 };
 struct AdamKind : AdamLikeKind<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState> {
   static constexpr char const* name = "Adam";
@@ -78,6 +83,7 @@ struct AdagradKind {
     visit("step", s.step());
     visit("sum", s.sum());
   }
+  static bool keeps(Options const& /*o*/, std::string_view /*part*/) { return true; }
 };
 
 struct RmspropKind {
@@ -101,6 +107,9 @@ struct RmspropKind {
     visit("momentum_buffer", s.momentum_buffer());
     visit("grad_avg", s.grad_avg());
   }
+  static bool keeps(Options const& o, std::string_view part) {
+    return part == "momentum_buffer" ? o.momentum() > 0 : part != "grad_avg" || o.centered();
+  }
 };
 
 /// Calls `action` with the kind of an optimizer. @throws `Unsupported`
@@ -114,8 +123,8 @@ void with_kind(torch::optim::Optimizer const& optimizer, Action&& action) {
   if (try_kind(SgdKind()) || try_kind(AdamKind()) || try_kind(AdamWKind()) || try_kind(AdagradKind()) ||
       try_kind(RmspropKind()))
     return;
-  throw Error("Unsupported",
-              std::string(typeid(optimizer).name()) + " cannot be saved; SGD, Adam, AdamW, Adagrad and RMSprop can");
+  throw Error("Unsupported", std::string("the state of ") + typeid(optimizer).name() +
+                                 " is not known here: use SGD, Adam, AdamW, Adagrad or RMSprop");
 }
 
 }  // namespace graticule::training::detail
