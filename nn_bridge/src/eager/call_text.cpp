@@ -205,6 +205,10 @@ void for_each_tensor(c10::IValue const& value, std::function<void(torch::Tensor 
   }
 }
 
+void for_each_tensor(Values const& values, std::function<void(torch::Tensor const&)> const& visit) {
+  for (auto const& value : values) for_each_tensor(value, visit);
+}
+
 c10::IValue with_tensors_of(c10::IValue const& value, std::function<torch::Tensor(torch::Tensor const&)> const& other) {
   if (value.isTensor()) return value.toTensor().defined() ? c10::IValue(other(value.toTensor())) : value;
   if (value.isTensorList()) {
@@ -219,6 +223,11 @@ c10::IValue with_tensors_of(c10::IValue const& value, std::function<torch::Tenso
     return all;
   }
   return value;
+}
+
+std::string first_line(std::string text) {
+  if (auto const end = text.find('\n'); end != std::string::npos) text.resize(end);
+  return text;
 }
 
 std::string target_of(c10::FunctionSchema const& schema) {

@@ -23,10 +23,14 @@ struct GlobeTensor {
 
 /// Calls `visit` for each tensor in `value`, also in a list; those that are not defined are left out.
 void for_each_tensor(c10::IValue const& value, std::function<void(torch::Tensor const&)> const& visit);
+void for_each_tensor(Values const& values, std::function<void(torch::Tensor const&)> const& visit);
 
 /// `value` with other tensors, also in a list.
 [[nodiscard]] c10::IValue with_tensors_of(c10::IValue const& value,
                                           std::function<torch::Tensor(torch::Tensor const&)> const& other);
+
+/// Of a message.
+[[nodiscard]] std::string first_line(std::string text);
 
 /// `aten.add.Tensor`
 [[nodiscard]] std::string target_of(c10::FunctionSchema const& schema);

@@ -53,11 +53,6 @@ void register_fallback() {
   }();
 }
 
-std::string first_line(std::string text) {
-  if (auto const end = text.find('\n'); end != std::string::npos) text.resize(end);
-  return text;
-}
-
 std::string parent_of(std::string const& path) {
   auto const dot = path.rfind('.');
   return dot == std::string::npos ? std::string() : path.substr(0, dot);
@@ -174,7 +169,7 @@ void Interceptor::set(torch::Tensor const& t, Mark mark) {
 }
 
 void Interceptor::set_results(Values const& results, Mark const& mark) {
-  for (auto const& result : results) for_each_tensor(result, [&](torch::Tensor const& t) { set(t, mark); });
+  for_each_tensor(results, [&](torch::Tensor const& t) { set(t, mark); });
 }
 
 /// Forgets tensors that are gone, and what waits since the forward before the last.
@@ -422,18 +417,17 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
   bool has_parts = false;
   bool is_flagged = false;
   if (!guesses_.empty()) take_faults(arguments);
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& t) {
-      auto const* const mark = find(t);
-      if (!mark) return;
-      is_flagged = is_flagged || mark->kind == Mark::Kind::made;
-      if (mark->kind == Mark::Kind::made) return;
-      if (!model) model = mark->model.lock();
-      if (mark->kind == Mark::Kind::wrong) wrong = mark->text;
-      has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
-      has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
-      has_parts = has_parts || (mark->kind == Mark::Kind::waiting && !mark->is_whole);
-    });
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    auto const* const mark = find(t);
+    if (!mark) return;
+    is_flagged = is_flagged || mark->kind == Mark::Kind::made;
+    if (mark->kind == Mark::Kind::made) return;
+    if (!model) model = mark->model.lock();
+    if (mark->kind == Mark::Kind::wrong) wrong = mark->text;
+    has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
+    has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
+    has_parts = has_parts || (mark->kind == Mark::Kind::waiting && !mark->is_whole);
+  });
   if (!model) {
     auto results = called(op, arguments);
     if (kind.role == OperatorRole::by_index || draws(kind, op, arguments) || is_flagged)
@@ -452,15 +446,7 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
                {arguments[0].toTensor().slice(arguments[1].toInt(), start, start + arguments[3].toInt())});
   }
   if (kind.in_place || kind.has_out) return in_place(op, kind, stack, first);
-  if (!wrong.empty()) {
-    auto results = local_call(op, std::move(arguments), kind.name);
-    Mark mark;
-    mark.kind = Mark::Kind::wrong;
-    mark.text = wrong;
-    mark.model = model;
-    set_results(results, mark);
-    return put(stack, first, std::move(results));
-  }
+  if (!wrong.empty()) return put(stack, first, wrong_call(op, kind, std::move(arguments), wrong, model));
   if (kind.role == OperatorRole::composed) {
     struct Depth {
       int& depth;
@@ -472,15 +458,9 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
     op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
     return;
   }
-  if (kind.role == OperatorRole::reading) {
-    auto results = local_call(op, std::move(arguments), kind.name);
-    Mark mark;
-    mark.kind = Mark::Kind::wrong;
-    mark.text = kind.name + place() + " is not planned on shards";
-    mark.model = model;
-    set_results(results, mark);
-    return put(stack, first, std::move(results));
-  }
+  if (kind.role == OperatorRole::reading)
+    return put(stack, first,
+               wrong_call(op, kind, std::move(arguments), kind.name + place() + " is not planned on shards", model));
   if (has_waiting) {
     bool const goes_on = !has_cells && (!has_parts || kind.is_cellwise || kind.is_part || kind.is_reduction);
     if (goes_on && kind.role != OperatorRole::random)
@@ -499,15 +479,14 @@ std::uint64_t Interceptor::numbers_of(OperatorKind const& kind, Values const& ar
   Hash hash;
   bool const has_own = computes && add_numbers(hash, arguments);
   std::vector<std::uint64_t> given;
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& t) {
-      auto const* const mark = find(t);
-      if (mark && mark->numbers != 0) given.push_back(mark->numbers);
-      if (mark || guesses_.empty()) return;
-      auto const* const guess = find_guess(t);
-      if (guess && guess->numbers != 0 && (guess->is_combined || !has_rows(t, arguments)))
-        given.push_back(guess->numbers);
-    });
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    auto const* const mark = find(t);
+    if (mark && mark->numbers != 0) given.push_back(mark->numbers);
+    if (mark || guesses_.empty()) return;
+    auto const* const guess = find_guess(t);
+    if (guess && guess->numbers != 0 && (guess->is_combined || !has_rows(t, arguments)))
+      given.push_back(guess->numbers);
+  });
   if (!has_own && given.size() < 2) return given.empty() ? 0 : given[0];
   for (auto const one : given) hash.add(Index(one));
   return hash.value();
@@ -516,13 +495,12 @@ std::uint64_t Interceptor::numbers_of(OperatorKind const& kind, Values const& ar
 /// Whether `t` has a row for each of the field among the arguments.
 bool Interceptor::has_rows(torch::Tensor const& t, Values const& arguments) const {
   bool has = false;
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& other) {
-      auto const* const mark = find(other);
-      if (!mark || mark->kind != Mark::Kind::cut) return;
-      auto const axis = t.dim() + mark->place->axis - std::int64_t(mark->shape.size());
-      has = has || (axis >= 0 && t.size(axis) > 1);
-    });
+  for_each_tensor(arguments, [&](torch::Tensor const& other) {
+    auto const* const mark = find(other);
+    if (!mark || mark->kind != Mark::Kind::cut) return;
+    auto const axis = t.dim() + mark->place->axis - std::int64_t(mark->shape.size());
+    has = has || (axis >= 0 && t.size(axis) > 1);
+  });
   return has;
 }
 
@@ -595,15 +573,14 @@ void Interceptor::guess(c10::OperatorHandle const& op, OperatorKind const& kind,
   if (!model || model->only_warns || findings || model->domain.comm().num_ranks() == 1) return;
   Guess found;
   bool is_known = false;
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& t) {
-      auto const* const given = guesses_.empty() ? nullptr : find_guess(t);
-      if (!given) return;
-      is_known = true;
-      if (found.fault.empty()) found.fault = given->fault;
-      if (!kind.is_part && found.index.empty()) found.index = given->index;
-      found.extents.insert(given->extents.begin(), given->extents.end());
-    });
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    auto const* const given = guesses_.empty() ? nullptr : find_guess(t);
+    if (!given) return;
+    is_known = true;
+    if (found.fault.empty()) found.fault = given->fault;
+    if (!kind.is_part && found.index.empty()) found.index = given->index;
+    found.extents.insert(given->extents.begin(), given->extents.end());
+  });
   bool const is_drawn = draws(kind, op, arguments);
   if (kind.is_cellwise && !is_known && !is_drawn) return;
   std::vector<std::int64_t> axes;
@@ -620,34 +597,31 @@ void Interceptor::guess(c10::OperatorHandle const& op, OperatorKind const& kind,
   if (kind.role == OperatorRole::by_index && counts_from_first(kind, arguments)) found.index = kind.name;
   if (!found.index.empty()) {
     bool meets_field = false;
-    for (auto const& value : arguments)
-      for_each_tensor(value, [&](torch::Tensor const& t) {
-        auto const* const other = find_guess(t);
-        if (!has_rows_of(t) || (other && !other->index.empty())) return;
-        meets_field = true;
-        auto const num_rows = t.size(t.dim() + axes[0]);
-        if (!meets_rows(arguments, axes[0], num_rows)) return;
-        if (found.fault.empty()) found.fault = found.index + index_fault;
-        found.extents.insert(num_rows);
-      });
+    for_each_tensor(arguments, [&](torch::Tensor const& t) {
+      auto const* const other = find_guess(t);
+      if (!has_rows_of(t) || (other && !other->index.empty())) return;
+      meets_field = true;
+      auto const num_rows = t.size(t.dim() + axes[0]);
+      if (!meets_rows(arguments, axes[0], num_rows)) return;
+      if (found.fault.empty()) found.fault = found.index + index_fault;
+      found.extents.insert(num_rows);
+    });
     if (meets_field) found.index.clear();
   }
   std::size_t k = 0;
-  for (auto const& result : results)
-    for_each_tensor(result, [&](torch::Tensor const& t) {
-      auto own = found;
-      if (k < fields.size()) own.field = fields[k];
-      ++k;
-      add_random_numbers(own, arguments, t, is_drawn, has_rows_of(t), axes[0]);
-      if (own.field || !own.fault.empty() || own.numbers != 0 || !own.index.empty()) {
-        if (guesses_.size() >= next_sweep_) sweep();
-        guesses_.insert_or_assign(
-            t.unsafeGetTensorImpl(),
-            Guessed{c10::weak_intrusive_ptr<c10::TensorImpl>(t.getIntrusivePtr()), std::move(own)});
-      } else if (!guesses_.empty()) {
-        guesses_.erase(t.unsafeGetTensorImpl());
-      }
-    });
+  for_each_tensor(results, [&](torch::Tensor const& t) {
+    auto own = found;
+    if (k < fields.size()) own.field = fields[k];
+    ++k;
+    add_random_numbers(own, arguments, t, is_drawn, has_rows_of(t), axes[0]);
+    if (own.field || !own.fault.empty() || own.numbers != 0 || !own.index.empty()) {
+      if (guesses_.size() >= next_sweep_) sweep();
+      guesses_.insert_or_assign(t.unsafeGetTensorImpl(),
+                                Guessed{c10::weak_intrusive_ptr<c10::TensorImpl>(t.getIntrusivePtr()), std::move(own)});
+    } else if (!guesses_.empty()) {
+      guesses_.erase(t.unsafeGetTensorImpl());
+    }
+  });
 }
 
 /// Parts of whole fields are how shards are made: the first rank's begins with the first row, the last one's ends with
@@ -680,11 +654,10 @@ bool Interceptor::takes_part_of_shard(OperatorKind const& kind, Values const& ar
 /// Whether numbers by index are along rows.
 bool Interceptor::meets_rows(Values const& arguments, std::int64_t axis, std::int64_t num_rows) const {
   bool meets = false;
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& t) {
-      auto const* const guess = find_guess(t);
-      meets = meets || (guess && !guess->index.empty() && t.dim() + axis >= 0 && t.size(t.dim() + axis) == num_rows);
-    });
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    auto const* const guess = find_guess(t);
+    meets = meets || (guess && !guess->index.empty() && t.dim() + axis >= 0 && t.size(t.dim() + axis) == num_rows);
+  });
   return meets;
 }
 
@@ -702,13 +675,12 @@ void Interceptor::add_random_numbers(Guess& guess, Values const& arguments, torc
     return;
   }
   std::vector<std::uint64_t> given;
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& t) {
-      auto const* const other = find_guess(t);
-      if (!other || other->numbers == 0) return;
-      bool const is_of_rows = !other->is_combined && t.dim() >= 3 && t.size(t.dim() + axis) > 1;
-      if (!has_rows || !is_of_rows) given.push_back(other->numbers);
-    });
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    auto const* const other = find_guess(t);
+    if (!other || other->numbers == 0) return;
+    bool const is_of_rows = !other->is_combined && t.dim() >= 3 && t.size(t.dim() + axis) > 1;
+    if (!has_rows || !is_of_rows) given.push_back(other->numbers);
+  });
   if (given.empty()) return;
   for (auto const one : given) hash.add(one);
   guess.numbers = given.size() == 1 ? given[0] : hash.value() | 1;
@@ -774,10 +746,9 @@ std::vector<std::optional<Mark>> Interceptor::seem_local(c10::OperatorHandle con
     return fields;
   }
   if (extents.empty()) return {};  // one row, or none: another rank has the fault
-  for (auto const& result : results)
-    for_each_tensor(result, [&](torch::Tensor const& t) {
-      if (t.dim() + axis >= 0 && t.size(t.dim() + axis) > 1) extents.insert(t.size(t.dim() + axis));
-    });
+  for_each_tensor(results, [&](torch::Tensor const& t) {
+    if (t.dim() + axis >= 0 && t.size(t.dim() + axis) > 1) extents.insert(t.size(t.dim() + axis));
+  });
   guess.fault = kind.name + " of " + sizes + " needs cells of other ranks";
   guess.extents.insert(extents.begin(), extents.end());
   return {};
@@ -785,29 +756,27 @@ std::vector<std::optional<Mark>> Interceptor::seem_local(c10::OperatorHandle con
 
 /// What is faulty, and meets cells with as many rows, is wrong.
 void Interceptor::take_faults(Values const& arguments) {
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& field) {
-      auto const* const mark = find(field);
-      if (!mark || mark->kind != Mark::Kind::cut) return;
-      auto const own = field.size(mark->place->axis);
-      Mark wrong;
-      wrong.kind = Mark::Kind::wrong;
-      wrong.model = mark->model;
-      for (auto const& other : arguments)
-        for_each_tensor(other, [&](torch::Tensor const& t) {
-          auto const* const guess = find(t) ? nullptr : find_guess(t);
-          if (!guess) return;
-          auto const axis = t.dim() + mark->place->axis - field.dim();
-          if (!guess->fault.empty() && guess->extents.contains(own))
-            wrong.text = guess->fault + marking_advice;
-          else if (!guess->index.empty() && axis >= 0 && t.size(axis) == own && own > 1 &&
-                   own != mark->shape[std::size_t(mark->place->axis)])
-            wrong.text = guess->index + index_fault;
-          else
-            return;
-          set(t, wrong);
-        });
+  for_each_tensor(arguments, [&](torch::Tensor const& field) {
+    auto const* const mark = find(field);
+    if (!mark || mark->kind != Mark::Kind::cut) return;
+    auto const own = field.size(mark->place->axis);
+    Mark wrong;
+    wrong.kind = Mark::Kind::wrong;
+    wrong.model = mark->model;
+    for_each_tensor(arguments, [&](torch::Tensor const& t) {
+      auto const* const guess = find(t) ? nullptr : find_guess(t);
+      if (!guess) return;
+      auto const axis = t.dim() + mark->place->axis - field.dim();
+      if (!guess->fault.empty() && guess->extents.contains(own))
+        wrong.text = guess->fault + marking_advice;
+      else if (!guess->index.empty() && axis >= 0 && t.size(axis) == own && own > 1 &&
+               own != mark->shape[std::size_t(mark->place->axis)])
+        wrong.text = guess->index + index_fault;
+      else
+        return;
+      set(t, wrong);
     });
+  });
 }
 
 /// Whether `narrow` takes rows that the globe has: this rank may have fewer, for which a slice throws nothing.
@@ -833,6 +802,18 @@ Values Interceptor::local_call(c10::OperatorHandle const& op, Values arguments, 
   }
 }
 
+/// Results on this rank, which are wrong where they meet cells.
+Values Interceptor::wrong_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments,
+                               std::string const& text, Model const& model) {
+  auto results = local_call(op, std::move(arguments), kind.name);
+  Mark mark;
+  mark.kind = Mark::Kind::wrong;
+  mark.text = text;
+  mark.model = model;
+  set_results(results, mark);
+  return results;
+}
+
 void Interceptor::made_without_shards(OperatorKind const& kind, Values const& arguments, Values const& results,
                                       bool is_flagged) {
   if (last_path_.empty()) return;
@@ -842,13 +823,12 @@ void Interceptor::made_without_shards(OperatorKind const& kind, Values const& ar
   mark.text = kind.name + place();
   mark.is_random = kind.role == OperatorRole::random;
   if (is_flagged)
-    for (auto const& value : arguments)
-      for_each_tensor(value, [&](torch::Tensor const& t) {
-        auto const* const given = find(t);
-        if (!given) return;
-        mark.text = given->text;
-        mark.is_random = mark.is_random || given->is_random;
-      });
+    for_each_tensor(arguments, [&](torch::Tensor const& t) {
+      auto const* const given = find(t);
+      if (!given) return;
+      mark.text = given->text;
+      mark.is_random = mark.is_random || given->is_random;
+    });
   set_results(results, mark);
 }
 
@@ -859,15 +839,14 @@ void Interceptor::in_place(c10::OperatorHandle const& op, OperatorKind const& ki
   bool has_wrong = false;
   bool has_cells = false;
   Model model;
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& t) {
-      auto const* const mark = find(t);
-      if (!mark || mark->kind == Mark::Kind::made) return;
-      model = mark->model.lock();
-      has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
-      has_wrong = has_wrong || mark->kind == Mark::Kind::wrong;
-      has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
-    });
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    auto const* const mark = find(t);
+    if (!mark || mark->kind == Mark::Kind::made) return;
+    model = mark->model.lock();
+    has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
+    has_wrong = has_wrong || mark->kind == Mark::Kind::wrong;
+    has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
+  });
   auto const at = kind.has_out ? arguments.size() - 1 : 0;
   auto const self = arguments.empty() || !arguments[at].isTensor() ? torch::Tensor() : arguments[at].toTensor();
   if ((kind.has_out && !kind.functional) || !self.defined() || !model)
@@ -939,15 +918,13 @@ Values Interceptor::waiting_call(c10::OperatorHandle const& op, OperatorKind con
   auto call = std::make_shared<WaitingCall>(
       WaitingCall{op, &kind, arguments, {}, torch::GradMode::is_enabled(), model, forward_, 0});
   std::int64_t local = 0;
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& t) {
-      call->versions.push_back(t.is_inference() ? 0 : std::int64_t(t._version()));
-      auto const* const mark = find(t);
-      if (!mark || mark->kind != Mark::Kind::cut || local != 0 || t.numel() == program::num_elements(mark->shape))
-        return;
-      local = t.numel();
-      if (is_even(*mark->place)) call->num_rows = t.size(mark->place->axis);
-    });
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    call->versions.push_back(t.is_inference() ? 0 : std::int64_t(t._version()));
+    auto const* const mark = find(t);
+    if (!mark || mark->kind != Mark::Kind::cut || local != 0 || t.numel() == program::num_elements(mark->shape)) return;
+    local = t.numel();
+    if (is_even(*mark->place)) call->num_rows = t.size(mark->place->axis);
+  });
   Values results;
   if (planned && planned->is_whole) {
     try {
@@ -959,18 +936,17 @@ Values Interceptor::waiting_call(c10::OperatorHandle const& op, OperatorKind con
     results = local_call(op, std::move(arguments), kind.name);
   }
   std::size_t index = 0;
-  for (auto const& result : results)
-    for_each_tensor(result, [&](torch::Tensor const& t) {
-      Mark mark;
-      mark.kind = Mark::Kind::waiting;
-      mark.model = model;
-      mark.call = call;
-      mark.index = index++;
-      mark.is_whole = is_whole;
-      mark.text = kind.name + place();
-      if (local > 0 && t.numel() > 0 && is_whole && kind.is_reduction) call->num_reduced = local / t.numel();
-      set(t, mark);
-    });
+  for_each_tensor(results, [&](torch::Tensor const& t) {
+    Mark mark;
+    mark.kind = Mark::Kind::waiting;
+    mark.model = model;
+    mark.call = call;
+    mark.index = index++;
+    mark.is_whole = is_whole;
+    mark.text = kind.name + place();
+    if (local > 0 && t.numel() > 0 && is_whole && kind.is_reduction) call->num_reduced = local / t.numel();
+    set(t, mark);
+  });
   return results;
 }
 
@@ -1035,12 +1011,11 @@ torch::Tensor Interceptor::compute(WaitingCall& call, std::size_t index) {
   if (call.results.empty()) {
     auto const model = call.model.lock();
     std::size_t k = 0;
-    for (auto const& value : call.arguments)
-      for_each_tensor(value, [&](torch::Tensor const& t) {
-        auto const version = call.versions[k++];
-        if (!t.is_inference() && std::int64_t(t._version()) != version)
-          refuse(call.kind->name + ": what it takes has been changed in place since", model);
-      });
+    for_each_tensor(call.arguments, [&](torch::Tensor const& t) {
+      auto const version = call.versions[k++];
+      if (!t.is_inference() && std::int64_t(t._version()) != version)
+        refuse(call.kind->name + ": what it takes has been changed in place since", model);
+    });
     c10::AutoGradMode const mode(call.grad_mode);
     Values arguments;
     bool has_cells = false;
@@ -1061,14 +1036,12 @@ torch::Tensor Interceptor::compute(WaitingCall& call, std::size_t index) {
       results = called(call.op, std::move(arguments));
       Mark whole;
       whole.model = model;
-      for (auto const& result : results)
-        for_each_tensor(result, [&](torch::Tensor const& t) {
-          whole.shape = t.sizes().vec();
-          set(t, whole);
-        });
+      for_each_tensor(results, [&](torch::Tensor const& t) {
+        whole.shape = t.sizes().vec();
+        set(t, whole);
+      });
     }
-    for (auto const& result : results)
-      for_each_tensor(result, [&](torch::Tensor const& t) { call.results.push_back(t); });
+    for_each_tensor(results, [&](torch::Tensor const& t) { call.results.push_back(t); });
     call.arguments.clear();
   }
   return call.results.at(index);
@@ -1089,29 +1062,20 @@ Values Interceptor::planned_call(c10::OperatorHandle const& op, OperatorKind con
     auto results = called(op, std::move(arguments));
     Mark whole;
     whole.model = model;
-    for (auto const& result : results)
-      for_each_tensor(result, [&](torch::Tensor const& t) {
-        whole.shape = t.sizes().vec();
-        if (is_random) {
-          whole.kind = Mark::Kind::wrong;
-          whole.text = kind.name + place() + " draws random numbers that differ between ranks";
-        }
-        set(t, whole);
-      });
+    for_each_tensor(results, [&](torch::Tensor const& t) {
+      whole.shape = t.sizes().vec();
+      if (is_random) {
+        whole.kind = Mark::Kind::wrong;
+        whole.text = kind.name + place() + " draws random numbers that differ between ranks";
+      }
+      set(t, whole);
+    });
     return results;
   }
   auto const planned = plan(op, kind, arguments, leaves, model);
   if (!planned->direct && model->only_warns)
     return refused(op, std::move(arguments), kind.name + place() + " is not that of the whole field", model);
-  if (planned->poisons) {
-    auto results = local_call(op, std::move(arguments), kind.name);
-    Mark mark;
-    mark.kind = Mark::Kind::wrong;
-    mark.text = planned->refusal;
-    mark.model = model;
-    set_results(results, mark);
-    return results;
-  }
+  if (planned->poisons) return wrong_call(op, kind, std::move(arguments), planned->refusal, model);
   if (!planned->refusal.empty()) return refused(op, std::move(arguments), planned->refusal, model);
   if (!planned->direct && planned->waits && !on_globe)
     return waiting_call(op, kind, std::move(arguments), planned->is_whole, model, planned.get());
@@ -1120,12 +1084,11 @@ Values Interceptor::planned_call(c10::OperatorHandle const& op, OperatorKind con
   auto const numbers = numbers_of(kind, arguments);
   Values results = planned->direct ? called(op, std::move(arguments)) : planned->run(leaves);
   std::size_t k = 0;
-  for (auto const& result : results)
-    for_each_tensor(result, [&](torch::Tensor const& t) {
-      auto mark = planned->marks.at(k++);
-      mark.numbers = numbers;
-      set(t, std::move(mark));
-    });
+  for_each_tensor(results, [&](torch::Tensor const& t) {
+    auto mark = planned->marks.at(k++);
+    mark.numbers = numbers;
+    set(t, std::move(mark));
+  });
   return results;
 }
 
@@ -1147,8 +1110,8 @@ std::shared_ptr<PlannedOperator> Interceptor::plan(c10::OperatorHandle const& op
   bool const autocast = !leaves.empty() && at::autocast::is_autocast_enabled(leaves[0].device().type());
   key += autocast ? 'a' : '-';
   for (std::size_t i = 0; i < leaves.size(); ++i) add_leaf_to_key(key, leaves[i], marks[i]);
-  for (auto const& value : arguments)  // which leaf is where
-    for_each_tensor(value, [&](torch::Tensor const& t) { key += char('A' + index_in(leaves, t) % 50); });
+  // which leaf is where
+  for_each_tensor(arguments, [&](torch::Tensor const& t) { key += char('A' + index_in(leaves, t) % 50); });
   auto& held = model->planned[key];
   if (!held) {
     held = planned_operator({op, kind, arguments, leaves, marks, model, place()});

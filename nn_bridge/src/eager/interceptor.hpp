@@ -169,6 +169,8 @@ class Interceptor final : public Between {
   [[nodiscard]] std::uint64_t numbers_of(OperatorKind const& kind, Values const& arguments) const;
   [[nodiscard]] bool takes_rows(Values const& arguments) const;
   Values local_call(c10::OperatorHandle const& op, Values arguments, std::string const& name);
+  Values wrong_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments, std::string const& text,
+                    Model const& model);
   /// @param planned the operator where it takes cells, not what waits
   Values waiting_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments, bool is_whole,
                       Model const& model, PlannedOperator const* planned = nullptr);

@@ -180,11 +180,6 @@ Values on_meta(c10::OperatorHandle const& op, bool is_cellwise, Values const& ar
   return results;
 }
 
-std::string first_line_of(std::string text) {
-  if (auto const end = text.find('\n'); end != std::string::npos) text.resize(end);
-  return text;
-}
-
 class Planner {
  public:
   explicit Planner(OperatorCall const& call) : call_(call), model_(call.model.lock()), kind_(call.kind) {
@@ -210,7 +205,7 @@ class Planner {
       refuse(error.text());
       result_->poisons = error.rule() == "NotSharded" && !(is_regular() && is_even());
     } catch (c10::Error const& error) {
-      refuse(first_line_of(error.what_without_backtrace()));
+      refuse(first_line(error.what_without_backtrace()));
       result_->poisons = !is_regular();
     }
     return result_;
@@ -667,10 +662,9 @@ bool draws(OperatorKind const& kind, c10::OperatorHandle const& op, Values const
 
 std::vector<torch::Tensor> leaves_of(Values const& arguments) {
   std::vector<torch::Tensor> leaves;
-  for (auto const& value : arguments)
-    for_each_tensor(value, [&](torch::Tensor const& t) {
-      if (index_in(leaves, t) == leaves.size()) leaves.push_back(t);
-    });
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    if (index_in(leaves, t) == leaves.size()) leaves.push_back(t);
+  });
   return leaves;
 }
 
