@@ -2,6 +2,7 @@
 #include "mock.hpp"
 
 #include <graticule/partition/cells.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // A plan from a file, moved again without the program that made it: verified cell by cell, then timed.
 #include <graticule/app/shared_file.hpp>
 #include <graticule/partition/cells.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/repartition/detail/dtypes.hpp>
 #include <graticule/repartition/detail/plan_text.hpp>
 #include <graticule/repartition/dump.hpp>

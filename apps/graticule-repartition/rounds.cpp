@@ -3,7 +3,8 @@
 
 #include <graticule/field_io/detail/conventions.hpp>
 #include <graticule/partition/cells.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tiling.hpp"
 
+#include <graticule/partition/detail/numbering.hpp>
 #include <graticule/partition/process_grid.hpp>
 
 #include <algorithm>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/axis_sum.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/detail/speech.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/stall_rule.hpp>
 #include <graticule/repartition/detail/convert_cells.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/detail/overlap.hpp>

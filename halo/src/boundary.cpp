@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/detail/boundary_map.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/speech.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "geometry.hpp"
 

@@ -2,6 +2,7 @@
 #include <graticule/halo/grid_choice.hpp>
 #include <graticule/partition/detail/factorizations.hpp>
 #include <graticule/partition/detail/grid_sample.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 
 #include <algorithm>
 #include <cmath>

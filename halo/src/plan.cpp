@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/halo/plan.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/joint_text.hpp>
 #include <graticule/partition/detail/speech.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/repartition/plan_name.hpp>
 
 #include "block_map.hpp"

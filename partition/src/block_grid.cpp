@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/block_grid.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/joint_text.hpp>
 #include <graticule/partition/detail/speech.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -24,12 +24,12 @@ struct BlockGrid::Description {
 
 namespace {
 
-std::string text_of(FaceSide const& side) {
+std::string text_of(FaceJoint::Side const& side) {
   return "face " + std::to_string(detail::place_number(side.face)) + " " +
          (side.side == AxisEnd::lower ? "below" : "above") + " " + detail::axis_text(side.axis, 2);
 }
 
-std::size_t place_of(FaceSide const& side) {
+std::size_t place_of(FaceJoint::Side const& side) {
   return std::size_t(side.face) * 4 + std::size_t(side.axis) * 2 + (side.side == AxisEnd::upper ? 1 : 0);
 }
 
@@ -82,7 +82,7 @@ std::vector<std::optional<FaceJoint>> checked_joints(Indices const& extents, int
   if ((num_faces > 1 || !joints.empty()) && extents.size() != 2)
     throw Error("BadLayout", "faces of " + std::to_string(extents.size()) + " axes; they need 2");
   if (joints.empty()) return {};
-  auto const add = [&](FaceSide const& one, FaceSide const& other, Along along) {
+  auto const add = [&](FaceJoint::Side const& one, FaceJoint::Side const& other, Along along) {
     auto& place = beyond[place_of(one)];
     if (place && !(place->other == other && one == other))
       throw Error("BadLayout", text_of(one) + " meets " + text_of(place->other) + " and " + text_of(other));
@@ -204,7 +204,7 @@ void BlockGrid::for_each_owner(int face, Box const& box, std::function<void(int,
       box, [&](int place, Box const& part) { visit(numbers[std::size_t(place)], part); });
 }
 
-FaceJoint const* BlockGrid::beyond(FaceSide const& side) const noexcept {
+FaceJoint const* BlockGrid::beyond(FaceJoint::Side const& side) const noexcept {
   if (!has_joints()) return nullptr;
   auto const& joint = description_->beyond[place_of(side)];
   return joint ? &*joint : nullptr;
@@ -247,8 +247,8 @@ std::vector<std::string> detail::joint_texts(BlockGrid const& grid) {
 }
 
 std::vector<FaceJoint> cubed_sphere_joints() {
-  auto const lower = [](int face, int axis) { return FaceSide{face, axis, AxisEnd::lower}; };
-  auto const upper = [](int face, int axis) { return FaceSide{face, axis, AxisEnd::upper}; };
+  auto const lower = [](int face, int axis) { return FaceJoint::Side{face, axis, AxisEnd::lower}; };
+  auto const upper = [](int face, int axis) { return FaceJoint::Side{face, axis, AxisEnd::upper}; };
   std::vector<FaceJoint> joints;
   for (int f = 0; f < 4; ++f) joints.push_back({upper(f, 1), lower((f + 1) % 4, 1), Along::same});
   joints.push_back({upper(0, 0), lower(4, 0), Along::same});

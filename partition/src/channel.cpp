@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "channel.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/stall_rule.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/stall.hpp>
 

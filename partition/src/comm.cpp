@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/identity.hpp>
 #include <graticule/partition/detail/mpi_thread.hpp>

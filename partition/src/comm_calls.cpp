@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Collective calls of a communicator. All ranks first meet by messages, whose waits have a time limit and which
 // identify a rank in another call. MPI's collectives, which offer neither, are entered once all ranks have arrived.
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/mpi_thread.hpp>
 #include <graticule/partition/detail/patience.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "comm_state.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "end_together.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <dirent.h>

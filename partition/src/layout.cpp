@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/speech.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include "node_members.hpp"
 
 #include <graticule/partition/comm.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 
 #include "comm_state.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/factorizations.hpp>
 #include <graticule/partition/detail/grid_sample.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 #include <graticule/partition/placement.hpp>
 
 #include "extents.hpp"

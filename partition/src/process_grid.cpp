@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/factorizations.hpp>
+#include <graticule/partition/detail/hash.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 #include <graticule/partition/detail/speech.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/partition/process_grid.hpp>
 
 #include "extents.hpp"

@@ -4,6 +4,7 @@
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/environment.hpp>
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/partition/detail/stall_rule.hpp>
 
 #include "comm_state.hpp"
 

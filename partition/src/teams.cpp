@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/node_order.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 #include <graticule/partition/placement.hpp>
 #include <graticule/partition/teams.hpp>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/stall_rule.hpp>
 #include <graticule/partition/detail/watch.hpp>
 
 #include <pthread.h>

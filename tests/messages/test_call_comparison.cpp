@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/call_comparison.hpp>
+#include <graticule/partition/detail/stall_rule.hpp>
 #include <graticule/partition/stall.hpp>
 
 #include "expect_error.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/comm.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 
 #include "expect_error.hpp"
 #include "mpi/pmpi_shim.hpp"

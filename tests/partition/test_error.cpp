@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/error.hpp>
 
 #include "channel.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/grid_sample.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 #include <graticule/partition/placement.hpp>
 
 #include "expect_error.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/factorizations.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 #include <graticule/partition/process_grid.hpp>
 
 #include "expect_error.hpp"

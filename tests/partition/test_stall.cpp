@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/partition/detail/stall_rule.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/stall.hpp>
 

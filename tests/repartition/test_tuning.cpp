@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/repartition/detail/permutation_map.hpp>
 #include <graticule/repartition/plan.hpp>
 #include <graticule/repartition/tuning.hpp>

@@ -11,6 +11,7 @@
 #include <graticule/messages/detail/call_comparison.hpp>
 #include <graticule/messages/detail/ordered_sum.hpp>
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/partition/detail/stall_rule.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/relabel.hpp>
 #include <graticule/partition/shared_layout.hpp>

@@ -16,9 +16,9 @@ sources() { git ls-files -- "$@" 2>/dev/null | grep -E '\.(cpp|hpp)$' || find "$
 complain "Includes that lead out of their folder" \
     "$(sources partition repartition halo nn_bridge apps tests | xargs grep -nE '#include "[^"]*\.\./' || true)"
 # Drivers are made of the parts of graticule::samples, models and program; other programs use their public headers. Of the engine they have tables of
-# enumerations, which know the names of options, and what a program needs at its start, for its files and for its reports.
+# enumerations, which know the names of options, and what a program needs at its start, for its files, its reports and its own MPI calls.
 parts='samples/detail/|(models|program)/detail/'
-engine='enum_table|edges|dtypes|wires|printable|text_file|copy_kernels|devices|plan_text|complete_file|conventions|dates|folder_lock|library|scratch_file|seen_by_all|utf8'
+engine='enum_table|edges|dtypes|wires|agreement|check_mpi|hash|numbering|copy_cells|row_major|index_map|pull|transport_name|value_types|writes_store|named_tensors|printable|text_file|copy_kernels|devices|plan_text|complete_file|conventions|dates|folder_lock|library|scratch_file|seen_by_all|utf8'
 complain "A driver includes a header of a library's own" \
     "$(sources apps | xargs grep -nE '#include <graticule/[^>]*/detail/' | grep -vE "^apps/(forecasting|graticule-[a-z-]*)/.*<graticule/($parts)" |
         grep -vE "/detail/($engine)\.hpp>" || true)"

@@ -4,6 +4,7 @@
 #include <graticule/field_io/detail/complete_file.hpp>
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/partition/cuts.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/error.hpp>
 
 #include "options.hpp"

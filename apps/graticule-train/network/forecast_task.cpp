@@ -5,7 +5,7 @@
 #include <graticule/models/detail/forcing.hpp>
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/nn_bridge/model/rollout.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/samples/detail/random.hpp>
 #include <graticule/samples/detail/whole_field.hpp>
 

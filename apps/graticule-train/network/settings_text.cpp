@@ -2,7 +2,7 @@
 #include "settings_text.hpp"
 
 #include <graticule/models/detail/model_kinds.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "settings_table.hpp"
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verify.hpp"
 
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cores.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
+
 #include <sched.h>
 
 #include <algorithm>

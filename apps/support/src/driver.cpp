@@ -3,9 +3,11 @@
 #include <graticule/app/numbers.hpp>
 #include <graticule/app/shared_file.hpp>
 #include <graticule/field_io/detail/complete_file.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/printable.hpp>
 #include <graticule/partition/failure.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/partition/stall.hpp>
 #include <graticule/repartition/runtime.hpp>
 

@@ -2,6 +2,7 @@
 #include "ending.hpp"
 
 #include <graticule/app/driver.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/failure.hpp>
 
 #include <algorithm>

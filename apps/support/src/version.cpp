@@ -3,6 +3,7 @@
 
 #include <graticule/app/driver.hpp>
 #include <graticule/field_io/detail/library.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 
 #include <Kokkos_Core.hpp>
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // netCDF-4 and HDF5 files.
 #include <graticule/field_io/calendar.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/failure.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include "handles.hpp"

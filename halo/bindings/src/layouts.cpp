@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Communicators, cuts and layouts.
 #include <graticule/halo/grid_choice.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/joint_text.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 #include <graticule/partition/failure.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/partition/placement.hpp>
 #include <graticule/partition/relabel.hpp>
 #include <graticule/partition/shared_layout.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Movements between layouts.
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/repartition/block_views.hpp>
 #include <graticule/repartition/dump.hpp>
 #include <graticule/repartition/plan_name.hpp>

@@ -2,7 +2,8 @@
 // The caller's arrays of a network.
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/partition/cuts.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/process_grid.hpp>
 #include <graticule/program/detail/program_access.hpp>
 

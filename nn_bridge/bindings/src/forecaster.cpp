@@ -4,7 +4,8 @@
 #include <graticule/models/calendar.hpp>
 #include <graticule/models/forecaster.hpp>
 #include <graticule/partition/cuts.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/repartition/plan.hpp>
 
 #include "support.hpp"

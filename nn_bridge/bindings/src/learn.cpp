@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Optimizers and steps of training.
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include "net.hpp"
 

@@ -3,6 +3,7 @@
 #include "net.hpp"
 
 #include <graticule/nn_bridge/detail/types.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/process_grid.hpp>
 #include <graticule/program/detail/evaluation.hpp>
 #include <graticule/program/detail/plan_layout.hpp>

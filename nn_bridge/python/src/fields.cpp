@@ -4,8 +4,9 @@
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/collective/fields.hpp>
 #include <graticule/nn_bridge/detail/unreached.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/failure.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "module.hpp"
 #include "reader.hpp"

@@ -4,6 +4,7 @@
 
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/forecaster.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include "module.hpp"
 #include "reader.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "group_work.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/end.hpp>
 
 namespace graticule::python {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The back end `graticule` of torch.distributed: process groups over Graticule's messages.
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/end.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "group_work.hpp"
 #include "module.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exported and captured networks on shards.
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/program/detail/operators.hpp>
 #include <graticule/program/detail/placed_call.hpp>
 #include <graticule/program/sharded_program.hpp>

@@ -3,7 +3,8 @@
 #include <graticule/field_io/detail/same_copies.hpp>
 #include <graticule/models/detail/forcing.hpp>
 #include <graticule/models/detail/time_options.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/samples/dataset.hpp>
 #include <graticule/samples/detail/batches.hpp>
 #include <graticule/samples/detail/memory.hpp>

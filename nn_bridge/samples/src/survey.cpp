@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/detail/stored_description.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/samples/detail/survey.hpp>
 
 #include <algorithm>

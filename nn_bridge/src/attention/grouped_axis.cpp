@@ -2,7 +2,7 @@
 #include "grouped_axis.hpp"
 
 #include <graticule/partition/detail/division.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include <algorithm>
 #include <numeric>

@@ -2,8 +2,8 @@
 #include <graticule/messages/detail/call_head.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/layer_path.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "between.hpp"
 #include "recorded_calls.hpp"

@@ -2,7 +2,7 @@
 #include "recorded_calls.hpp"
 
 #include <graticule/nn_bridge/detail/unreached.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include <torch/csrc/autograd/engine.h>
 

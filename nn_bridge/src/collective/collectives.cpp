@@ -2,7 +2,8 @@
 #include <graticule/messages/detail/call_head.hpp>
 #include <graticule/nn_bridge/collective/collectives.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "collective_maps.hpp"
 

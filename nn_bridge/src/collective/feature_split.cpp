@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/feature_split.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include "collective_maps.hpp"
 

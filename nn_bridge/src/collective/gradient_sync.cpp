@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include <algorithm>
 #include <exception>

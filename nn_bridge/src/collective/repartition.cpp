@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 
 #include "call/resolved.hpp"
 #include "move/tensor_move.hpp"

@@ -2,7 +2,8 @@
 #include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/repartition/detail/hexadecimal.hpp>
 
 #include <algorithm>

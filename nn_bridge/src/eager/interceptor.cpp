@@ -2,9 +2,10 @@
 #include "interceptor.hpp"
 
 #include <graticule/nn_bridge/detail/forward_scope.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/partition/failure.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/program/detail/operators.hpp>
 
 #include "planned_operator.hpp"

@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include "loss_terms.hpp"
 

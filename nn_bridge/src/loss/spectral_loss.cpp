@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/loss/spectral_loss.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include "loss_terms.hpp"
 

@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/detail/philox.hpp>
 #include <graticule/nn_bridge/model/dropout.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include "call/call_stream.hpp"
 #include "call/recorded_calls.hpp"

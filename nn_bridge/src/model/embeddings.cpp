@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/detail/constant.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/model/embeddings.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include <cmath>
 #include <numbers>

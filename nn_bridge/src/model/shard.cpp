@@ -2,7 +2,8 @@
 #include <graticule/nn_bridge/detail/layer_path.hpp>
 #include <graticule/nn_bridge/detail/trial_log.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "counterparts.hpp"
 #include "eager/interceptor.hpp"

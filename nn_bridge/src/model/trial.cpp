@@ -3,7 +3,7 @@
 #include <graticule/nn_bridge/detail/trial_log.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "eager/interceptor.hpp"
 

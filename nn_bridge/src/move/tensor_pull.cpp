@@ -4,7 +4,7 @@
 #include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "call/recorded_calls.hpp"
 #include "call/resolved.hpp"

@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/norm/conservation.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include "collective/collective_maps.hpp"
 #include "loss/loss_terms.hpp"

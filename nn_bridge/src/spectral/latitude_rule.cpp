@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/spectral/latitude_rule.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/error.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include <algorithm>
 #include <array>

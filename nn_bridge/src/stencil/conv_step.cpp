@@ -3,7 +3,7 @@
 
 #include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "call/kept.hpp"
 #include "call/local_map.hpp"

@@ -3,7 +3,7 @@
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "box_with_halo.hpp"
 #include "call/call_stream.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/call_comparison.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/call_head.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include <utility>
 

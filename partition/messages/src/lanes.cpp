@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/lanes.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
+#include <graticule/partition/detail/stall_rule.hpp>
 
 #include <algorithm>
 #include <cstddef>

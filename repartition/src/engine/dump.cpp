@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes plans as JSON. The engine reads none, so a few functions of text serve.
 #include <graticule/messages/detail/lanes.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/repartition/detail/hexadecimal.hpp>
 #include <graticule/repartition/detail/plan_text.hpp>
 #include <graticule/repartition/dump.hpp>

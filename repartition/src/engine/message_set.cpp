@@ -2,6 +2,8 @@
 // Memory and requests of whole messages.
 #include "message_set.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
+
 #include <algorithm>
 #include <utility>
 

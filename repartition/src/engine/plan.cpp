@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/speech.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/numbers_in.hpp>
 #include <graticule/repartition/detail/permutation_map.hpp>
 #include <graticule/repartition/plan.hpp>

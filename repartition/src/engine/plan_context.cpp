@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plan_context.hpp"
 
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/repartition/detail/copy_kernels.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/plan_name.hpp>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pull_state.hpp"
 
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/end.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/mpi_thread.hpp>
 #include <graticule/partition/detail/speech.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/copy_kernels.hpp>
 
 #include "call_tasks.hpp"

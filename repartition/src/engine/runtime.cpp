@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/watch.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/repartition/detail/devices.hpp>

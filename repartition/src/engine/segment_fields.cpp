@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fields of calls whose messages travel in segments: how their values are converted and rounded.
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/speech.hpp>
 
 #include "segments.hpp"

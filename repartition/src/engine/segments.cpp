@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "segments.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/plan_name.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/transport_name.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/text_file.hpp>
 #include <graticule/repartition/tuning.hpp>
 

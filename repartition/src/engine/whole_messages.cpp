@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "whole_messages.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/repartition/plan_name.hpp>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pull_table.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/division.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/detail/speech.hpp>

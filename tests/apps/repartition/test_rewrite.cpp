@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 
 #include "archive.hpp"
 #include "expect_error.hpp"

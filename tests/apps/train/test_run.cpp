@@ -2,7 +2,8 @@
 // Whole trainings: the same losses for any number of ranks and any cuts.
 #include <graticule/field_io/file.hpp>
 #include <graticule/models/detail/model_kinds.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/samples/detail/samples.hpp>
 
 #include "expect_error.hpp"

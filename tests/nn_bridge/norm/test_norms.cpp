@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/norm/norms.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "expect_error.hpp"
 #include "num_set_ups.hpp"

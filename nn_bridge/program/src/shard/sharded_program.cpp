@@ -2,7 +2,8 @@
 #include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/nn_bridge/detail/unreached.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/program/detail/operators.hpp>
 #include <graticule/program/detail/plan_layout.hpp>
 #include <graticule/program/detail/program_access.hpp>

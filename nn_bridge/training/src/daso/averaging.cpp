@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/training/daso/averaging.hpp>
 
 #include "data_parallel/reducer.hpp"

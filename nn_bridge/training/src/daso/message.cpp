@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "message.hpp"
 
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/training/detail/wires.hpp>
 
 #include "replicas/moments.hpp"

@@ -2,7 +2,7 @@
 #include "call_guard.hpp"
 
 #include <graticule/messages/detail/call_head.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 namespace graticule::training::detail {
 

@@ -2,6 +2,7 @@
 #include "recovery.hpp"
 
 #include <graticule/nn_bridge/detail/live_domains.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/identity.hpp>
 #include <graticule/partition/failure.hpp>
 

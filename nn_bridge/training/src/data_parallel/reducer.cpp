@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/partition/detail/stall_rule.hpp>
 
 #include <torch/csrc/autograd/engine.h>
 

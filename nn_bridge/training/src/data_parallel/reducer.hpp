@@ -3,7 +3,7 @@
 
 #include <graticule/messages/detail/call_comparison.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/stall.hpp>
 #include <graticule/training/data_parallel/join.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the ranks settle between iterations: buckets, and who takes part; and what must hold then.
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/training/detail/buckets.hpp>
 
 #include "reducer.hpp"

@@ -2,6 +2,7 @@
 #include "team_sum.hpp"
 
 #include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/device_place.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>

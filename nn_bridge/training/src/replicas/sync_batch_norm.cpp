@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/nn_bridge/detail/types.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 
 #include "data_parallel/call_guard.hpp"

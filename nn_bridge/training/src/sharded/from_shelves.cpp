@@ -2,7 +2,7 @@
 #include "from_shelves.hpp"
 
 #include <graticule/nn_bridge/detail/types.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -2,8 +2,9 @@
 #include "wrap.hpp"
 
 #include <graticule/nn_bridge/detail/replicas.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
-#include <graticule/partition/hash.hpp>
 #include <graticule/training/detail/buckets.hpp>
 #include <graticule/training/detail/wires.hpp>
 #include <graticule/training/sharded/managed.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/call/tensor_view.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/training/sharded/optimizer.hpp>
 #include <graticule/training/state/training.hpp>
 

@@ -23,19 +23,19 @@ enum class AxisEnd : std::uint8_t { lower, upper };
 /// Whether the cells along two sides that meet are counted in the same direction.
 enum class Along : std::uint8_t { same, reversed };
 
-/// One side of a face.
-struct FaceSide {
-  int face = 0;
-  int axis = 0;
-  AxisEnd side = AxisEnd::lower;
-  friend bool operator==(FaceSide const&, FaceSide const&) = default;
-};
-
 /// Two sides that meet. Example: `{{0, 0, AxisEnd::upper}, {2, 1, AxisEnd::lower}, Along::reversed}`: beyond the last
 /// row of face 0, at column i of n, lies the first column of face 2, at row n - 1 - i.
 struct FaceJoint {
-  FaceSide one;
-  FaceSide other;
+  /// One side of a face.
+  struct Side {
+    int face = 0;
+    int axis = 0;
+    AxisEnd side = AxisEnd::lower;
+    friend bool operator==(Side const&, Side const&) = default;
+  };
+
+  Side one;
+  Side other;
   Along along = Along::same;
 };
 
@@ -81,7 +81,7 @@ class BlockGrid {
   /// order of numbers. Cost: O(log blocks) for a small box
   void for_each_owner(int face, Box const& box, std::function<void(int, Box const&)> const& visit) const;
   /// What lies beyond a side, as a joint whose `one` is that side; `nullptr` for nothing.
-  [[nodiscard]] FaceJoint const* beyond(FaceSide const& side) const noexcept;
+  [[nodiscard]] FaceJoint const* beyond(FaceJoint::Side const& side) const noexcept;
   [[nodiscard]] bool has_joints() const noexcept;
 
   /// Equal on all ranks exactly when the grids are equal.

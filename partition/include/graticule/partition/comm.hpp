@@ -6,8 +6,6 @@
 
 #include <mpi.h>
 
-#include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -104,18 +102,12 @@ class Comm {
   std::shared_ptr<detail::CommState> state_;
 };
 
-/// Throws on all ranks when `failure` is set on any rank; with several failures, that of the lowest rank counts.
+/// Runs `action` on every rank: it returns on all ranks or throws on all; with several failures, that of the lowest
+/// rank counts.
 ///
-/// Collective. The failing rank rethrows its exception; all others throw an `Error` with the same rule and fault, and
+/// Collective. A failing rank rethrows its exception; all others throw an `Error` with the same rule and fault, and
 /// with the message prefixed by `rank r:`. Cost: one all-reduce of 1 integer; one additional broadcast on failure.
-void agree(Comm const& comm, std::exception_ptr const& failure);
-
-/// Runs `action` on every rank, then `agree`s: it returns on all ranks or throws on all.
 /// @pre `action` itself makes no collective call that a failing rank would miss
 void run_agreed(Comm const& comm, std::function<void()> const& action);
-
-/// Throws `rule` on all ranks unless `fingerprint` is the same on all; the text states two ranks that differ and their
-/// `described` values. Collective. Cost: one all-reduce of 4 integers when they agree.
-void require_same(Comm const& comm, std::string_view rule, std::uint64_t fingerprint, std::string const& described);
 
 }  // namespace graticule

@@ -55,7 +55,4 @@ class MpiError : public Error {
   int error_class_;
 };
 
-/// Throws `MpiError` unless `code` is `MPI_SUCCESS`; `call` names the MPI function.
-void check_mpi(int code, std::string_view call, std::source_location where = std::source_location::current());
-
 }  // namespace graticule

@@ -68,9 +68,4 @@ class ProcessGrid {
 /// `4x2`, `4x2 (blocks of 2x2)`, `4x2 (reordered)`
 [[nodiscard]] std::string to_string(ProcessGrid const& grid);
 
-/// Coordinates of cell `number` of a box of `extents`, counted in row-major order, and the reverse.
-[[nodiscard]] Indices coords_of(Index number, Indices const& extents) noexcept;
-/// The number of the cell at `coords`; inverse of `coords_of`.
-[[nodiscard]] Index number_of(Indices const& coords, Indices const& extents) noexcept;
-
 }  // namespace graticule

@@ -14,11 +14,9 @@ struct StallRule {
   [[nodiscard]] static StallRule of_environment();
 };
 
-/// The rule of this process: that of the last `set_stall_rule`. Until then a wait is reported after
+/// Sets the rule for all waits of this process. Use the same rule on all ranks. Until then a wait is reported after
 /// `GRATICULE_STALL_SECONDS` (default 300), and becomes an error after `GRATICULE_STALL_LIMIT` (default: never; with
 /// `GRATICULE_CHECK=comm`, when it would be reported).
-[[nodiscard]] StallRule stall_rule();
-/// Sets the rule for all waits of this process. Use the same rule on all ranks.
 /// @throws `BadOption` (usage) for a negative number of seconds, or one that is not finite
 void set_stall_rule(StallRule const& rule);
 

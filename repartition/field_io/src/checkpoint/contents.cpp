@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "contents.hpp"
 
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/repartition/detail/dtypes.hpp>
 
 #include "cells.hpp"

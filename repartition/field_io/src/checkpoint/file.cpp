@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/detail/same_copies.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/speech.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "cells.hpp"
 #include "contents.hpp"

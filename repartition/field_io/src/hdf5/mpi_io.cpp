@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi_io.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <mpi.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "parallel_file.hpp"
 
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/failure.hpp>

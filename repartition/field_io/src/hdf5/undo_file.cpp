@@ -2,8 +2,8 @@
 #include "undo_file.hpp"
 
 #include <graticule/field_io/detail/temporary_file.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/error.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "file_lock.hpp"
 

@@ -3,7 +3,8 @@
 
 #include <graticule/field_io/contents.hpp>
 #include <graticule/partition/comm.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include <string>
 #include <string_view>

@@ -2,8 +2,9 @@
 #include <graticule/field_io/detail/conventions.hpp>
 #include <graticule/field_io/detail/same_copies.hpp>
 #include <graticule/field_io/file.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/end.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "agreed_variable.hpp"
 #include "catalogue.hpp"

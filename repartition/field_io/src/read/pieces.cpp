@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pieces.hpp"
 
+#include <graticule/partition/detail/agreement.hpp>
+
 #include <algorithm>
 #include <array>
 #include <exception>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/same_copies.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/error.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "hdf5/descriptor.hpp"
 #include "source.hpp"

@@ -4,7 +4,8 @@
 #include <graticule/field_io/detail/dates.hpp>
 #include <graticule/field_io/detail/same_copies.hpp>
 #include <graticule/field_io/series.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "agreed_variable.hpp"
 #include "file_of_series.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cells on their way to the file.
+#include <graticule/partition/detail/agreement.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/failure.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "dense.hpp"
 #include "first_failure.hpp"

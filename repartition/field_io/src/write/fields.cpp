@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/seen_by_all.hpp>
 #include <graticule/field_io/writer.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/end.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include "hdf5/disk_room.hpp"
 #include "hdf5/types.hpp"

@@ -2,6 +2,7 @@
 #include "new_chunks.hpp"
 
 #include <graticule/partition/box.hpp>
+#include <graticule/partition/detail/numbering.hpp>
 #include <graticule/partition/process_grid.hpp>
 
 #include "hdf5/hyperslab.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/folder_lock.hpp>
 #include <graticule/field_io/detail/temporary_file.hpp>
+#include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/error.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "hdf5/descriptor.hpp"
 #include "hdf5/file_lock.hpp"

@@ -4,6 +4,7 @@
 #include <graticule/field_io/detail/seen_by_all.hpp>
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/cells.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 
 #include "catalogue.hpp"
 #include "codecs.hpp"

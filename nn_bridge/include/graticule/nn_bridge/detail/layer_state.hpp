@@ -3,7 +3,7 @@
 
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/forward_scope.hpp>
-#include <graticule/partition/hash.hpp>
+#include <graticule/partition/detail/hash.hpp>
 
 #include <algorithm>
 #include <cstdint>

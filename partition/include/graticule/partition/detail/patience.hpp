@@ -3,6 +3,7 @@
 #pragma once
 
 #include <graticule/partition/comm.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/stall.hpp>
 
 #include <mpi.h>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/partition/comm.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/samples/detail/background.hpp>
 
 #include <array>
