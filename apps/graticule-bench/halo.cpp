@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/halo/detail/halo_boxes.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/cells.hpp>
 

@@ -3,6 +3,7 @@
 
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/detail/check_mpi.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <graticule/partition/comm.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 
 #include "timing.hpp"
 

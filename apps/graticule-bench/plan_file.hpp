@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -5,6 +5,7 @@
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/repartition/detail/dtypes.hpp>
 #include <graticule/repartition/detail/plan_text.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/dump.hpp>
 
 #include "options.hpp"

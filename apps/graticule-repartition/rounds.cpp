@@ -2,9 +2,12 @@
 #include "rounds.hpp"
 
 #include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/messages/detail/transport_name.hpp>
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/numbering.hpp>
+#include <graticule/repartition/detail/copy_cells.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -124,7 +127,7 @@ Setting make_setting(Comm const& comm, Index budget, int writers_per_node) {
   std::array<Index, 1> lacks{NodeMemory(1).shared() ? 0 : 1};
   comm.max(lacks);
   setting.shared_memory =
-      comm.num_nodes() == 1 && lacks[0] == 0 && transport_from_environment() != Transport::point_to_point;
+      comm.num_nodes() == 1 && lacks[0] == 0 && messages::transport_from_environment() != Transport::point_to_point;
   return setting;
 }
 

@@ -10,8 +10,9 @@
 #include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
 #include <graticule/repartition/detail/permutation_map.hpp>
+#include <graticule/repartition/detail/pull.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/detail/strided.hpp>
-#include <graticule/repartition/pull.hpp>
 
 #include "axis_sum_kernels.hpp"
 

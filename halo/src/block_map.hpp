@@ -3,7 +3,7 @@
 #pragma once
 
 #include <graticule/partition/block_grid.hpp>
-#include <graticule/repartition/index_map.hpp>
+#include <graticule/repartition/detail/index_map.hpp>
 
 #include "geometry.hpp"
 

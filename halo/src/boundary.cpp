@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/detail/boundary_map.hpp>
+#include <graticule/halo/detail/edges.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/speech.hpp>
 

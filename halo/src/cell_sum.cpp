@@ -3,6 +3,7 @@
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/repartition/detail/convert_cells.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 
 #include "exact_sum.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/depth.hpp>
 #include <graticule/halo/detail/boundary_map.hpp>
+#include <graticule/halo/detail/edges.hpp>
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/detail/boundary_map.hpp>
+#include <graticule/halo/detail/edges.hpp>
+#include <graticule/halo/detail/halo_boxes.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>

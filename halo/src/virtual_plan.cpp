@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/detail/boundary_map.hpp>
+#include <graticule/halo/detail/halo_boxes.hpp>
 #include <graticule/halo/virtual_plan.hpp>
 #include <graticule/partition/detail/speech.hpp>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/boundary.hpp>
 #include <graticule/halo/detail/boundary_map.hpp>
+#include <graticule/halo/detail/edges.hpp>
+#include <graticule/halo/detail/halo_boxes.hpp>
 
 #include "expect_error.hpp"
 #include "reference.hpp"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/halo/detail/edges.hpp>
 #include <graticule/halo/plan.hpp>
 
 #include "expect_error.hpp"

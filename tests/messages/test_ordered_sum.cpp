@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/ordered_sum.hpp>
+#include <graticule/messages/detail/transport_name.hpp>
 #include <graticule/messages/transport.hpp>
 
 #include "mpi/pmpi_shim.hpp"

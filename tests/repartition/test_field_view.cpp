@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/box.hpp>
+#include <graticule/repartition/detail/copy_cells.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include "expect_error.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/index_map.hpp>
 #include <graticule/repartition/detail/permutation_map.hpp>
-#include <graticule/repartition/index_map.hpp>
 
 #include "expect_error.hpp"
 #include "random_layout.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/repartition/detail/permutation_map.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 
 #include "expect_error.hpp"
 #include "test_field.hpp"

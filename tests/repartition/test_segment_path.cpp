@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/plan.hpp>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/check_mpi.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 #include <graticule/repartition/node_memory.hpp>
 #include <graticule/repartition/plan.hpp>
-#include <graticule/repartition/pull.hpp>
 
 #include "expect_error.hpp"
 #include "mpi/pmpi_shim.hpp"

@@ -5,6 +5,8 @@
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/failure.hpp>
+#include <graticule/repartition/detail/copy_cells.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include "handles.hpp"

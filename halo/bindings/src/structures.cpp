@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "structures.hpp"
 
+#include <graticule/halo/detail/edges.hpp>
+
 #include "fortran.hpp"
 #include "queues.hpp"
 

@@ -3,6 +3,8 @@
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/program/detail/program_access.hpp>
+#include <graticule/repartition/detail/copy_cells.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 
 #include "net.hpp"
 

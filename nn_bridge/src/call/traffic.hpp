@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/nn_bridge/call/traffic.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 
 #include <torch/torch.h>
 

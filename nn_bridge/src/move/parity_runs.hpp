@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/partition/error.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/parity.hpp>
 
 #include <torch/torch.h>
 

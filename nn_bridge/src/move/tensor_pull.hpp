@@ -3,7 +3,7 @@
 
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/partition/layout.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 
 #include "call/call_stream.hpp"
 #include "linear_operator.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/node_place.hpp>
+#include <graticule/messages/detail/transport_name.hpp>
 #include <graticule/messages/transport.hpp>
 
 #include <array>

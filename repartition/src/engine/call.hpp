@@ -2,8 +2,8 @@
 #pragma once
 
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 #include <graticule/repartition/device_queue.hpp>
-#include <graticule/repartition/pull.hpp>
 
 #include "plan_context.hpp"
 

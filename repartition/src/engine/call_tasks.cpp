@@ -3,6 +3,7 @@
 #include "call_tasks.hpp"
 
 #include <graticule/repartition/detail/dtypes.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 
 #include "kernels/cells.hpp"
 

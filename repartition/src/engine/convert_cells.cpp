@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/repartition/detail/convert_cells.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 
 #include <algorithm>
 

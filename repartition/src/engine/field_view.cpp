@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/detail/speech.hpp>
+#include <graticule/repartition/detail/copy_cells.hpp>
 #include <graticule/repartition/detail/dtypes.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/field_view.hpp>
 

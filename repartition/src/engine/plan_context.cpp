@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plan_context.hpp"
 
+#include <graticule/messages/detail/transport_name.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/repartition/detail/copy_kernels.hpp>
@@ -57,7 +58,7 @@ PlanEnvironment agreed_environment(Comm const& comm, std::uint64_t plan) {
     if (comm.rank() != 0) return;
     char const* const folder = std::getenv("GRATICULE_DUMP");
     asked.dump = folder && *folder;
-    asked.transport = transport_from_environment();
+    asked.transport = messages::transport_from_environment();
     static_cast<void>(gpu_mpi_choice());
     static_cast<void>(gpu_ipc_is_allowed());
     char const* const file = std::getenv("GRATICULE_TUNING");

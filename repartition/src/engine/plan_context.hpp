@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/messages/detail/node_link.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 
 #include "table/addition_parts.hpp"
 #include "table/last_images.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/stall_rule.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 
 #include "pull_state.hpp"
 

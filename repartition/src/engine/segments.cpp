@@ -4,6 +4,7 @@
 #include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/plan_name.hpp>
 
 #include <algorithm>

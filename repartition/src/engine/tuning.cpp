@@ -2,6 +2,7 @@
 #include <graticule/messages/detail/transport_name.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/text_file.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 #include <graticule/repartition/tuning.hpp>
 
 #include "pull_state.hpp"

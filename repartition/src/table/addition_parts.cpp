@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "addition_parts.hpp"
 
-#include <graticule/repartition/index_map.hpp>
+#include <graticule/repartition/detail/index_map.hpp>
 
 #include "box_rest.hpp"
 

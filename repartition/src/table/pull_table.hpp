@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/partition/comm.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 
 #include <vector>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cutting of long messages: each cell once, no block or segment too long, whole lines where there is room.
+#include <graticule/repartition/detail/row_major.hpp>
+
 #include "kernels/blocks.hpp"
 #include "moves_support.hpp"
 

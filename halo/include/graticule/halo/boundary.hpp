@@ -31,9 +31,6 @@ enum class Edge : std::uint8_t {
 /// `periodic`, `pole_row`, ...
 [[nodiscard]] std::string to_string(Edge edge);
 
-/// A pole or a seam: rules that shift or reverse the longitudes.
-[[nodiscard]] bool is_fold(Edge edge) noexcept;
-
 /// Position of the values of cell j along an axis: half index 2j + offset.
 ///
 /// A mirror at half index Y takes cell j to Y - offset - j. Y is -1 on the lower outer face and 0 on the lower edge
@@ -46,11 +43,6 @@ enum class Edge : std::uint8_t {
 /// reads face 1, face 5 reads face 3. Not on periodic axes, whose last face is the first, nor where a mirror lies on an
 /// edge row, beyond which that face would lie.
 enum class Stagger : std::int8_t { low_face = -1, centre = 0, high_face = 1, all_faces = 2 };
-
-/// Half units from a cell's centre to its value: -1, 0 or 1.
-[[nodiscard]] constexpr Index offset_of(Stagger stagger) noexcept {
-  return stagger == Stagger::all_faces ? -1 : Index(stagger);
-}
 
 /// Ghost values on a mirror that no rank owns (the lower face itself, for values on high faces) are the constant.
 struct AxisBoundary {

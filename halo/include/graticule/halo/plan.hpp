@@ -3,6 +3,7 @@
 
 #include <graticule/halo/boundary.hpp>
 #include <graticule/partition/block_grid.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 #include <graticule/repartition/tuning.hpp>
 
 #include <array>
@@ -53,15 +54,17 @@ concept HaloArgument = std::is_convertible_v<T const&, HaloField const&> || std:
 /// Holds geometry only: one plan serves every field on its layout, any number of batch axes, any dtype and memory
 /// space; several exchanges may be in flight. Fields of different kinds (widths, rules, staggering) share one message
 /// per peer. Halos may be deeper than a neighbor's box; corners come directly from their owners, so an exchange is one
-/// round of messages. A rank that owns nothing has no halo but takes part. Failed calls end as those of `PullPlan`; the
-/// environment variables `GRATICULE_CHECK` and `GRATICULE_STALL_SECONDS` help to find the cause.
+/// round of messages. A rank that owns nothing has no halo but takes part. A rank that rejects a call (`FieldMismatch`,
+/// `AliasedFields`, ...) does not wait; ranks that need its cells get `PeerRefused`, and the next calls match again.
+/// The environment variables `GRATICULE_CHECK` and `GRATICULE_STALL_SECONDS` help to find the cause.
+///
 /// Example: one axis, 8 cells, 2 ranks, width {1, 1}, periodic: rank 0 owns [0, 4), its local box is [-1, 5);
 /// cell -1 receives global cell 7 and cell 4 receives global cell 4 from rank 1.
 class HaloPlan {
  public:
   /// One kind of field. Collective.
   /// `widths` are halo cells per axis and side, none negative: a field holds all its owned cells. For a box smaller
-  /// than the owned box (a crop) use the target of a `PullPlan`.
+  /// than the owned box (a crop) use a target box of a `RepartitionPlan`.
   /// @throws `BadHaloWidth`, `AxesMismatch`, what a `Boundary` lists, `ArgumentDisagreement` when ranks differ
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> const& widths, Boundary const& boundary,
            Corners corners = Corners::fill);
@@ -146,11 +149,11 @@ class HaloPlan {
   }
 
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
-  /// The path to each peer, and the choice of paths; see `PullPlan`.
+  /// The path to each peer, and the choice of paths, as those of `RepartitionPlan`.
   [[nodiscard]] std::vector<PeerPath> paths() const { return plan_.paths(); }
   void set_transport(Transport transport) { plan_.set_transport(transport); }
   [[nodiscard]] PullStats stats() const { return plan_.stats(); }
-  /// Measures the paths with these fields and selects the fastest; see `graticule::tune`. Collective; no call in
+  /// Measures the paths with these fields and selects the fastest, as `RepartitionPlan::tune`. Collective; no call in
   /// flight.
   TuningRecord tune(std::span<HaloField const> fields, int num_calls = 20);
   [[nodiscard]] int num_workspaces() const noexcept { return plan_.num_workspaces(); }
@@ -189,8 +192,5 @@ class HaloPlan {
   std::vector<Box> local_;       ///< by kind
   PullPlan plan_;
 };
-
-/// The parts of `local` outside `owned`, one box per direction with cells. @pre `local` contains `owned`
-[[nodiscard]] std::vector<Box> halo_boxes(Box const& owned, Box const& local, Corners corners);
 
 }  // namespace graticule

@@ -4,7 +4,8 @@
 #include <graticule/halo/boundary.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/layout.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/index_map.hpp>
+#include <graticule/repartition/stats.hpp>
 
 #include <vector>
 

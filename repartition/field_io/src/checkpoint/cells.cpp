@@ -3,6 +3,7 @@
 
 #include <graticule/partition/detail/speech.hpp>
 #include <graticule/partition/error.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include <cstddef>

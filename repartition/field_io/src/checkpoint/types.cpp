@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/dtypes.hpp>
+
 #include "cells.hpp"
 #include "contents.hpp"
 

@@ -2,6 +2,7 @@
 #include "view_part.hpp"
 
 #include <graticule/partition/detail/speech.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 
 #include <algorithm>

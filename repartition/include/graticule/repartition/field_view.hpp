@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/partition/indices.hpp>
+#include <graticule/repartition/detail/row_major.hpp>
 
 #include <complex>
 #include <cstdint>
@@ -60,13 +61,6 @@ struct FieldView {
   [[nodiscard]] FieldView without_cells() const;
   friend bool operator==(FieldView const&, FieldView const&) = default;
 };
-
-/// Copies all elements of one host field to another of the same type and extents, with any strides. Local, one thread.
-/// @throws `FieldMismatch` for other types, extents or memory; @pre they share no element
-void copy_cells(FieldView const& from, FieldView const& to);
-
-/// Strides of dense memory whose last axis is contiguous.
-[[nodiscard]] Indices row_major_strides(Indices const& extents);
 
 /// The `DType` of the element type `T`; `bool` is stored as `u8`.
 template <class T>

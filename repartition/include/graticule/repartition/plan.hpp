@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/detail/pull.hpp>
 #include <graticule/repartition/selection.hpp>
 #include <graticule/repartition/tuning.hpp>
 
@@ -50,8 +50,11 @@ class RepartitionPlan {
  public:
   /// Collective; all options except `workspace_bytes` are the same on all ranks.
   /// @throws `LayoutMismatch` when the permuted extents or the numbers of selected cells differ, or a target box leaves
-  ///         the new grid, `AxesMismatch`, `BadSelection`, and what `PullPlan` throws, on all ranks alike.
-  ///         Cost: messages to peers, a few small reductions
+  ///         the new grid, `AxesMismatch`, `BadSelection`; `ArgumentDisagreement` when arguments that are the same on
+  ///         all ranks are not, `BadProcessGrid` for a layout of more ranks than `comm` has, `BudgetTooSmall`, which
+  ///         states the minimum of `workspace_bytes`, `OutOfMemory` when the memory for messages cannot be allocated,
+  ///         `BadOption` and `BadInput` for invalid environment variables, `CheckFailed` when cells are checked and one
+  ///         is wrong; on all ranks alike. Cost: messages to peers, a few small reductions
   RepartitionPlan(Comm const& comm, Layout const& from, Layout const& to, RepartitionOptions const& options = {});
   /// The same for any box of the new grid on each rank: boxes may overlap (replicas, halos) and need not cover the
   /// grid.
@@ -76,7 +79,11 @@ class RepartitionPlan {
   /// `apply` returns when the peers have received the cells that they need from this rank; after `start`, `wait` does
   /// not depend on them (unless integers are packed or scaled: then all ranks agree at start and end). A rank that
   /// rejects a call notifies the ranks that need its cells; one that only sends to it continues with its next call.
-  /// @throws `FieldMismatch`, `AliasedFields`, `Conversion`, `PeerRefused`: see `PullPlan::start`
+  /// @throws `FieldMismatch` when views do not fit the plan or each other, or written cells of one view share memory
+  ///         (strides of 0, or that overlap); `AliasedFields`, compared by address, per element; `Conversion` when the
+  ///         type of `to` does not hold the values; `OutOfMemory`; `PeerRefused` when a rank whose cells are needed has
+  ///         rejected the call; with `GRATICULE_CHECK=comm` `CallDisagreement` on all ranks when their calls differ.
+  ///         Cost of the alias check: none for the fields of an earlier call
   Pending start(FieldView const& from, FieldView const& to, Update const& update = {}) const;
   void apply(FieldView const& from, FieldView const& to, Update const& update = {}) const;
   /// One field, several target boxes.
@@ -107,10 +114,19 @@ class RepartitionPlan {
 
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
   [[nodiscard]] PullStats stats() const { return plan_.stats(); }
+  /// The path to each peer, by rank, with the reason.
   [[nodiscard]] std::vector<PeerPath> paths() const { return plan_.paths(); }
+  /// Sets the path of subsequent calls; `GRATICULE_TRANSPORT` sets it for new plans. Peers without shared memory stay
+  /// point-to-point. @pre the same on all ranks, between the same calls
   void set_transport(Transport transport) { plan_.set_transport(transport); }
-  /// Measures the paths with these fields and selects the fastest; see `graticule::tune`. Collective; no call in
-  /// flight.
+  /// Measures each path with these fields, alternating, and selects the fastest. Collective.
+  ///
+  /// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank
+  /// counts.
+  /// @pre no call of the plan is in flight on any rank
+  /// @throws `BadOption` for `num_calls < 1`, `ArgumentDisagreement` when the numbers differ between ranks, and what a
+  ///         call throws on any rank: on all ranks alike; the path is then unchanged
+  /// Cost: `2 * (num_calls + 2)` calls, as many barriers and three all-reduces each.
   TuningRecord tune(std::span<RepartitionField const> fields, int num_calls = 20);
   /// For `dump_plan`, and for `tune`.
   [[nodiscard]] PullPlan const& pull_plan() const noexcept { return plan_; }

@@ -8,6 +8,16 @@
 
 namespace graticule {
 
+/// Traffic of a call with one field of each kind on this rank; bytes are cells times the bytes per cell of the field.
+struct PullCounts {
+  int num_send_peers = 0;
+  int num_receive_peers = 0;
+  Index send_cells = 0;     ///< to other ranks
+  Index receive_cells = 0;  ///< from other ranks
+  Index local_cells = 0;    ///< from this rank to itself
+  Index filled_cells = 0;   ///< from constants
+};
+
 /// Traffic and times of the calls of a plan on this rank so far.
 struct PullStats {
   /// Messages sent and their bytes, by path.

@@ -10,7 +10,6 @@ namespace graticule {
 
 using messages::to_string;
 using messages::Transport;
-using messages::transport_from_environment;
 
 /// The path to one peer of a plan, with the reason.
 struct PeerPath {

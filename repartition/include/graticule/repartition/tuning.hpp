@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/transport.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@ namespace graticule {
 
 /// Measurements and choice of a tuner for one plan.
 struct TuningRecord {
-  std::uint64_t plan = 0;  ///< `PullPlan::fingerprint()`
+  std::uint64_t plan = 0;  ///< its fingerprint, which `dump_plan` writes
   Transport chosen = Transport::automatic;
   double point_to_point_seconds = 0;  ///< median over the calls of the slowest rank
   double node_shared_seconds = 0;
@@ -39,15 +40,5 @@ class TuningTable {
  private:
   std::vector<TuningRecord> records_;
 };
-
-/// Measures a plan on each path with the caller's fields, alternating, and sets the fastest. Collective.
-///
-/// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank
-/// counts.
-/// @pre no call of the plan is in flight on any rank
-/// @throws `BadOption` for `num_calls < 1`, `ArgumentDisagreement` when the numbers differ between ranks, and what a
-///         call throws on any rank: on all ranks alike; the path is then unchanged
-/// Cost: `2 * (num_calls + 2)` calls, as many barriers and three all-reduces each.
-TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls = 20);
 
 }  // namespace graticule

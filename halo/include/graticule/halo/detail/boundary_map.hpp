@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/halo/boundary.hpp>
-#include <graticule/repartition/index_map.hpp>
+#include <graticule/repartition/detail/index_map.hpp>
 
 #include <vector>
 

@@ -7,6 +7,14 @@
 
 namespace graticule {
 
+/// A pole or a seam: rules that shift or reverse the longitudes.
+[[nodiscard]] bool is_fold(Edge edge) noexcept;
+
+/// Half units from a cell's centre to its value: -1, 0 or 1.
+[[nodiscard]] constexpr Index offset_of(Stagger stagger) noexcept {
+  return stagger == Stagger::all_faces ? -1 : Index(stagger);
+}
+
 namespace detail {
 
 /// What a ghost cell gets: nothing, the axis' constant, a cell at the opposite side, the edge cell, or a cell mirrored

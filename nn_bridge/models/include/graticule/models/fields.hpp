@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/partition/indices.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/parity.hpp>
 
 #include <cstdint>
 #include <string>

@@ -16,7 +16,4 @@ enum class Transport : std::uint8_t {
 /// `auto`, `p2p` or `node`.
 [[nodiscard]] std::string to_string(Transport transport);
 
-/// The value of the environment variable `GRATICULE_TRANSPORT`; `automatic` where it is not set. @throws `BadOption`
-[[nodiscard]] Transport transport_from_environment();
-
 }  // namespace graticule::messages

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/repartition/index_map.hpp>
+#include <graticule/repartition/detail/index_map.hpp>
 
 namespace graticule::detail {
 

@@ -5,7 +5,7 @@
 #include <graticule/models/fields.hpp>
 #include <graticule/models/grid.hpp>
 #include <graticule/partition/layout.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/parity.hpp>
 #include <graticule/samples/detail/companions.hpp>
 #include <graticule/samples/detail/samples.hpp>
 

@@ -10,4 +10,7 @@ namespace graticule::messages {
 /// The transport of a name, `auto`, `p2p` or `node`. @throws `BadOption`
 [[nodiscard]] Transport transport_from(std::string_view name);
 
+/// The value of the environment variable `GRATICULE_TRANSPORT`; `automatic` where it is not set. @throws `BadOption`
+[[nodiscard]] Transport transport_from_environment();
+
 }  // namespace graticule::messages

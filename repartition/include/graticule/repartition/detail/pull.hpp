@@ -3,9 +3,10 @@
 
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/layout.hpp>
+#include <graticule/repartition/detail/index_map.hpp>
 #include <graticule/repartition/device_queue.hpp>
 #include <graticule/repartition/field_view.hpp>
-#include <graticule/repartition/index_map.hpp>
+#include <graticule/repartition/parity.hpp>
 #include <graticule/repartition/pending.hpp>
 #include <graticule/repartition/stats.hpp>
 #include <graticule/repartition/transport.hpp>
@@ -30,9 +31,6 @@ struct Target {
 
 /// Values of the target cells after an adjoint has read them.
 enum class AfterAdjoint : std::uint8_t { zero, keep };
-
-/// Behaviour of a field at a fold (a pole): components of a horizontal vector are odd and change sign.
-enum class Parity : std::uint8_t { even, odd };
 
 namespace detail {
 /// A field with one target, which may be itself.
@@ -79,16 +77,6 @@ struct PullField {
   Update update = {};
   std::optional<Packing> source_packing = {};
   std::optional<Packing> target_packing = {};
-};
-
-/// Traffic of a call with one field of each kind on this rank; bytes are cells times the bytes per cell of the field.
-struct PullCounts {
-  int num_send_peers = 0;
-  int num_receive_peers = 0;
-  Index send_cells = 0;     ///< to other ranks
-  Index receive_cells = 0;  ///< from other ranks
-  Index local_cells = 0;    ///< from this rank to itself
-  Index filled_cells = 0;   ///< from constants
 };
 
 /// The data movement on which all others are built: each needed cell is read from the rank that owns its image.
@@ -162,5 +150,8 @@ class PullPlan {
   friend TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls);
   std::shared_ptr<detail::PullState> state_;
 };
+
+/// See `RepartitionPlan::tune`.
+TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls = 20);
 
 }  // namespace graticule
