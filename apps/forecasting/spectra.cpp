@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spectra.hpp"
 
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/spectral/fourier.hpp>
 #include <graticule/nn_bridge/spectral/spherical_harmonics.hpp>

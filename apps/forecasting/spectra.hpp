@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/grid.hpp>
 #include <graticule/partition/comm.hpp>
 

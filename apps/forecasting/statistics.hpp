@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/samples/detail/channels.hpp>
 #include <graticule/samples/detail/data_teams.hpp>
 #include <graticule/samples/detail/missing_cells.hpp>

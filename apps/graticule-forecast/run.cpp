@@ -8,6 +8,7 @@
 #include <graticule/field_io/detail/conventions.hpp>
 #include <graticule/field_io/detail/dates.hpp>
 #include <graticule/halo/plan.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/detail/time_options.hpp>
 #include <graticule/nn_bridge/call/traffic.hpp>

@@ -2,7 +2,7 @@
 // The time of a training step of a network on ranks that are not there yet.
 #pragma once
 
-#include <graticule/program/layout/plan.hpp>
+#include <graticule/program/detail/plan.hpp>
 
 #include <filesystem>
 #include <string>

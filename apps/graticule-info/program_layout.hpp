@@ -3,8 +3,8 @@
 
 #include <graticule/app/driver.hpp>
 #include <graticule/partition/process_grid.hpp>
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/plan_layout.hpp>
-#include <graticule/program/layout/plan.hpp>
 
 #include "options.hpp"
 #include "program_plan.hpp"

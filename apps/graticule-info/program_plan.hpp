@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/program/detail/shape.hpp>
 #include <graticule/program/layout/digits.hpp>
 
 #include <cstdint>

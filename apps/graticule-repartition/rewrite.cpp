@@ -3,6 +3,8 @@
 
 #include <graticule/app/joined.hpp>
 #include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/field_io/detail/value_types.hpp>
+#include <graticule/field_io/detail/writes_store.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -2,6 +2,7 @@
 #include "forecast_run.hpp"
 
 #include <graticule/field_io/detail/dates.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/forcing.hpp>
 #include <graticule/models/detail/time_options.hpp>
 #include <graticule/samples/detail/states.hpp>

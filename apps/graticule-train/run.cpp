@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.hpp"
 
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/samples/detail/survey.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Times how long a series of many small files takes to open, and single ones of them: open_series COUNT REPETITIONS
+#include <graticule/field_io/detail/read_contents.hpp>
 #include <graticule/field_io/series.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/repartition/runtime.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/contents.hpp>
+#include <graticule/field_io/detail/read_contents.hpp>
 #include <graticule/field_io/detail/value_types.hpp>
 
 #include "sample_files.hpp"

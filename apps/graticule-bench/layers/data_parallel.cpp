@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/call/unit.hpp>
-#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 

@@ -2,6 +2,7 @@
 #include "forecast_task.hpp"
 
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/forcing.hpp>
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/nn_bridge/model/rollout.hpp>

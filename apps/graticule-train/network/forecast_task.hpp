@@ -2,7 +2,8 @@
 #pragma once
 
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/models/stepper.hpp>
+#include <graticule/models/detail/cells.hpp>
+#include <graticule/models/detail/stepper.hpp>
 
 #include "forecast_training.hpp"
 #include "task.hpp"

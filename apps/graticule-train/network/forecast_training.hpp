@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/models/description.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/samples/detail/data_teams.hpp>
 
 #include "forecast_data.hpp"

@@ -92,20 +92,6 @@ class Replicated : public Updater {
   training::TrainingState state_;
 };
 
-/// `training::Daso` as a part of a checkpoint.
-struct DasoPart {
-  training::Daso* daso;
-
-  void save(CheckpointWriter& writer, std::string const& prefix) const {
-    for (auto const& [name, value] : daso->state()) writer.add_value(prefix + "/" + name, value);
-  }
-  void load(Checkpoint const& checkpoint, std::string const& prefix) const {
-    training::Values values;
-    for (auto const& name : checkpoint.value_names()) values.emplace(name, checkpoint.value(name));
-    daso->load_state(training::values_below(values, prefix + "/"));
-  }
-};
-
 [[noreturn]] void refuse(char const* option) {
   throw Error(Fault::usage, "BadOption", std::string(option) + " does not go with --parallel daso");
 }
@@ -121,7 +107,7 @@ class Averaged : public Updater {
         state_(teams.world(), *model_) {
     daso_.set_last_batch(steps_per_epoch - 1);
     state_.add("optimizer", *optimizer_);
-    state_.add("daso", part_);
+    state_.add("daso", daso_);
   }
 
   torch::Tensor forward(torch::Tensor const& inputs, torch::Tensor const& statics) override {
@@ -185,7 +171,6 @@ class Averaged : public Updater {
   std::shared_ptr<Model> model_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   training::Daso daso_;
-  DasoPart part_{&daso_};
   training::TrainingState state_;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "prediction_file.hpp"
 
+#include <graticule/field_io/detail/writes_store.hpp>
+
 #include <algorithm>
 #include <array>
 #include <functional>

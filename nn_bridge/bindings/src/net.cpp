@@ -6,9 +6,9 @@
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/process_grid.hpp>
 #include <graticule/program/detail/evaluation.hpp>
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/plan_layout.hpp>
 #include <graticule/program/detail/program_access.hpp>
-#include <graticule/program/layout/plan.hpp>
 
 #include <algorithm>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/samples/detail/channels.hpp>
 

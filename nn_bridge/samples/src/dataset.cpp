@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/dates.hpp>
 #include <graticule/field_io/detail/same_copies.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/forcing.hpp>
 #include <graticule/models/detail/time_options.hpp>
 #include <graticule/partition/detail/agreement.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/samples/detail/fields.hpp>
 
 #include <algorithm>

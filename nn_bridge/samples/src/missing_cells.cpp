@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/conventions.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/samples/detail/missing_cells.hpp>
 
 #include <algorithm>

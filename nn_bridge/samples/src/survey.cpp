@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/samples/detail/survey.hpp>

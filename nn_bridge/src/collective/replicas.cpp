@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>

@@ -2,7 +2,7 @@
 // One call of an operator of LibTorch as a program of one node.
 #pragma once
 
-#include <graticule/program/layout/plan.hpp>
+#include <graticule/program/detail/plan.hpp>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/torch.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Noise, scores, spectra and units.
+#include <graticule/models/detail/cells.hpp>
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/models/grid.hpp>
 #include <graticule/partition/cuts.hpp>
 

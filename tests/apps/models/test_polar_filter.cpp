@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The filter of what networks predict beyond a latitude.
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "fields_on.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One step by the stepper against the formulas, cell by cell.
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/grid_functions.hpp>
-#include <graticule/models/stepper.hpp>
+#include <graticule/models/detail/stepper.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "fields_on.hpp"

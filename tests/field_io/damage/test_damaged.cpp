@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Files that crash, hang or mislead HDF5 1.10.8 itself.
+#include <graticule/field_io/detail/read_contents.hpp>
 #include <graticule/field_io/detail/series_reader.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/series.hpp>

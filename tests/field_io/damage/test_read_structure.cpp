@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The process that reads the structure of files, seen from outside: how many there are, and when they end.
 #include <graticule/field_io/contents.hpp>
+#include <graticule/field_io/detail/read_contents.hpp>
 #include <graticule/field_io/file.hpp>
 
 #include "damaged_samples.hpp"

@@ -9,9 +9,9 @@
 // backward. Fails on signals, on more than 60 s, on more than 3 GiB beyond what an empty process has, and on errors
 // without a name. --keep leaves such mutants in a folder.
 #include <graticule/partition/error.hpp>
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/plan_layout.hpp>
 #include <graticule/program/detail/sizes.hpp>
-#include <graticule/program/layout/plan.hpp>
 #include <graticule/program/program.hpp>
 
 #include "files.hpp"

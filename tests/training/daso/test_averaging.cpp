@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
 #include <graticule/training/daso/averaging.hpp>
+#include <graticule/training/detail/daso_schedule.hpp>
 
 #include "environment.hpp"
 #include "expect_error.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/training/daso/schedule.hpp>
+#include <graticule/training/detail/daso_schedule.hpp>
 
 #include "expect_error.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/stall_rule.hpp>
 #include <graticule/partition/stall.hpp>

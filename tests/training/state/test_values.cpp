@@ -36,9 +36,9 @@ TEST(Values, below_a_prefix_are_those_that_the_prefix_was_given_to) {
   all.emplace("epoch", Index(2));
 
   EXPECT_EQ(value_of<Index>(all, "daso/epoch"), 3);
-  EXPECT_EQ(training::values_below(all, "daso/"), own);
-  EXPECT_EQ(training::values_below(all, ""), all);
-  EXPECT_TRUE(training::values_below(all, "other/").empty());
+  EXPECT_EQ(training::detail::values_below(all, "daso/"), own);
+  EXPECT_EQ(training::detail::values_below(all, ""), all);
+  EXPECT_TRUE(training::detail::values_below(all, "other/").empty());
 }
 
 }  // namespace test_values

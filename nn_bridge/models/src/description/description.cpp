@@ -153,7 +153,7 @@ std::vector<ChannelInfo> Description::inputs() const {
       infos.push_back({"change of " + channels[c].label + (t == 1 ? "" : " " + std::to_string(t) + " leads ago"),
                        channels[c].info.parity});
   for (std::string const& name : forcing_channels(forcings_of(forcings))) infos.push_back({name, Parity::even});
-  for (StaticScale const& field : statics) infos.push_back({field.name, Parity::even});
+  for (Description::StaticScale const& field : statics) infos.push_back({field.name, Parity::even});
   return infos;
 }
 
@@ -180,7 +180,7 @@ std::string to_text(Description const& d) {
   json["forcings"] = d.forcings;
   json["row_functions"] = d.row_functions;
   json["statics"] = Json::array();
-  for (StaticScale const& field : d.statics)
+  for (Description::StaticScale const& field : d.statics)
     json["statics"].push_back({{"name", json_text(field.name)}, {"scale", to_json(field.scale)}});
   json["model"] = {{"kind", to_string(d.model)}, {"width", d.width}, {"blocks", d.blocks}, {"kernel", d.kernel}};
   json["dtype"] = graticule::to_string(d.dtype);

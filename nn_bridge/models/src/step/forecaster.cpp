@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/forcing.hpp>
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/models/detail/move_to.hpp>
+#include <graticule/models/detail/stepper.hpp>
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/forecaster.hpp>
-#include <graticule/models/stepper.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/training/state/model.hpp>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/grid_functions.hpp>
-#include <graticule/models/stepper.hpp>
+#include <graticule/models/detail/stepper.hpp>
 
 #include "polar_filter.hpp"
 
@@ -26,8 +27,8 @@ bool has(std::vector<Feature> const& features, Feature feature) {
 }
 
 /// [field, row, column], normalised; 0 where missing.
-torch::Tensor field_tensor(std::vector<std::vector<double>> const& fields, std::vector<StaticScale> const& scales,
-                           Box const& box, torch::Dtype dtype) {
+torch::Tensor field_tensor(std::vector<std::vector<double>> const& fields,
+                           std::vector<Description::StaticScale> const& scales, Box const& box, torch::Dtype dtype) {
   torch::Tensor result = torch::zeros({std::int64_t(fields.size()), box.extent(0), box.extent(1)}, torch::kFloat64);
   double* out = result.data_ptr<double>();
   for (std::size_t i = 0; i < fields.size(); ++i)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/plan_layout.hpp>
-#include <graticule/program/layout/plan.hpp>
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/program/layout/plan.hpp>
+#include <graticule/program/detail/plan.hpp>
 
 namespace graticule::program::detail {
 

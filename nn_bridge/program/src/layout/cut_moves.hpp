@@ -2,6 +2,7 @@
 // What becomes of a cut in views.
 #pragma once
 
+#include <graticule/program/detail/shape.hpp>
 #include <graticule/program/layout/digits.hpp>
 
 #include <cstdint>

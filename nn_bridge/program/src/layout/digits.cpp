@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/program/detail/shape.hpp>
 #include <graticule/program/layout/digits.hpp>
 
 #include "cut_moves.hpp"

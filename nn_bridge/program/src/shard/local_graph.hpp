@@ -2,8 +2,8 @@
 #pragma once
 
 #include <graticule/program/detail/conversion.hpp>
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/sizes.hpp>
-#include <graticule/program/layout/plan.hpp>
 
 #include <torch/torch.h>
 

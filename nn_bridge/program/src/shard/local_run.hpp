@@ -4,8 +4,8 @@
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/program/detail/conversion.hpp>
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/sizes.hpp>
-#include <graticule/program/layout/plan.hpp>
 
 #include "run/compiled_graph.hpp"
 #include "run/recompute.hpp"

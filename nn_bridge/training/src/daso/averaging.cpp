@@ -4,6 +4,8 @@
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/training/daso/averaging.hpp>
+#include <graticule/training/detail/daso_schedule.hpp>
+#include <graticule/training/detail/values.hpp>
 
 #include "data_parallel/reducer.hpp"
 #include "message.hpp"
@@ -369,6 +371,16 @@ void Daso::synchronize() {
 }
 
 Values Daso::state() const { return state_->schedule.state(); }
+
+void Daso::save(CheckpointWriter& writer, std::string const& prefix) const {
+  for (auto const& [name, value] : state()) writer.add_value(prefix + "/" + name, value);
+}
+
+void Daso::load(Checkpoint const& checkpoint, std::string const& prefix) {
+  Values values;
+  for (auto const& name : checkpoint.value_names()) values.emplace(name, checkpoint.value(name));
+  load_state(detail::values_below(values, prefix + "/"));
+}
 
 void Daso::load_state(Values const& values) {
   auto& s = *state_;

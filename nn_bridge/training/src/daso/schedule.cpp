@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/training/daso/schedule.hpp>
+#include <graticule/training/detail/daso_schedule.hpp>
 #include <graticule/training/detail/values.hpp>
 
 #include <algorithm>
@@ -186,7 +187,7 @@ Values DasoSchedule::state() const {
 void DasoSchedule::load_state(Values const& values) {
   auto const index = [&](char const* name) { return detail::value_of<Index>(values, name); };
   auto found = DasoSchedule(options_, num_groups_);
-  found.plateau_.load_state(values_below(values, "plateau/"));
+  found.plateau_.load_state(detail::values_below(values, "plateau/"));
   found.epoch_ = index("epoch");
   found.batch_ = index("batch");
   found.last_batch_ = index("last_batch");

@@ -3,7 +3,7 @@
 
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/nn_bridge/call/tensor_view.hpp>
-#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
 
 #include <string>
 #include <vector>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "unit_search.hpp"
 
+#include <graticule/training/detail/managed.hpp>
+
 #include "data_parallel/gradient_hooks.hpp"
 #include "released_storage.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/nn_bridge/call/unit.hpp>
-#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 
 #include <torch/torch.h>

@@ -6,8 +6,8 @@
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/training/detail/buckets.hpp>
+#include <graticule/training/detail/managed.hpp>
 #include <graticule/training/detail/wires.hpp>
-#include <graticule/training/sharded/managed.hpp>
 
 #include "released_storage.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include "data_parallel/differences.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "types.hpp"
 
+#include <graticule/field_io/detail/value_types.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstring>

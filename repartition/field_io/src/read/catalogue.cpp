@@ -3,6 +3,7 @@
 #include "catalogue.hpp"
 
 #include <graticule/field_io/contents.hpp>
+#include <graticule/field_io/detail/value_types.hpp>
 #include <graticule/partition/box.hpp>
 
 #include "hdf5/handle.hpp"

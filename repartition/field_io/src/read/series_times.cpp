@@ -3,6 +3,7 @@
 
 #include <graticule/field_io/calendar.hpp>
 #include <graticule/field_io/detail/dates.hpp>
+#include <graticule/field_io/detail/value_types.hpp>
 
 #include "hdf5/values.hpp"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "source.hpp"
 
+#include <graticule/field_io/detail/read_contents.hpp>
+
 #include "hdf5_source.hpp"
 #include "signature.hpp"
 #include "zarr/catalogue.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/detail/seen_by_all.hpp>
+#include <graticule/field_io/detail/writes_store.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/end.hpp>

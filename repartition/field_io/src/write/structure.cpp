@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Dimensions and variables as netCDF-4 lays them out.
+#include <graticule/field_io/detail/value_types.hpp>
+
 #include "hdf5/disk_room.hpp"
 #include "hdf5/types.hpp"
 #include "state.hpp"

@@ -2,6 +2,7 @@
 #include "store_writer.hpp"
 
 #include <graticule/field_io/detail/seen_by_all.hpp>
+#include <graticule/field_io/detail/value_types.hpp>
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/cells.hpp>
 #include <graticule/partition/detail/agreement.hpp>

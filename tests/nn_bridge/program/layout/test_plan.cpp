@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/plan_layout.hpp>
-#include <graticule/program/layout/plan.hpp>
 
 #include "expect_error.hpp"
 #include "graph_text.hpp"

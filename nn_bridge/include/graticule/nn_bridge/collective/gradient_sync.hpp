@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <torch/torch.h>

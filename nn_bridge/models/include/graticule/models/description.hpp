@@ -4,6 +4,7 @@
 #include <graticule/models/calendar.hpp>
 #include <graticule/models/fields.hpp>
 #include <graticule/models/model_kind.hpp>
+#include <graticule/repartition/field_view.hpp>
 
 #include <cstddef>
 #include <filesystem>
@@ -23,14 +24,14 @@ struct Lead {
 /// What the output of a network is: the next state, or its difference from the present one.
 enum class Predict : std::uint8_t { state, tendency };
 
-/// A static field as an input: (value - mean) / scale, 0 where missing.
-struct StaticScale {
-  std::string name;
-  ChannelScale scale;
-};
-
 /// Everything but parameters that a forecast with a trained network needs; a part of its checkpoint.
 struct Description {
+  /// A static field as an input: (value - mean) / scale, 0 where missing.
+  struct StaticScale {
+    std::string name;
+    ChannelScale scale;
+  };
+
   std::vector<StateChannel> channels;  ///< prognostic ones first
   std::vector<ChannelScale> values;
   std::vector<ChannelScale> tendencies;  ///< of prognostic channels, and so the following two

@@ -4,8 +4,10 @@
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/collective/repartition.hpp>
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/sizes.hpp>
-#include <graticule/program/layout/plan.hpp>
+#include <graticule/program/layout/costs.hpp>
+#include <graticule/program/layout/digits.hpp>
 #include <graticule/program/program.hpp>
 
 #include <torch/torch.h>
@@ -24,7 +26,8 @@ struct ShardOptions {
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   PlanCosts costs = {};                                  ///< by which the layout pass chooses
   std::uint64_t seed = 0;                                ///< of the masks of dropout
-  DeclaredFields fields = std::nullopt;  ///< inputs that are cut; nothing: decided by their number of axes
+  std::optional<std::vector<bool>> fields =
+      std::nullopt;  ///< inputs that are cut; nothing: decided by their number of axes
 };
 
 /// An exported network on the ranks of a domain: takes shards of the fields and returns shards, equal to what the

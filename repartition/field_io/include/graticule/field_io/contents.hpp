@@ -17,8 +17,6 @@ enum class ValueType { i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64, text
 
 /// Name of a type, such as `f32`.
 [[nodiscard]] std::string_view to_string(ValueType type) noexcept;
-/// Bytes of one value; 0 for `text` and `other`.
-[[nodiscard]] int size_in_bytes(ValueType type) noexcept;
 
 /// A named value of a variable or of the file, such as `units`: a text, integers, floating-point numbers or several
 /// texts.
@@ -130,11 +128,5 @@ struct FileContents {
 /// scaleoffset, are unpacked by HDF5 itself, which a damaged chunk may crash: variables with those filters are refused,
 /// too, unless plugins are allowed.
 enum class FilterPlugins { refused, allowed, from_path };
-
-/// Lists a netCDF-4 or HDF5 file, or a Zarr store. Serial; needs no MPI.
-/// Variables written by a newer HDF5 in a form that this one cannot read are listed with a `refusal`.
-/// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input) when not even the list can be read
-[[nodiscard]] FileContents read_contents(std::filesystem::path const& path,
-                                         FilterPlugins plugins = FilterPlugins::from_path);
 
 }  // namespace graticule

@@ -60,7 +60,9 @@ struct FieldFileOptions {
 class FieldFile {
  public:
   /// Collective. Where ranks have copies of the file, on several nodes or at several places, their sizes and samples of
-  /// their bytes are compared. @throws as `read_contents`, on all ranks alike; `BadInput` (input) for different copies
+  /// their bytes are compared. Variables written by a newer HDF5 in a form that this one cannot read are listed
+  /// with a `refusal`. @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input) when not even
+  /// the list can be read, on all ranks alike; `BadInput` (input) for different copies
   FieldFile(Comm const& comm, std::filesystem::path const& path, FieldFileOptions const& options = {});
   FieldFile(FieldFile&&) noexcept;
   FieldFile& operator=(FieldFile&&) noexcept;

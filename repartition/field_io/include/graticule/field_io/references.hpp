@@ -14,8 +14,8 @@ namespace graticule {
 /// them. Values that HDF5 keeps beside the structure, and strings, are copied into the references. Serial.
 /// @return a sentence for each variable that is left out: those that cannot be read, virtual datasets, chunks without
 /// some of their filters
-/// @throws as `read_contents`; `UnsupportedFile` (input) for a Zarr store, a file with a user block, and where no
-/// variable can be referred to; `OutputError`
+/// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile` (input); `UnsupportedFile` (input) for a Zarr store, a file
+/// with a user block, and where no variable can be referred to; `OutputError`
 [[nodiscard]] std::vector<std::string> write_references(std::filesystem::path const& file,
                                                         std::filesystem::path const& references,
                                                         FilterPlugins plugins = FilterPlugins::from_path);

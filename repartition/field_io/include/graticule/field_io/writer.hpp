@@ -67,10 +67,6 @@ struct FieldWriterOptions {
   std::string codec = {};
 };
 
-/// Whether `FieldWriter` makes a Zarr store of a new file: `NAME.zarr`, also with a slash behind it.
-/// @throws `BadOption` (usage) for `NAME.zarr.zip`: stores are written as folders
-[[nodiscard]] bool writes_store(std::filesystem::path const& path);
-
 /// Target of appended records.
 ///
 /// `copy`: to a copy in the same folder, which takes the file's name on `commit`. If the program is killed at any

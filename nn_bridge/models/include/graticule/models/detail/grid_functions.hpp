@@ -9,6 +9,15 @@
 
 namespace graticule::models {
 
+/// Derives the boundary rule of each edge from the coordinates.
+///
+/// Longitude is periodic when n columns of equal spacing cover 360 degrees. A side reaches the pole when its row lies
+/// on it (`pole_row`, within 2e-5 degrees, as f32 rounds; latitudes beyond it become 90) or half a spacing away from it
+/// (`pole_face`); poles are crossed where longitude is periodic. Every other edge repeats its last cell. Example: 241
+/// rows from 90 to -90, 480 columns from -180 to 179.25: both poles `pole_row`, longitude periodic.
+/// @throws `BadCoordinates`, `BadBoundary` (input)
+[[nodiscard]] Grid make_grid(std::vector<double> latitudes, std::vector<double> longitudes);
+
 /// Whether the rows lie symmetric about the equator, so that the grid is its own mirror image.
 [[nodiscard]] bool is_symmetric(Grid const& grid);
 

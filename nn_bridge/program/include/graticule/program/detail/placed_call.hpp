@@ -2,8 +2,8 @@
 #pragma once
 
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/plan_layout.hpp>
-#include <graticule/program/layout/plan.hpp>
 
 #include <torch/torch.h>
 

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace graticule::program {
-
-/// Extents of a tensor, outermost axis first; row-major.
-using Shape = std::vector<std::int64_t>;
 
 /// The division of one digit of one axis among ranks.
 ///
@@ -40,7 +38,7 @@ struct Cut {
   auto operator<=>(Cut const&) const = default;
 };
 
-/// Product of the extents.
-[[nodiscard]] std::int64_t num_elements(Shape const& shape);
+/// Nothing: every rank holds the whole value.
+using Placement = std::optional<Cut>;
 
 }  // namespace graticule::program

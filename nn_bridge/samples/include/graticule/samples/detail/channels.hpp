@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/halo/plan.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/fields.hpp>
 #include <graticule/models/grid.hpp>
 #include <graticule/partition/comm.hpp>

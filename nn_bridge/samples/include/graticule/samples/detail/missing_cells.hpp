@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/field_io/series.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/samples/detail/data_teams.hpp>
 #include <graticule/samples/detail/sample_store.hpp>
 

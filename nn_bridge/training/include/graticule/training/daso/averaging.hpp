@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/field_io/checkpoint.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/daso/schedule.hpp>
 #include <graticule/training/data_parallel/gradient_wire.hpp>
+#include <graticule/training/detail/daso_schedule.hpp>
+#include <graticule/training/state/values.hpp>
 
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace graticule::training {
@@ -110,6 +114,10 @@ class Daso {
   [[nodiscard]] Values state() const;
   /// To be called after parameters, and moments unless they are `leave`, have been loaded; those of rank 0 count.
   void load_state(Values const& values);
+  /// The same as a part of a checkpoint: `TrainingState::add("daso", daso)`. Collective.
+  void save(CheckpointWriter& writer, std::string const& prefix) const;
+  /// @throws `MissingVariable`, `WrongType` (input)
+  void load(Checkpoint const& checkpoint, std::string const& prefix);
 
   [[nodiscard]] DasoSchedule const& schedule() const noexcept;
   [[nodiscard]] Stats stats() const noexcept;

@@ -2,12 +2,8 @@
 #pragma once
 
 #include <graticule/partition/indices.hpp>
-#include <graticule/training/detail/plateau.hpp>
-#include <graticule/training/state/values.hpp>
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 namespace graticule::training {
 
@@ -17,7 +13,7 @@ enum class DasoArithmetic : std::uint8_t {
   heat,     ///< as in Heat 1.x: skips may be 0 or less; without warm-up none; the first skip is 4
 };
 
-/// Options of `DasoSchedule`.
+/// Options of the schedule of `Daso`.
 struct DasoScheduleOptions {
   Index total_epochs = 0;  ///< must be set
   Index warmup_epochs = 4;
@@ -28,101 +24,6 @@ struct DasoScheduleOptions {
   Index skip_reduction_factor = 2;
   Index local_skip_factor = 4;
   DasoArithmetic arithmetic = DasoArithmetic::bounded;
-};
-
-/// Schedule of DASO (Coquelin et al. 2021, doi:10.1186/s40537-021-00556-1): decisions only, no messages.
-///
-/// During warm-up and cool-down every batch ends with a blocking average over all nodes. In between, parameters are
-/// sent every `global_skip` batches and merged `batches_to_wait` batches later; gradients are averaged within nodes
-/// every `local_skip` batches. When the loss reaches a plateau, the skips are divided; once they reach 1 they restart.
-/// All ranks of a world use the same options, calls and losses. A message is merged at most `global_skip` batches after
-/// it was sent, and none is left at the end of an epoch.
-/// Example, 2 groups, global skip 4, local skip 1, 1 batch to wait, 10 batches: sends at batches 0, 4, 8 and 9, by
-/// groups 0, 1, 0, 1; merges at 1, 5 and 9; at 9 the message just sent replaces all parameters.
-class DasoSchedule {
- public:
-  /// Composition of the parameters of a message.
-  enum class Phase : std::uint8_t { blocking, cycling };
-
-  /// One communication. All ranks get the same list and take part according to their group.
-  struct Action {
-    /// The step of the schedule that the ranks perform.
-    enum class Kind : std::uint8_t {
-      send,     ///< the ranks of `group` post the sum of their parameters over the group
-      merge,    ///< they wait for the message sent with `weight` and merge it: see `merge_weight`
-      replace,  ///< they wait for the message just sent; its mean is the new value of their parameters
-      share,    ///< on each node the rank of `group` sends its parameters to the others
-    };
-    Kind kind = Kind::send;
-    int group = 0;
-    Index weight = 0;               ///< of `send` and `merge`: batches to wait, as at the time of sending
-    Phase phase = Phase::blocking;  ///< of `send`
-
-    /// n in x <- (n x + S) / (P + n), where S is the sum of the sent values over the P ranks of the group.
-    [[nodiscard]] constexpr Index merge_weight() const noexcept { return weight > 0 ? 2 * weight : 1; }
-    friend bool operator==(Action const&, Action const&) = default;
-  };
-
-  /// @param options see `DasoScheduleOptions` @param num_groups ranks of the largest node
-  /// @throws `BadOption` for epochs and factors below 1, negative warm-up, cool-down, skips, stability or patience,
-  ///         and, except with `heat`, overlapping warm-up and cool-down
-  DasoSchedule(DasoScheduleOptions const& options, int num_groups);
-
-  /// Index of an epoch's last batch, one less than the number of batches. May change between epochs.
-  /// @throws `BadOption` when it is negative, `WrongState` within an epoch
-  void set_last_batch(Index last_batch);
-
-  /// Communications after the optimizer's step of one batch, in order. @throws `WrongState`
-  [[nodiscard]] std::vector<Action> step();
-  /// Once after each epoch; after the last one all skips are 0. @param loss mean over all ranks; NaN counts as no
-  /// better
-  /// @throws `WrongState` when batches of the epoch are missing
-  void epoch_loss(double loss);
-  /// The communications that leave no message in flight: before a checkpoint within an epoch. The schedule continues
-  /// unchanged, except for that merge.
-  [[nodiscard]] std::vector<Action> drain();
-
-  [[nodiscard]] Index epoch() const noexcept { return epoch_; }
-  [[nodiscard]] Index batch() const noexcept { return batch_; }
-  [[nodiscard]] Index global_skip() const noexcept { return global_skip_; }
-  [[nodiscard]] Index local_skip() const noexcept { return local_skip_; }
-  [[nodiscard]] Index batches_to_wait() const noexcept { return batches_to_wait_; }
-  [[nodiscard]] Phase phase() const noexcept { return global_skip_ == 0 ? Phase::blocking : Phase::cycling; }
-  /// Whether gradients of the next backward are averaged within nodes.
-  [[nodiscard]] bool local_sync() const noexcept { return local_sync_; }
-  [[nodiscard]] bool drained() const noexcept { return !pending_; }
-
-  /// The state that the calls above change. @throws `WrongState` while a message is in flight
-  [[nodiscard]] Values state() const;
-  /// @throws `MissingVariable`, `WrongType`, `BadInput` (input); the schedule is then unchanged
-  void load_state(Values const& values);
-
- private:
-  struct Message {
-    int group = 0;
-    Index weight = 0;
-  };
-  void begin_cycling();
-  void set_skips(Index global, Index local, Index wait);
-  void reduce_skips();
-  void restart_skips();
-  void global_sync(Index weight, std::vector<Action>& actions);
-  void cycle(Index weight, std::vector<Action>& actions);
-  void receive(std::vector<Action>& actions);
-
-  DasoScheduleOptions options_;
-  int num_groups_;
-  detail::PlateauDetector plateau_;
-  Index epoch_ = 0;
-  Index batch_ = 0;
-  Index last_batch_ = -1;
-  Index global_skip_ = 0;
-  Index local_skip_ = 0;
-  Index batches_to_wait_ = 0;
-  int group_ = 0;
-  std::optional<int> previous_;     ///< group of the last message that was not waited for immediately
-  std::optional<Message> pending_;  ///< that message, while it is in flight
-  bool local_sync_ = true;
 };
 
 }  // namespace graticule::training

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/training/sharded/managed.hpp>
-
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -10,7 +8,16 @@
 #include <optional>
 #include <vector>
 
-namespace graticule::training::detail {
+namespace graticule::training {
+
+/// Whether another object decides when the values of a module's parameters are available: `ShardedParameters`, from
+/// its construction until `unwrap` or its destruction.
+///
+/// Code that saves, clones, converts or wraps modules leaves the parameters of managed modules alone. Ignored modules
+/// and clones are not managed. May be called from several threads.
+[[nodiscard]] bool is_managed(torch::nn::Module const& module);
+
+namespace detail {
 
 /// Names of the parameters of a managed module.
 enum class ParameterNames : std::uint8_t { original, replaced };
@@ -29,4 +36,6 @@ void unmark_managed(torch::nn::Module const& root) noexcept;
 /// @return true for a managed module whose parameters keep their names
 [[nodiscard]] bool uses_original_parameters(torch::nn::Module const& module);
 
-}  // namespace graticule::training::detail
+}  // namespace detail
+
+}  // namespace graticule::training

@@ -19,6 +19,14 @@ template <class T>
   return *value;
 }
 
+/// The values whose names begin with `prefix`, without the prefix.
+[[nodiscard]] inline Values values_below(Values const& values, std::string const& prefix) {
+  Values result;
+  for (auto const& [name, value] : values)
+    if (name.starts_with(prefix)) result.emplace(name.substr(prefix.size()), value);
+  return result;
+}
+
 /// Copies of `values`, with `prefix` added to their names: the inverse of `values_below`.
 [[nodiscard]] inline Values with_prefix(std::string const& prefix, Values const& values) {
   Values result;

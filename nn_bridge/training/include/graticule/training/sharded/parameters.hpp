@@ -3,10 +3,9 @@
 
 #include <graticule/nn_bridge/call/unit.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
-#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
 #include <graticule/training/data_parallel/checks.hpp>
 #include <graticule/training/sharded/clip.hpp>
-#include <graticule/training/sharded/managed.hpp>
 
 #include <torch/torch.h>
 

@@ -13,12 +13,4 @@ namespace graticule::training {
 /// Example: `for (auto const& [name, value] : daso.state()) writer.add_value("daso/" + name, value);`
 using Values = std::map<std::string, CheckpointValue>;
 
-/// The values whose names begin with `prefix`, without the prefix.
-[[nodiscard]] inline Values values_below(Values const& values, std::string const& prefix) {
-  Values result;
-  for (auto const& [name, value] : values)
-    if (name.starts_with(prefix)) result.emplace(name.substr(prefix.size()), value);
-  return result;
-}
-
 }  // namespace graticule::training

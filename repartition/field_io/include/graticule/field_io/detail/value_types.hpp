@@ -45,6 +45,9 @@ struct ValueTypeRow {
   return {};
 }
 
+/// Bytes of one value; 0 for `text` and `other`.
+[[nodiscard]] int size_in_bytes(ValueType type) noexcept;
+
 namespace detail {
 
 /// The unsigned integer of as many bytes; of another type, the type.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/models/description.hpp>
+#include <graticule/models/detail/cells.hpp>
 #include <graticule/models/grid.hpp>
 #include <graticule/models/model.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/program/detail/graph.hpp>
+#include <graticule/program/detail/shape.hpp>
 #include <graticule/program/layout/digits.hpp>
 
 #include <cstdint>
@@ -19,9 +20,6 @@ enum class RunMode : std::int8_t {
   window,     ///< an interval of rows per row of the result; the operator runs on them without padding
   statistic,  ///< the same cut, and sums over ranks
 };
-
-/// Nothing: every rank holds the whole value.
-using Placement = std::optional<Cut>;
 
 /// What a node needs of one tensor, and what a rank receives for it.
 struct Transfer {
@@ -77,12 +75,5 @@ struct Plan {
 
 /// Which of the tensors that the network takes are fields, in order; nothing: decided by their number of axes.
 using DeclaredFields = std::optional<std::vector<bool>>;
-
-/// Weights of the cost of a plan, in bytes received.
-struct PlanCosts {
-  double message = 1024;  ///< of a message
-  double work = 0.25;     ///< of a byte that an operator reads or writes, and of four operations
-  double replicated = 4;  ///< extra cost factor of work repeated on every rank
-};
 
 }  // namespace graticule::program

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+namespace graticule::program {
+
+/// Weights of the cost of a plan, in bytes received.
+struct PlanCosts {
+  double message = 1024;  ///< of a message
+  double work = 0.25;     ///< of a byte that an operator reads or writes, and of four operations
+  double replicated = 4;  ///< extra cost factor of work repeated on every rank
+};
+
+}  // namespace graticule::program
