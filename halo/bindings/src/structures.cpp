@@ -19,6 +19,8 @@ static_assert(int(MemorySpace::host) == GR_HOST && int(MemorySpace::device) == G
 static_assert(int(Edge::untouched) == GR_EDGE_UNTOUCHED && int(Edge::periodic) == GR_EDGE_PERIODIC &&
               int(Edge::replicate) == GR_EDGE_REPLICATE && int(Edge::pole_row) == GR_EDGE_POLE_ROW &&
               int(Edge::antisymmetric) == GR_EDGE_ANTISYMMETRIC && int(Edge::tripolar_row) == GR_EDGE_TRIPOLAR_ROW);
+// A value that C does not have must not compile.
+static_assert(detail::last_enum_value<Edge> == GR_EDGE_TRIPOLAR_ROW && detail::last_enum_value<DType> == GR_C128);
 static_assert(int(Stagger::low_face) == GR_LOW_FACE && int(Stagger::high_face) == GR_HIGH_FACE &&
               int(Stagger::all_faces) == GR_ALL_FACES);
 static_assert(int(Parity::even) == GR_EVEN && int(Parity::odd) == GR_ODD);
