@@ -39,13 +39,4 @@ struct Transposition {
 };
 [[nodiscard]] Transposition transposition_of(Options const& options, Case const& c);
 
-/// Calls `action(T())` for the type of the case's elements.
-template <class Action>
-void with_element(DType dtype, Action&& action) {
-  if (dtype == DType::f64)
-    action(double());
-  else
-    action(float());
-}
-
 }  // namespace graticule::bench

@@ -4,7 +4,6 @@
 #include <graticule/partition/error.hpp>
 
 #include "case.hpp"
-#include "device.hpp"
 #include "kinds.hpp"
 #include "options.hpp"
 
@@ -140,10 +139,8 @@ app::Report::Json device_report(Options const& options, Comm const& comm) {
 void run_kind(app::Context& context, Options const& options) {
   // Before the first plan, all of which ask rank 0's environment.
   if (options.transport != "auto") ::setenv("GRATICULE_TRANSPORT", options.transport.c_str(), 1);
-  bool const on_host = options.device.is_host();
-  if (options.kind == "repartition")
-    on_host ? run_repartition(context, options) : run_repartition_on_device(context, options);
-  if (options.kind == "halo") on_host ? run_halo(context, options) : run_halo_on_device(context, options);
+  if (options.kind == "repartition") run_repartition(context, options);
+  if (options.kind == "halo") run_halo(context, options);
   if (options.kind == "replay") run_replay(context, options);
 #ifdef GRATICULE_BENCH_LAYER
   if (options.kind == "layer") run_layer(context, options);

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mock.hpp"
 
-#include <graticule/partition/cells.hpp>
 #include <graticule/partition/detail/check_mpi.hpp>
-#include <graticule/repartition/detail/row_major.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 
 namespace graticule::bench {
@@ -16,24 +13,6 @@ namespace graticule::bench {
 namespace {
 
 constexpr int raw_tag = 30010;
-
-/// Calls `visit(row, num_bytes)` for each row of each box, batch element by batch element.
-template <class Visit>
-void for_each_row(PackingOnly::Memory const& memory, std::vector<Box> const& boxes, Visit&& visit) {
-  auto const strides = row_major_strides(memory.covered.extents());
-  int const last = memory.covered.ndim() - 1;
-  for (Index batch = 0; batch < memory.batch; ++batch)
-    for (auto const& box : boxes) {
-      if (box.empty()) continue;
-      Box rows = box;
-      rows.set(last, box.lo(last), box.lo(last) + 1);
-      for_each_cell(rows, [&](Indices const& cell) {
-        Index at = batch * memory.covered.num_cells();
-        for (int a = 0; a <= last; ++a) at += (cell[a] - memory.covered.lo(a)) * strides[a];
-        visit(memory.data + at * memory.element_bytes, std::size_t(box.extent(last) * memory.element_bytes));
-      });
-    }
-}
 
 }  // namespace
 
@@ -63,27 +42,6 @@ void RawMessages::exchange() {
                         &requests_[r++]),
               "MPI_Isend");
   check_mpi(MPI_Waitall(int(r), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
-}
-
-PackingOnly::PackingOnly(Memory from, std::vector<Box> packed, Memory to, std::vector<Box> unpacked)
-    : from_(std::move(from)), to_(std::move(to)), packed_(std::move(packed)), unpacked_(std::move(unpacked)) {
-  std::array<std::size_t, 2> bytes{};
-  for_each_row(from_, packed_, [&](std::byte*, std::size_t count) { bytes[0] += count; });
-  for_each_row(to_, unpacked_, [&](std::byte*, std::size_t count) { bytes[1] += count; });
-  buffer_.resize(std::max(bytes[0], bytes[1]));
-}
-
-void PackingOnly::run() {
-  auto* at = buffer_.data();
-  for_each_row(from_, packed_, [&](std::byte const* row, std::size_t count) {
-    std::memcpy(at, row, count);
-    at += count;
-  });
-  at = buffer_.data();
-  for_each_row(to_, unpacked_, [&](std::byte* row, std::size_t count) {
-    std::memcpy(row, at, count);
-    at += count;
-  });
 }
 
 void show_phases(app::Context& context, std::string const& title, Timing const& timing,

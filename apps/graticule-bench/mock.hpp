@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parts of a movement on their own: its messages without packing, and its packing without messages.
+// The messages of a movement without packing, and what its calls report.
 #pragma once
 
 #include <graticule/partition/comm.hpp>
-#include <graticule/repartition/detail/pull.hpp>
+#include <graticule/repartition/stats.hpp>
+#include <graticule/repartition/transport.hpp>
 
 #include "timing.hpp"
 
@@ -30,28 +31,6 @@ class RawMessages {
   std::vector<Buffer> sends_;
   std::vector<Buffer> receives_;
   std::vector<MPI_Request> requests_;
-};
-
-/// Boxes of a dense field [batch, cells] copied row by row into a buffer, and from it into others.
-class PackingOnly {
- public:
-  /// @param data covers `covered`
-  struct Memory {
-    std::byte* data;
-    Box covered;
-    Index batch;
-    Index element_bytes;
-  };
-  PackingOnly(Memory from, std::vector<Box> packed, Memory to, std::vector<Box> unpacked);
-  void run();
-  [[nodiscard]] std::size_t num_bytes() const noexcept { return buffer_.size(); }
-
- private:
-  Memory from_;
-  Memory to_;
-  std::vector<Box> packed_;
-  std::vector<Box> unpacked_;
-  std::vector<std::byte> buffer_;
 };
 
 /// Seconds of each phase of a call, of the slowest rank, on average over the repetitions; printed and in the report

@@ -37,9 +37,9 @@ struct Options {
 /// Bands of latitude.
 [[nodiscard]] inline ProcessGrid bands(Comm const& comm) { return ProcessGrid{comm.num_ranks(), 1}; }
 
-/// Halo exchange against memcpy, raw messages and packing of the same bytes.
+/// Halo exchange against memcpy and bare messages of the same bytes; on a device against a copy there.
 void run_halo(app::Context& context, Options const& options);
-/// Transposes against copies, raw messages and packing of the same bytes.
+/// Transposes against copies and bare messages of the same bytes, likewise.
 void run_repartition(app::Context& context, Options const& options);
 /// Sharded convolution, forward and backward, against the local convolution without exchange.
 void run_layer(app::Context& context, Options const& options);

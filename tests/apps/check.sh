@@ -843,7 +843,7 @@ case_bench() {
         bench $ranks halo --grid 12x16 --channels 2 --width 1
         succeeds
         shows "halo of widths 1x1, 2 x 12 x 16 f32, ${ranks}x1 ranks, transport auto" "memcpy of the same bytes" \
-            "bare messages of the same bytes" "packing and unpacking, no messages" "HaloPlan, adjoint"
+            "bare messages of the same bytes" "HaloPlan, adjoint"
         grep -qF '"asked": "auto"' r.json || fail "no device in the report"
         bench $ranks repartition --grid 6x8 --levels 5
         succeeds

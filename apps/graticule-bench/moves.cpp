@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Halos and transposes of fields in memory of the host or of a device, against copies and bare messages.
+#include <graticule/halo/plan.hpp>
+#include <graticule/partition/cells.hpp>
+#include <graticule/repartition/kokkos_view.hpp>
+#include <graticule/repartition/plan.hpp>
+
+#include "case.hpp"
+#include "mock.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::bench {
+
+namespace {
+
+using DeviceSpace = Kokkos::DefaultExecutionSpace::memory_space;
+
+/// Bytes in memory of the host, or of a device.
+template <class Space>
+using Bytes = Kokkos::View<std::byte*, Space>;
+
+template <class Space>
+Bytes<Space> bytes_of(std::size_t num_bytes) {
+  return Bytes<Space>(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("graticule-bench")), num_bytes);
+}
+
+template <class Space>
+void copy_bytes(Bytes<Space> const& to, Bytes<Space> const& from, bool on_host) {
+  if (on_host)
+    std::memcpy(to.data(), from.data(), from.size());
+  else
+    Kokkos::deep_copy(to, from);
+}
+
+/// A field [channel, cells of a box].
+template <class T, class Space>
+class Field {
+ public:
+  Field(Box const& box, Index channels, bool on_host)
+      : box_(box), channels_(channels), on_host_(on_host), memory_(bytes_of<Space>(num_bytes())) {}
+
+  using Number = std::function<T(Index channel, Indices const& cell)>;
+  void fill(Number const& number) const {
+    std::vector<T> values;
+    each([&](Index channel, Indices const& cell) { values.push_back(number(channel, cell)); });
+    using Host = Kokkos::View<std::byte const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+    Kokkos::deep_copy(memory_, Host(reinterpret_cast<std::byte const*>(values.data()), num_bytes()));
+  }
+  [[nodiscard]] bool equals(Number const& number) const {
+    std::vector<T> values(std::size_t(channels_ * box_.num_cells()));
+    using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+    Kokkos::deep_copy(Host(reinterpret_cast<std::byte*>(values.data()), num_bytes()), memory_);
+    bool equal = true;
+    std::size_t at = 0;
+    each([&](Index channel, Indices const& cell) { equal = equal && values[at++] == number(channel, cell); });
+    return equal;
+  }
+
+  [[nodiscard]] FieldView view() const {
+    std::vector<Index> sizes{channels_};
+    for (int a = 0; a < box_.ndim(); ++a) sizes.push_back(box_.extent(a));
+    auto* const data = reinterpret_cast<T*>(memory_.data());
+    auto result = field_view(data, Indices(std::span<Index const>(sizes)), box_.ndim());
+    result.space = on_host_ ? MemorySpace::host : MemorySpace::device;
+    return result;
+  }
+  [[nodiscard]] Bytes<Space> const& memory() const { return memory_; }
+
+ private:
+  [[nodiscard]] std::size_t num_bytes() const { return std::size_t(channels_ * box_.num_cells()) * sizeof(T); }
+  template <class Visit>
+  void each(Visit const& visit) const {
+    for (Index channel = 0; channel < channels_; ++channel)
+      for_each_cell(box_, [&](Indices const& cell) { visit(channel, cell); });
+  }
+  Box box_;
+  Index channels_;
+  bool on_host_;
+  Bytes<Space> memory_;
+};
+
+/// A number of each global cell that every type holds exactly.
+Index number_of(Index channel, Indices const& cell, Indices const& extents) {
+  Index result = channel * 131;
+  for (int a = 0; a < cell.size(); ++a) result = 17 * result + ((cell[a] % extents[a]) + extents[a]) % extents[a];
+  return result % 8191;
+}
+
+/// Calls that are put into a queue one after the other, as a step of a network does: how long the host of the slowest
+/// rank takes for each, and how long each takes until all have completed. Collective.
+void show_queued(app::Context& context, std::string const& title, std::vector<Candidate> const& candidates) {
+  constexpr int num_calls = 50;
+  constexpr int num_repetitions = 11;
+  auto& data = context.report.data()["results"][title];
+  if (context.comm.rank() == 0)
+    std::printf("  %-42s %12s %12s\n", ("queued, " + std::to_string(num_calls) + " calls in a row, each").c_str(),
+                "host us", "all us");
+  for (auto const& candidate : candidates) {
+    Samples host{candidate.name, {}};
+    Samples all{candidate.name, {}};
+    for (int repetition = -1; repetition < num_repetitions; ++repetition) {
+      context.comm.barrier();
+      double const begin = MPI_Wtime();
+      for (int call = 0; call < num_calls; ++call) candidate.run();
+      double const queued = MPI_Wtime();
+      Kokkos::fence();
+      std::array slowest{queued - begin, MPI_Wtime() - begin};
+      context.comm.max(slowest);
+      if (repetition < 0) continue;
+      host.seconds.push_back(slowest[0] / num_calls);
+      all.seconds.push_back(slowest[1] / num_calls);
+    }
+    data[candidate.name]["queued"] = {{"host_seconds", host.seconds}, {"seconds", all.seconds}};
+    if (context.comm.rank() == 0)
+      std::printf("  %-42s %12.1f %12.1f\n", candidate.name.c_str(), 1e6 * host.median(), 1e6 * all.median());
+  }
+}
+
+/// Who reads memory of the device, in the report and on the screen.
+void tell_path(app::Context& context, std::string const& title, PullStats const& stats) {
+  auto& result = context.report.data()["results"][title];
+  result["mpi_reads_device"] = stats.mpi_reads_device;
+  result["peers_read_device"] = stats.peers_read_device;
+  if (context.comm.rank() != 0) return;
+  std::printf("  messages within a node: %s\n",
+              stats.peers_read_device ? "peers read device memory" : "through pinned host memory");
+  std::printf("  messages by MPI: %s\n",
+              stats.mpi_reads_device ? "MPI reads device memory" : "through pinned host memory");
+}
+
+/// Times copies, bare messages of the same bytes (on the host), and calls of a plan, the first of which also shows its
+/// phases; on a device also what they take in a queue. `queued_copy` is the copy there. Collective.
+template <class Plan>
+void compare(app::Context& context, Options const& options, Case const& c, Plan const& plan, std::string const& title,
+             std::vector<Candidate> const& copies, std::vector<Candidate> const& calls,
+             std::function<void(Kokkos::DefaultExecutionSpace const&)> const& queued_copy) {
+  bool const on_host = options.device.is_host();
+  std::optional<RawMessages> raw;
+  auto candidates = copies;
+  if (on_host) {
+    raw.emplace(context.comm, plan.paths(), c.cell_bytes());
+    candidates.push_back({"bare messages of the same bytes", [&] { raw->exchange(); }});
+  }
+  candidates.insert(candidates.end(), calls.begin(), calls.end());
+  show(context, title, interleave(context, candidates, options.timing));
+  if (!on_host) {
+    Kokkos::DefaultExecutionSpace const space;
+    DeviceQueueScope const scope(device_queue(space));
+    std::vector<Candidate> queued{{copies.front().name, [&] { queued_copy(space); }}};
+    queued.insert(queued.end(), calls.begin(), calls.end());
+    show_queued(context, title, queued);
+  }
+  show_phases(
+      context, title, options.timing, [&] { return plan.stats(); }, calls.front().run);
+  if (!on_host) {
+    tell_path(context, title, plan.stats());
+    context.report.data()["device"] = options.device.report(context.comm);
+  }
+  report_transport(context, plan.paths(), c.cell_bytes());
+}
+
+/// ` on cuda:0`
+std::string place_of(Options const& options) {
+  return options.device.is_host() ? std::string() : " on " + options.device.name();
+}
+
+template <class T, class Space>
+void halo_of_case(app::Context& context, Options const& options, Case const& c) {
+  bool const on_host = options.device.is_host();
+  Layout const layout(c.grid, c.extents);
+  HaloPlan const plan(context.comm, layout, c.widths, Boundary::uniform(2, Edge::periodic));
+  Field<T, Space> const field(plan.local(), c.channels, on_host);
+  auto const number = [&](Index channel, Indices const& cell) { return T(number_of(channel, cell, c.extents)); };
+  field.fill(
+      [&](Index channel, Indices const& cell) { return plan.owned().contains(cell) ? number(channel, cell) : T(-1); });
+  auto const view = field.view();
+  plan.exchange(view);
+  require(context.comm, field.equals(number), "cells of the halo are not those of their owners");
+
+  auto const bytes = std::size_t((plan.local().num_cells() - plan.owned().num_cells()) * c.cell_bytes());
+  auto const from = bytes_of<Space>(bytes);
+  auto const to = bytes_of<Space>(bytes);
+  compare(context, options, c, plan,
+          "halo of widths " + std::to_string(c.widths[0].lower) + "x" + std::to_string(c.widths[1].lower) +
+              place_of(options) + ", " + c.text() + ", transport " + options.transport,
+          {{on_host ? "memcpy of the same bytes" : "copy of the same bytes on the device",
+            [&] { copy_bytes(to, from, on_host); }}},
+          {{"HaloPlan", [&] { plan.exchange(view); }}, {"HaloPlan, adjoint", [&] { plan.exchange_adjoint(view); }}},
+          [&](auto const& space) { Kokkos::deep_copy(space, to, from); });
+  context.report.set_partition(layout, {"latitude", "longitude"});
+}
+
+/// The axes that are cut move on by one, as in the transposes of a three-dimensional Fourier transform.
+template <class T, class Space>
+void repartition_of_case(app::Context& context, Options const& options, Case const& c) {
+  bool const on_host = options.device.is_host();
+  auto const [extents, first, second] = transposition_of(options, c);
+  RepartitionPlan const plan(context.comm, first, second);
+  Field<T, Space> const from(plan.source_box(), c.channels, on_host);
+  Field<T, Space> const to(plan.target_box(), c.channels, on_host);
+  Field<T, Space> const copy(plan.source_box(), c.channels, on_host);
+  auto const number = [&](Index channel, Indices const& cell) { return T(number_of(channel, cell, extents)); };
+  from.fill(number);
+  auto const from_view = from.view();
+  auto const to_view = to.view();
+  plan.apply(from_view, to_view);
+  require(context.comm, to.equals(number), "cells are not those of their owners");
+
+  // The plan moves the same volume as a copy; on the host the fastest one is the limit.
+  std::vector<std::string> const limit(on_host ? 1 : 0, fastest_copy);
+  std::vector<Candidate> calls{{"RepartitionPlan", [&] { plan.apply(from_view, to_view); }, limit},
+                               {"RepartitionPlan, inverse", [&] { plan.apply_inverse(from_view, to_view); }, limit}};
+  std::vector<Candidate> copies{
+      {"copy of the same volume on the device", [&] { copy_bytes(copy.memory(), from.memory(), false); }}};
+  if (on_host) {
+    calls.push_back({"RepartitionPlan, adjoint", [&] { plan.apply_adjoint(from_view, to_view, {.beta = 0.0}); }});
+    copies = every_copy("memcpy of the same volume", copy.memory().data(), from.memory().data(), from.memory().size());
+  }
+  compare(context, options, c, plan,
+          std::to_string(options.num_levels) + " levels of " + c.text() + place_of(options) + ", from " +
+              to_string(*first.grid()) + " to " + to_string(*second.grid()) + ", transport " + options.transport,
+          copies, calls, [&](auto const& space) { Kokkos::deep_copy(space, copy.memory(), from.memory()); });
+  context.report.set_partition(first, {"first", "second", "third"});
+}
+
+/// Calls `action(T(), Space())` for the elements and the memory of a case.
+template <class Action>
+void with_memory(Options const& options, Case const& c, Action&& action) {
+  auto const with_space = [&](auto element) {
+    options.device.is_host() ? action(element, Kokkos::HostSpace()) : action(element, DeviceSpace());
+  };
+  c.dtype == DType::f64 ? with_space(double()) : with_space(float());
+}
+
+}  // namespace
+
+void run_halo(app::Context& context, Options const& options) {
+  auto const c = case_of(options, context.comm, 64, DType::f32);
+  with_memory(options, c,
+              [&](auto element, auto space) { halo_of_case<decltype(element), decltype(space)>(context, options, c); });
+}
+
+void run_repartition(app::Context& context, Options const& options) {
+  auto const c = case_of(options, context.comm, 1, DType::f64);
+  with_memory(options, c, [&](auto element, auto space) {
+    repartition_of_case<decltype(element), decltype(space)>(context, options, c);
+  });
+}
+
+}  // namespace graticule::bench
