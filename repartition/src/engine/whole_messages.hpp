@@ -42,7 +42,7 @@ class WholeMessages : public CallMessages {
   [[nodiscard]] Index buffer_bytes() const noexcept override;
 
  private:
-  /// What is done next. Peers on the node must have read what they read in place before anything else is written there.
+  /// The next step. Peers on the node must have read fields in place before they are written.
   enum class Phase : std::uint8_t { receiving, settling, sending, done };
 
   void start_messages();
@@ -51,21 +51,21 @@ class WholeMessages : public CallMessages {
   void move_local();
   /// Adds the call to the statistics.
   void count();
-  /// Finds out whether peers can read the fields of the call in place.
+  /// Whether peers can read the fields of the call in place.
   void find_posted();
-  /// Unpacks what has just arrived, or brings it to where kernels read it.
+  /// Unpacks messages that have just arrived, or copies them to where kernels read them.
   void take_arrived();
-  /// Once all messages are there: the work that waits for the last one.
+  /// The work that needs all messages.
   void take_all();
-  /// Packs what a peer has posted in memory of the host, for fields on a device, which does not read that, and gives it
-  /// back.
+  /// For fields on a device: packs what a peer has posted in host memory, which the device does not read, and gives the
+  /// post back.
   void bring_posted_fields(Message& message);
-  /// True when peers have read what they read in place; packs it for those that take long.
+  /// True when peers have read the fields that they read in place; packs them for peers that take long.
   bool settle();
   /// Cells of an adjoint's targets become zero, once nobody reads them.
   void zero_targets();
   [[nodiscard]] bool is_wanted() const noexcept { return !discards_ && call_.failure.text.empty(); }
-  /// Runs tasks where the fields lie; for a device they are only put into the queue.
+  /// Runs tasks where the fields lie; tasks of a device are only queued.
   void run(KeptTasks& kept);
   /// Tasks of device fields that read or write the messages of `set`; `kept` holds them when `make` has returned.
   template <class Make>
@@ -75,17 +75,18 @@ class WholeMessages : public CallMessages {
   [[nodiscard]] static bool is_free(Message const& message, int p) noexcept;
   /// Chooses where outgoing message `message` is packed.
   void open_place(Message& message);
-  /// The same for all, of device fields: all in their first place or all in their second, for which kernels are kept.
+  /// The same for all messages of device fields: all in their first place or all in their second, because kernels are
+  /// kept for these two.
   void open_places();
-  /// Lets messages of device fields, which kernels in the queue pack, go to the host where they must, and waits for
-  /// that; the queues of peers on the node wait for the kernels themselves.
+  /// Copies messages of device fields, which kernels in the queue pack, to the host if needed, and waits for that. The
+  /// queues of peers on the node wait for the kernels instead.
   void close_places();
   void take_place(Message& message, int p);
   /// Later work in the queue runs after the peer's device has read place `p`; false where the peer's event cannot be
   /// opened.
   /// @pre the peer has given the place back
   [[nodiscard]] bool wait_for_reader(Message const& message, int p) const;
-  /// Brings packed cells of device fields to host memory; in order of the queue.
+  /// Copies packed cells of device fields to host memory, in order of the queue.
   void stage_out(Message& message) const;
   /// Waits for the queue.
   void fence();
@@ -93,12 +94,12 @@ class WholeMessages : public CallMessages {
   void send(Message& message);
   /// Posts the fields themselves, which the peer reads in place.
   void send_in_place(Message& message);
-  /// Lets the sender of a message have its memory back.
+  /// Gives the memory of a message back to its sender.
   void release(Message& message) const noexcept;
-  /// Lets all senders have theirs back, after the work that is in the queue now; that of a call without a queue of its
-  /// own has completed then.
+  /// Gives all senders their memory back, after the present work of the queue. For a call without a queue of its own
+  /// that work has completed.
   void release_all_after_queue();
-  /// True while messages that were sent have not left.
+  /// True while sent messages are still in MPI.
   [[nodiscard]] bool is_sending();
 
   void poll();

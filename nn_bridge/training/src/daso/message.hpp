@@ -23,18 +23,18 @@ struct SentItem {
   int moment = -1;
 };
 
-/// What travels together: tensors of one real type; of a complex tensor its real and imaginary parts.
+/// Tensors that are sent together: of one real type; a complex tensor counts as its real and imaginary parts.
 struct SentLane {
   torch::ScalarType type = torch::kFloat;
   std::vector<SentItem> items;
-  torch::Tensor reference;  ///< flat values that all ranks had in common last; undefined where no message is narrow
+  torch::Tensor reference;  ///< flat values that all ranks last had in common; undefined if no message is narrow
 };
 
 /// The tensor itself; undefined for a moment that the optimizer has not made yet.
 [[nodiscard]] torch::Tensor tensor_of(torch::optim::Optimizer& optimizer, SentItem const& item);
 /// Real values of a tensor of any floating-point type, sharing its memory.
 [[nodiscard]] torch::Tensor real_values(torch::Tensor const& tensor);
-/// Copy of all tensors, one after the other, on the device of the first; zeros for those that are not there.
+/// Copy of all tensors, one after the other, on the device of the first; zeros for undefined ones.
 [[nodiscard]] torch::Tensor flatten(torch::optim::Optimizer& optimizer, SentLane const& lane);
 /// Gives the tensors values from `flat`.
 void unflatten(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::Tensor const& flat);
@@ -48,7 +48,7 @@ struct DasoMessageOptions {
   DasoCheck check = DasoCheck::nan;
 };
 
-/// The parameters of a group's ranks, on their way to each other.
+/// The exchange of parameters between the ranks of a group.
 class DasoMessage {
  public:
   /// Posts. @param failure of this rank: its peers get it in `wait`
@@ -58,7 +58,7 @@ class DasoMessage {
   DasoMessage& operator=(DasoMessage const&) = delete;
   ~DasoMessage();
 
-  /// Without blocking. @return true when all means are there
+  /// Does not block. @return true when all means are complete
   bool progress();
   /// Means of each lane, in the lane's type. Blocks. @throws the failure of any rank, on all ranks of the group
   [[nodiscard]] std::vector<torch::Tensor> wait();

@@ -10,13 +10,13 @@
 
 namespace graticule::training::detail {
 
-/// Collects what does not fit, so that one error says all of it.
+/// Collects all differences for one error.
 class Differences {
  public:
   void add(std::string difference) { all_.push_back(std::move(difference)); }
   [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
 
-  /// @throws `rule` (input) when there are any; beyond 8 they are counted
+  /// @throws `rule` (input) if there is a difference; beyond 8, differences are only counted
   void throw_if_any(std::string const& rule, Checkpoint const& checkpoint) const {
     constexpr std::size_t most = 8;
     if (all_.empty()) return;
@@ -33,7 +33,7 @@ class Differences {
 /// `f32 (3, 4)`
 [[nodiscard]] std::string describe(DType dtype, Indices const& extents);
 
-/// Whether a field can fill a tensor like this one; if not, says so.
+/// Whether a field can fill a tensor like this one; if not, the difference is added.
 void compare(CheckpointField const& field, std::string const& name, torch::Tensor const& tensor,
              Differences& differences);
 

@@ -11,8 +11,8 @@ namespace graticule::training::detail {
 
 /// Called around the accumulation of gradients, until it is destroyed.
 ///
-/// The hooks stand on the nodes that accumulate, not in the tensors' own slot for such hooks, which holds one only and
-/// is replaced without notice: a user's hook there runs before `after`. `torch::autograd::grad` accumulates nothing and
+/// The hooks belong to the nodes that accumulate gradients. The tensors' own slot for such hooks holds only one, which
+/// is replaced without notice; a user's hook there runs before `after`. `torch::autograd::grad` accumulates nothing and
 /// calls none.
 class GradientHooks {
  public:
@@ -27,7 +27,7 @@ class GradientHooks {
   /// LibTorch takes a new node where a parameter's device or type changes. @returns the first such parameter, or their
   /// number
   [[nodiscard]] std::size_t first_lost() const;
-  /// Whether hooks of this kind stand on a tensor's node.
+  /// Whether the node of a tensor has hooks of this kind.
   [[nodiscard]] static bool are_on(torch::Tensor const& parameter);
 
  private:

@@ -26,7 +26,7 @@ void GradientSum::start(torch::Tensor const& flat, Index num_data, double diviso
   flat_ = flat;
   num_data_ = num_data;
   divisor_ = divisor;
-  bool const thin = how == Travels::thin && !matrices_.empty() && team().num_ranks() > 1;
+  bool const thin = how == Travels::low_rank && !matrices_.empty() && team().num_ranks() > 1;
   stage_ = thin ? Stage::left : Stage::whole;
   if (!thin) return sum_.start(flat, num_data, divisor);
   sum_.stream().follow_current();

@@ -13,14 +13,14 @@
 
 namespace graticule::training::detail {
 
-/// What is left from one iteration to the next of a gradient that travels as thin factors.
+/// What one iteration leaves to the next of a gradient that is sent as low-rank factors.
 struct LowRankPart {
   torch::Tensor factor;  ///< [columns, rank]: the right one of the last iteration, its columns orthonormal
-  torch::Tensor error;   ///< [rows, columns]: what this rank has given and nobody has got
+  torch::Tensor error;   ///< [rows, columns]: error feedback, what compression lost of this rank's gradient
   torch::Tensor next_factor = {};
   torch::Tensor next_error = {};
 
-  /// Takes the next ones, unless a rank has failed: then they may not be the same on all ranks.
+  /// Takes over the next values, unless a rank has failed: ranks might then differ.
   void end_iteration(bool complete) {
     if (complete) {
       take(factor, next_factor);
@@ -31,7 +31,7 @@ struct LowRankPart {
   }
 
  private:
-  /// @param next of the stream of the sum
+  /// @param next belongs to the stream of the sum
   static void take(torch::Tensor& held, torch::Tensor const& next) {
     if (!next.defined()) return;
     held.copy_(next);
@@ -39,7 +39,7 @@ struct LowRankPart {
   }
 };
 
-/// Orthonormal columns that span what those of `columns` do, and more where these are dependent.
+/// Orthonormal columns that span the columns of `columns`; dependent ones are replaced by further directions.
 [[nodiscard]] torch::Tensor orthonormal(torch::Tensor const& columns);
 
 /// A matrix in a bucket.
@@ -47,30 +47,30 @@ struct LowRankMatrix {
   Index begin = 0;  ///< in the bucket
   Index rows = 0;
   Index columns = 0;
-  Index flag = 0;  ///< place in the bucket of what is positive where any rank has a gradient
+  Index flag = 0;  ///< place in the bucket of a number that is positive if any rank has a gradient
   LowRankPart* part = nullptr;
 };
 
-/// Sums the gradients of one bucket over one team: whole, or matrices as products of two thin ones.
+/// Sums the gradients of one bucket over one team: whole, or matrices as products of two low-rank factors.
 ///
-/// Each rank adds what has been lost before to its matrices M_r. The first message sums P = sum of M_r Q, the second
-/// one R = sum of M_r' P with P made orthonormal. P R' is what all ranks get as the sum; R made orthonormal is Q next
-/// time, and M_r - P R' / ranks is lost until then. Source: Vogels et al. 2019, arXiv:1905.13727.
+/// Each rank adds its error feedback to its matrices M_r. The first message sums P = sum of M_r Q, the second one R =
+/// sum of M_r' P with orthonormalised P. All ranks get P R' as the sum. R, orthonormalised, is the next Q, and
+/// M_r - P R' / ranks is the next error feedback. Source: Vogels et al. 2019, arXiv:1905.13727.
 class GradientSum {
  public:
-  /// @param matrices in order of their places; none: all travels whole
+  /// @param matrices in order of their places; none: everything is sent whole
   GradientSum(TeamSum sum, std::vector<LowRankMatrix> matrices)
       : sum_(std::move(sum)), matrices_(std::move(matrices)) {}
 
-  enum class Travels : std::uint8_t { whole, thin };
-  /// As `TeamSum::start`. @param flat its last number is positive where a rank has failed, which leaves no trace in
-  /// what is kept
+  enum class Travels : std::uint8_t { whole, low_rank };
+  /// As `TeamSum::start`. @param flat its last number is positive if a rank has failed; factors and error feedback are
+  /// then unchanged
   void start(torch::Tensor const& flat, Index num_data, double divisor, Travels how);
-  /// The same where `future` reduces the data; what follows on them is summed beside it.
+  /// The same if `future` reduces the data; the numbers behind the data are summed separately.
   void start(torch::Tensor const& flat, Index num_data, std::function<bool()> future);
   bool advance();
 
-  /// What adds the numbers that travel.
+  /// Adds the numbers that are sent.
   [[nodiscard]] TeamSum& sum() noexcept { return sum_; }
   [[nodiscard]] SumTraffic const& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Comm const& team() const noexcept { return sum_.team(); }
@@ -85,7 +85,7 @@ class GradientSum {
   void multiply();
   void count();
   [[nodiscard]] torch::Tensor matrix(LowRankMatrix const& place) const;
-  /// Calls `visit` with each stretch of the bucket that is in no matrix.
+  /// Calls `visit` for each part of the bucket that belongs to no matrix.
   template <class Visit>
   void visit_rest(Visit const& visit) const;
 
@@ -97,7 +97,7 @@ class GradientSum {
   double divisor_ = 1;
   torch::Tensor sent_;
   std::vector<torch::Tensor> left_;  ///< by matrix: P
-  std::function<bool()> future_;     ///< of a hook, until it has answered
+  std::function<bool()> future_;     ///< of a hook, until it is complete
   SumTraffic traffic_;
 };
 

@@ -253,7 +253,7 @@ bool Reducer::start_next(std::size_t t) {
       bucket.sums[k].start(bucket.flat, bucket.num_data, options_.hook(given_to_hook(b)));
     else
       bucket.sums[k].start(bucket.flat, bucket.num_data, divisor,
-                           thin ? GradientSum::Travels::thin : GradientSum::Travels::whole);
+                           thin ? GradientSum::Travels::low_rank : GradientSum::Travels::whole);
   } else {
     ++bucket.num_ended;
   }

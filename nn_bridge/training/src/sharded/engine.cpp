@@ -229,7 +229,7 @@ void ShardEngine::make_whole(std::size_t u) {
 
 void ShardEngine::start_gather(std::size_t u) {
   auto& unit = *units_[u];
-  make_shelves();
+  make_shared_buffers();
   // Only a backward that follows a forward finds what its group has kept then: the rows may have changed since others.
   bool const from_group = in_backward() && unit.is_in_group();
   unit.start_gather(from_group ? ShardUnit::Source::group : ShardUnit::Source::team);

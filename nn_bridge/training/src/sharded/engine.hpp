@@ -21,15 +21,15 @@ namespace graticule::training::detail {
 
 /// Decides when units are gathered, released and reduced: at the forwards and backwards of their modules.
 ///
-/// A call of a unit with grad mode on has a number, and so has its end: they count up. Hooks on its outputs begin its
-/// backward, hooks on its inputs end it: LibTorch runs the nodes of a graph in the reverse of the order in which they
-/// were made, so all that a unit has made ran before the nodes that its inputs come from, and before the backward of
-/// calls that had ended when it began. What neither ends, ends with the whole backward (a graph task), in a final
-/// callback.
+/// With grad mode on, each call of a unit has a number, and so has its end; the numbers count up. Hooks on the outputs
+/// of a call begin its backward, hooks on its inputs end it. LibTorch runs the nodes of a graph in the reverse of the
+/// order in which they were made: the nodes of a call run before the nodes that made its inputs, and before the
+/// backward of earlier calls. A backward that no hook ends, ends with the whole backward pass (a graph task), in a
+/// final callback.
 class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
  public:
   ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards, ShardedParametersOptions options);
-  /// Adds the hooks of all units but a model's that is none: those are returned.
+  /// Adds the hooks of all units. Those of a model that is no unit are returned instead.
   std::shared_ptr<nn::ForwardHooks> attach();
   void detach() noexcept;
 
@@ -50,7 +50,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   [[nodiscard]] std::vector<std::unique_ptr<ShardUnit>> const& units() const noexcept { return units_; }
   /// All cut parameters, in the model's order.
   [[nodiscard]] std::vector<ShardedParameter*> parameters() const;
-  /// The model's dtype of a tensor that is whole, which may be held in another one.
+  /// The dtype that the model has for a whole tensor, which may be held in another one.
   [[nodiscard]] torch::ScalarType own_type(torch::Tensor const& whole) const;
   [[nodiscard]] ShardedParameters::Stats stats() const;
   void reset_stats();
@@ -63,7 +63,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
     std::vector<Index> forwards;              ///< running; 0 without grad mode
     std::set<Index> open;                     ///< whose backward has not ended
     std::map<Index, int> backwards;           ///< running, with their graph tasks
-    std::optional<std::size_t> next_forward;  ///< the unit that was next last time
+    std::optional<std::size_t> next_forward;  ///< the unit that followed in the last forward
     std::optional<std::size_t> next_backward;
     std::optional<std::vector<std::size_t>> ahead_in_forward;  ///< as the options say
     std::optional<std::vector<std::size_t>> ahead_in_backward;
@@ -78,7 +78,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   void make_whole(std::size_t u);
   void start_gather(std::size_t u);
   /// Once, and again after `reset`. Collective, before the first gather of all ranks: in a forward.
-  void make_shelves();
+  void make_shared_buffers();
   void gather_ahead(std::optional<std::vector<std::size_t>> const& listed, std::optional<std::size_t> next);
   void read_ahead_lists();
   [[nodiscard]] BetweenPasses between_passes(std::size_t u) const noexcept {
@@ -104,7 +104,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   std::optional<ShardTeam> group_;  ///< ranks of the team that keep parameters between passes
   UnitSearch found_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
-  bool has_shelves_ = false;                                               ///< or cannot have them
+  bool has_shared_buffers_ = false;                                        ///< or cannot have them
   std::vector<std::pair<torch::Tensor, torch::ScalarType>> buffer_types_;  ///< of buffers in another dtype: the model's
   std::vector<Calls> calls_;
   std::vector<std::shared_ptr<nn::ForwardHooks>> hooks_;

@@ -6,7 +6,7 @@
 #include <graticule/training/data_parallel/checks.hpp>
 #include <graticule/training/detail/shard_rule.hpp>
 
-#include "shelf.hpp"
+#include "shared_buffer.hpp"
 
 #include <torch/torch.h>
 
@@ -20,13 +20,14 @@ namespace graticule::training::detail {
 
 using graticule::detail::keep_for_good;
 
-/// One parameter: the module's whole leaf, whose memory comes and goes, and this rank's rows, which stay.
+/// One parameter: the whole leaf of the module, whose memory is allocated and released, and this rank's rows, which are
+/// permanent.
 struct ShardedParameter {
   std::string name;
   torch::Tensor full;    ///< the leaf in the module
   torch::Tensor values;  ///< shares the memory of `full`, not its version: writes to it leave saved tensors valid
   torch::Tensor shard;   ///< leaf of this rank's rows, in the parameter's own dtype
-  bool needs_gradient = false;  ///< did when it was sharded, on all ranks alike: what travels does not change later
+  bool needs_gradient = false;  ///< when it was sharded, on all ranks alike: messages do not change later
   std::int64_t num_rows = 0;
   std::int64_t row_numel = 0;  ///< elements of a row
   torch::Tensor reduced;       ///< of this backward: gradient of the shard, over the shard team
@@ -49,7 +50,7 @@ struct ShardTeam {
   Comm comm;
   messages::Stall stall = messages::Stall::by_rule;
   messages::MessageCounts counts = {};
-  std::shared_ptr<Shelf> gradients = {};  ///< of the unit whose gradients are being added
+  std::shared_ptr<SharedBuffer> gradients = {};  ///< of the unit whose gradients are being added
 
   void count(messages::MessageCounts const& sent) {
     counts.messages += sent.messages;
@@ -82,23 +83,23 @@ class Gather {
   virtual ~Gather() = default;
   /// Proceeds without blocking; true when nothing is left to wait for.
   [[nodiscard]] virtual bool test() = 0;
-  /// Waits until all are there, on a device for what is put into the current stream.
+  /// Waits until all are complete; on a device later work in the current stream waits.
   virtual void finish(ShardTeam& team, std::string const& unit) = 0;
-  /// The wait has failed.
+  /// Whether the wait has failed.
   [[nodiscard]] virtual bool abandoned() const noexcept = 0;
-  /// MPI uses memory of the parameters.
+  /// Whether MPI uses memory of the parameters.
   [[nodiscard]] virtual bool in_messages() = 0;
 };
 
-/// Large parts go from and to their places, the small ones of a rank go as one message.
+/// Large parts are sent from and received into their places; the small parts of a rank are one message.
 class GatherByMessages final : public Gather {
  public:
-  /// Posts the messages. @param flat by parameter: all its elements in one dimension, on the host, of which this rank's
-  /// are there
+  /// Posts the messages. @param flat by parameter: all its elements in one dimension, on the host; those of this rank
+  /// have their values
   GatherByMessages(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters,
                    std::vector<torch::Tensor> flat);
   [[nodiscard]] bool test() override { return lanes_.test(); }
-  /// Also puts the small parts in their places.
+  /// Also copies the small parts to their places.
   void finish(ShardTeam& team, std::string const& unit) override;
   [[nodiscard]] bool abandoned() const noexcept override { return lanes_.abandoned(); }
   [[nodiscard]] bool in_messages() override { return !lanes_.test(); }
@@ -110,20 +111,21 @@ class GatherByMessages final : public Gather {
   messages::Lanes lanes_;
 };
 
-/// What to do where some ranks have a gradient and others have none.
+/// How gradients are reduced, and what happens if some ranks have one and others have none.
 struct ReductionRule {
   double factor = 1;
   std::optional<torch::ScalarType> dtype = {};  ///< on the wire, for real floating-point gradients
   Unused unused = Unused::allowed;
 };
 
-/// In which the gradient of a parameter travels.
+/// The type in which the gradient of a parameter is sent.
 [[nodiscard]] torch::ScalarType wire_type(ShardedParameter const& parameter, ReductionRule const& rule);
 /// The gradient of the whole parameter; undefined where there is none. @throws `UnsupportedTensor` for a sparse one
 [[nodiscard]] torch::Tensor whole_gradient(ShardedParameter const& parameter);
 /// Whether any rank has a gradient. @param has by rank @throws `UnusedParameter` on all ranks alike
 [[nodiscard]] bool is_given(ShardedParameter const& parameter, std::vector<char> const& has, ReductionRule const& rule);
-/// Of two gradients, each of which may be undefined. @param a, b of any stream; their memory may be given back next
+/// The sum of two gradients, each of which may be undefined. @param a, b of any stream; their memory may be released
+/// next
 [[nodiscard]] torch::Tensor sum_of(torch::Tensor const& a, torch::Tensor const& b);
 /// Adds the sum over ranks of this rank's rows, times the factor, to `reduced`. @param total no longer used by others
 void add_reduced(ShardedParameter& parameter, torch::Tensor total, ReductionRule const& rule);
@@ -160,7 +162,7 @@ class ScatterByMessages final : public GradientScatter {
     bool small = false;
     bool present = false;                ///< on this rank
     torch::Tensor wire;                  ///< the whole gradient, in one dimension, on the host
-    std::vector<torch::Tensor> by_rank;  ///< everybody's gradient of this rank's elements
+    std::vector<torch::Tensor> by_rank;  ///< the gradients of all ranks for this rank's elements
   };
   void add_part(Comm const& team, std::size_t index, ShardedParameter& parameter);
   void pack(Comm const& team, std::vector<ShardedParameter> const& parameters);
@@ -169,7 +171,7 @@ class ScatterByMessages final : public GradientScatter {
 
   ReductionRule rule_;
   std::vector<Part> parts_;
-  std::vector<Packed> sent_;      ///< by rank; first a byte a part that says whether it is present
+  std::vector<Packed> sent_;      ///< by rank; first one byte per part: whether it is present
   std::vector<Packed> received_;  ///< by rank
   messages::Lanes lanes_;
 };

@@ -7,7 +7,7 @@
 #include <graticule/training/detail/managed.hpp>
 
 #include "engine.hpp"
-#include "from_shelves.hpp"
+#include "peer_reads.hpp"
 #include "wrap.hpp"
 
 #include <algorithm>
@@ -174,33 +174,33 @@ std::vector<ShardedParameter*> ShardEngine::parameters() const {
   return result;
 }
 
-void ShardEngine::make_shelves() {
-  if (has_shelves_) return;
+void ShardEngine::make_shared_buffers() {
+  if (has_shared_buffers_) return;
   std::optional<torch::Device> device;
-  std::vector<Shelf::Size> of_team;
-  std::vector<Shelf::Size> of_group;
-  Shelf::Size gradients{0, ScatterFromShelves::head_bytes};
+  std::vector<SharedBuffer::Size> of_team;
+  std::vector<SharedBuffer::Size> of_group;
+  SharedBuffer::Size gradients{0, PeerScatter::head_bytes};
   for (auto const& unit : units_) {
     auto const& parameters = unit->parameters();
     for (auto const& parameter : parameters) {
       if (!device) device = parameter.shard.device();
       if (*device != parameter.shard.device()) device = torch::kCPU;
     }
-    of_team.push_back({GatherFromShelves::plan(team_.comm, parameters).bytes});
-    if (group_) of_group.push_back({GatherFromShelves::plan(group_->comm, parameters).bytes});
-    gradients.bytes = std::max(gradients.bytes, ScatterFromShelves::plan(parameters, reduction_).bytes);
-    gradients.host_bytes = std::max(gradients.host_bytes, ScatterFromShelves::head_bytes + parameters.size());
+    of_team.push_back({PeerGather::plan(team_.comm, parameters).bytes});
+    if (group_) of_group.push_back({PeerGather::plan(group_->comm, parameters).bytes});
+    gradients.bytes = std::max(gradients.bytes, PeerScatter::plan(parameters, reduction_).bytes);
+    gradients.host_bytes = std::max(gradients.host_bytes, PeerScatter::head_bytes + parameters.size());
   }
   of_team.push_back(gradients);
-  auto const shelves = Shelf::make(team_.comm, device.value_or(torch::kCPU), of_team);
-  for (std::size_t u = 0; u < units_.size() && !shelves.empty(); ++u)
-    units_[u]->set_shelf(ShardUnit::Source::team, shelves[u]);
-  if (!shelves.empty()) team_.gradients = shelves.back();
-  has_shelves_ = true;
+  auto const shared_buffers = SharedBuffer::make(team_.comm, device.value_or(torch::kCPU), of_team);
+  for (std::size_t u = 0; u < units_.size() && !shared_buffers.empty(); ++u)
+    units_[u]->set_shared_buffer(ShardUnit::Source::team, shared_buffers[u]);
+  if (!shared_buffers.empty()) team_.gradients = shared_buffers.back();
+  has_shared_buffers_ = true;
   if (!group_) return;
-  auto const in_group = Shelf::make(group_->comm, device.value_or(torch::kCPU), of_group);
+  auto const in_group = SharedBuffer::make(group_->comm, device.value_or(torch::kCPU), of_group);
   for (std::size_t u = 0; u < units_.size() && !in_group.empty(); ++u)
-    units_[u]->set_shelf(ShardUnit::Source::group, in_group[u]);
+    units_[u]->set_shared_buffer(ShardUnit::Source::group, in_group[u]);
 }
 
 void ShardEngine::hold_whole() {
@@ -223,7 +223,7 @@ void ShardEngine::reset() {
   for (auto const& unit : units_) unit->reset();
   if (team_.gradients) team_.gradients->give_up();
   team_.gradients.reset();
-  has_shelves_ = false;
+  has_shared_buffers_ = false;
   for (auto& calls : calls_) {
     calls.open.clear();
     calls.backwards.clear();

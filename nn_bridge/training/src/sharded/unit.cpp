@@ -3,7 +3,7 @@
 
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 
-#include "from_shelves.hpp"
+#include "peer_reads.hpp"
 #include "released_storage.hpp"
 
 #include <algorithm>
@@ -107,10 +107,10 @@ void ShardUnit::start_gather(Source source) {
   std::vector<torch::Tensor> own;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     own.push_back(source == Source::group ? group_parts_[i] : parameters_[i].shard.detach().view({-1}));
-  if (auto const& shelf = shelves_[std::size_t(source)]) {
+  if (auto const& shared_buffer = shared_buffers_[std::size_t(source)]) {
     for (auto const& parameter : parameters_) refill_storage(parameter.values);
     try {
-      gather_ = std::make_unique<GatherFromShelves>(shelf, *gathered_from_, name_, parameters_, own);
+      gather_ = std::make_unique<PeerGather>(shared_buffer, *gathered_from_, name_, parameters_, own);
     } catch (...) {
       for (auto const& parameter : parameters_) release_storage(parameter.values, released_text(parameter));
       throw;
@@ -192,7 +192,7 @@ void ShardUnit::start_scatter(ReductionRule const& rule) {
   gradients_in_.precede_current();
   gradients_in_.clear();
   if (team_->gradients)
-    scatter_ = std::make_unique<ScatterFromShelves>(team_->gradients, *team_, name_, parameters_, rule);
+    scatter_ = std::make_unique<PeerScatter>(team_->gradients, *team_, name_, parameters_, rule);
   else
     scatter_ = std::make_unique<ScatterByMessages>(*team_, scatter_tag_, parameters_, rule);
 }
@@ -226,9 +226,9 @@ void ShardUnit::reset() {
   scatter_.reset();
   if (unwaited.gather || unwaited.scatter) unwaited_.push_back(std::move(unwaited));
   // What others have shown may never be read: the next gather makes new ones.
-  for (auto& shelf : shelves_) {
-    if (shelf) shelf->give_up();
-    shelf.reset();
+  for (auto& shared_buffer : shared_buffers_) {
+    if (shared_buffer) shared_buffer->give_up();
+    shared_buffer.reset();
   }
   // Messages of others that are under way meet no call of the next backward.
   gather_tag_ = team_->comm.next_tag();

@@ -30,16 +30,16 @@ class ShardUnit {
             std::optional<torch::ScalarType> gathered_dtype);
   ~ShardUnit();
 
-  /// For messages.
+  /// Its name in messages.
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
   [[nodiscard]] std::vector<ShardedParameter>& parameters() noexcept { return parameters_; }
   [[nodiscard]] std::vector<ShardedParameter> const& parameters() const noexcept { return parameters_; }
   [[nodiscard]] State state() const noexcept { return state_; }
-  /// Of the whole parameters, as they are gathered.
+  /// Bytes of the whole parameters, as they are gathered.
   [[nodiscard]] Index bytes() const noexcept { return bytes_; }
   /// Whether one of its parameters needed a gradient when it was sharded.
   [[nodiscard]] bool is_trainable() const;
-  /// @throws `ParametersChanged` where one needs a gradient that needed none then
+  /// @throws `ParametersChanged` if a parameter needs a gradient and needed none when it was sharded
   void require_needs_of_gradients() const;
   [[nodiscard]] bool has_gradients() const;
   /// Grows whenever values of the shards change.
@@ -48,18 +48,19 @@ class ShardUnit {
   /// The shards have changed since they were gathered.
   [[nodiscard]] bool is_outdated() const { return version() != gathered_version_; }
 
-  /// Where whole parameters come from.
+  /// The source of the whole parameters.
   enum class Source { team, group };
   /// Takes memory and posts the messages. Same order of calls on all ranks. @throws `ParametersChanged`
   void start_gather(Source source);
-  /// Of what it is gathered from next; null: by messages of MPI.
-  void set_shelf(Source source, std::shared_ptr<Shelf> shelf) { shelves_[std::size_t(source)] = std::move(shelf); }
+  /// The buffer of a source; null: messages of MPI.
+  void set_shared_buffer(Source source, std::shared_ptr<SharedBuffer> shared_buffer) {
+    shared_buffers_[std::size_t(source)] = std::move(shared_buffer);
+  }
   void finish_gather();
-  /// What is put into the current stream from now on finds the whole parameters, whose memory stays until it has run:
-  /// a unit may run in another stream than the one in which it was gathered. @pre gathered
+  /// Later work in the current stream finds the whole parameters, and their memory stays until it has run: a unit may
+  /// run in another stream than the one in which it was gathered. @pre gathered
   void use_in_current_stream() const;
-  /// Operations whose backward is in the current stream give gradients of its parameters: `start_scatter` comes after
-  /// them, in whatever stream.
+  /// The current stream computes gradients of its parameters: `start_scatter`, in any stream, waits for this work.
   void add_backward_in_current_stream();
   /// Gives the memory back; waits where it is still being filled.
   void release();
@@ -74,8 +75,7 @@ class ShardUnit {
   [[nodiscard]] bool scattering() const noexcept { return scatter_ != nullptr; }
   /// Lets MPI move what is in flight.
   void progress();
-  /// Forgets gradients of a backward that has failed and all that is in flight. Same order of calls on all ranks; no
-  /// messages.
+  /// Drops the gradients of a failed backward and everything in flight. Same order of calls on all ranks; no messages.
   void reset();
   /// Gives the module whole leaves of its own again, with the values of `whole`, in order of `parameters`.
   void restore(std::vector<torch::Tensor> const& whole);
@@ -93,7 +93,7 @@ class ShardUnit {
   Index bytes_ = 0;
   State state_ = State::released;
   std::int64_t gathered_version_ = 0;
-  std::array<std::shared_ptr<Shelf>, 2> shelves_;  ///< by source; null: messages go by MPI
+  std::array<std::shared_ptr<SharedBuffer>, 2> shared_buffers_;  ///< by source; null: messages go by MPI
   std::unique_ptr<Gather> gather_;
   ShardTeam* gathered_from_ = nullptr;
   nn::detail::WritingStreams whole_in_;  ///< where the whole parameters were written
@@ -104,8 +104,8 @@ class ShardUnit {
       staged_;  ///< on the host, of parameters on a device whose messages go by MPI; else undefined
   std::unique_ptr<GradientScatter> scatter_;
 
-  /// Messages that `reset` has given up, and what they are received in. They are received all the same: what nobody
-  /// receives is found by the next communicator that MPI puts in the place of a freed one.
+  /// Messages that `reset` has given up, and their memory. They are still received: otherwise a later communicator, to
+  /// which MPI gives the context of a freed one, would find them.
   struct Unwaited {
     std::unique_ptr<Gather> gather = {};
     std::vector<c10::DataPtr> memory = {};
@@ -116,7 +116,8 @@ class ShardUnit {
 };
 
 enum class Receivers { all, first };
-/// The whole of what is cut like a parameter, on the host: on every rank, or on the first one and undefined elsewhere.
+/// A tensor that is cut like a parameter, whole on the host: on every rank, or on the first one and undefined
+/// elsewhere.
 /// Collective; blocks. @param shard this rank's rows, in any dtype
 [[nodiscard]] torch::Tensor gather_whole(ShardTeam& team, ShardedParameter const& parameter, torch::Tensor const& shard,
                                          Receivers receivers);

@@ -25,7 +25,7 @@ struct UnitSearch {
   std::vector<std::string> notes;
 };
 
-/// Divides the parameters of a model into units. Asks no other rank.
+/// Divides the parameters of a model into units. Local.
 /// @throws `NoParameters`, `WrongState`, `UnknownName`, `ParametersChanged`, `UnsupportedTensor`
 [[nodiscard]] UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model,
                                     ShardedParametersOptions const& options);

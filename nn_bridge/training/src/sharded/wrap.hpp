@@ -20,8 +20,7 @@ struct Wrapped {
 [[nodiscard]] Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& rules,
                            DataParallelOptions const& options);
 
-/// @throws `WrongState` for a module whose parameters, or some of them, are cut; `ParametersChanged` for what is left
-/// of them
+/// @throws `WrongState` for a module with cut parameters; `ParametersChanged` for what remains of such a module
 void refuse_cut(torch::nn::Module const& module);
 
 using nn::detail::agreed_failure;

@@ -14,7 +14,7 @@
 
 namespace graticule::training::detail {
 
-/// Tensors that are cut like parameters, as fields of checkpoints: whole there, rows here.
+/// Tensors that are cut like parameters, as fields of checkpoints: whole in the file, rows in memory.
 class CutFields {
  public:
   /// Collective over `comm`, that of the checkpoint. Of ranks with the same rows, the first writes.
@@ -43,7 +43,7 @@ class CutFields {
 /// `name is f64 [3, 4] in FILE and f32 [3, 4] here`, when it is so; else nothing.
 [[nodiscard]] std::string difference(Checkpoint const& checkpoint, std::string const& field, torch::ScalarType type,
                                      torch::IntArrayRef sizes);
-/// Joins what does not fit. @throws `rule` when there is any
+/// @throws `rule` with all differences, if there are any
 void refuse_differences(Fault fault, std::string const& rule, std::vector<std::string> const& differences);
 
 }  // namespace graticule::training::detail

@@ -44,8 +44,8 @@ void free_node_block(NodeBlock const& block) noexcept;
 /// The peer's bytes in this process; null when its segment cannot be mapped. Mappings are kept for later calls.
 [[nodiscard]] std::byte* map_node_address(NodeAddress const& address) noexcept;
 
-/// Another number whenever what the two functions above have found may no longer be so: blocks were allocated or freed,
-/// or mappings given up.
+/// A number that changes whenever results of the two functions above may be out of date: blocks were allocated or
+/// freed, or mappings were given up.
 [[nodiscard]] std::uint64_t node_memory_changes() noexcept;
 
 /// `map_node_address` for addresses that mostly lie in one segment: that one is looked up once.

@@ -16,8 +16,8 @@
 
 namespace graticule::messages {
 
-/// Where a post stands. The sender may take back what is `posted` and nobody reads yet, to write it anew; what is
-/// `final` it leaves, so that the reader need not claim it: a claim moves the cache line between the cores once more.
+/// State of a post. The sender may take back a `posted` one that nobody reads yet, and write it anew. It never takes
+/// back a `final` one, so the reader need not claim it: a claim would move the cache line between the cores once more.
 enum class PostPhase : std::uint8_t { written, posted, reading, final, consumed };
 
 /// One message, announced to one peer; lies in the sender's memory.
@@ -26,9 +26,9 @@ struct alignas(64) Post {
   NodeAddress content;                  ///< the packed cells, or `num_views` posted views
   std::uint64_t bytes = 0;              ///< of the packed cells
   std::uint32_t num_views = 0;          ///< 0: packed; else the fields themselves are read in place
-  std::uint32_t fields = 0;             ///< equal on both sides when their fields agree
-  std::uint32_t call = 0;               ///< of the plan; equal when neither side has left out a call
-  std::uint32_t segments_after = 0;     ///< of a long message, in posts to come
+  std::uint32_t fields = 0;             ///< equal on both sides if their fields agree
+  std::uint32_t call = 0;               ///< number in the plan; equal unless a side has left out a call
+  std::uint32_t segments_after = 0;     ///< segments of a long message that later posts announce
 };
 
 /// Posts of one direction between two ranks, by sequence number.
@@ -61,9 +61,9 @@ class NodeLink {
     return incoming_->posts[number % PostRing::size];
   }
 
-  /// Announces what was written into `outgoing(number)`, for good.
+  /// Announces the content of `outgoing(number)` as final.
   void publish(std::uint64_t number) const noexcept { set(outgoing(number), number, PostPhase::final); }
-  /// The same, of a post that may be taken back.
+  /// The same for a post that may be taken back.
   void offer(std::uint64_t number) const noexcept { set(outgoing(number), number, PostPhase::posted); }
   /// True when the sender may write the post anew: nobody reads it yet.
   [[nodiscard]] bool take_back(std::uint64_t number) const noexcept {

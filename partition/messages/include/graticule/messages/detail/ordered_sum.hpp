@@ -23,8 +23,8 @@ struct SumPart {
   std::span<std::byte* const> results;  ///< where the sum belongs; may be terms
 };
 
-/// Forms a part from its terms, in the order of ranks. Weights, divisors and wider types are its own business: values
-/// travel as they are.
+/// Forms a part from its terms, in the order of ranks. It applies weights, divisors and wider types itself: values are
+/// sent as they are.
 using AddPart = std::function<void(SumPart const&)>;
 
 /// Memory of some bytes in which a message may arrive at once.
@@ -65,12 +65,12 @@ class OrderedSum {
   /// Cost: that of `NodePlace::make`; memory for the values, as long as the sums live
   static void share_on_node(Comm const& comm, std::vector<std::pair<OrderedSum*, Index>> const& sums);
 
-  /// The same through `place`, which all ranks have. @pre none is under way; where its memory is none of the host,
-  /// values lie there already
+  /// The same through `place`, which all ranks have. @pre no sum is under way; if the memory of `place` is not host
+  /// memory, the values lie there already
   void share(std::unique_ptr<SumPlace> place);
 
-  /// Messages of values of other ranks arrive there from now on: where values need not be in ordinary memory, such as
-  /// that of a device that MPI reads. `AddPart` returns when its result can be sent. Such terms go straight to their
+  /// Values of other ranks arrive in this memory from now on: for values outside of host memory, such as on a device
+  /// that MPI reads. `AddPart` returns when its result can be sent. Such terms go straight to their
   /// owners. @pre all ranks call it, or none
   void receive_in(AllocateTerms allocate) { allocate_ = std::move(allocate); }
 
@@ -93,7 +93,7 @@ class OrderedSum {
     if (stage_ == Stage::giving || stage_ == Stage::taking) return !place_->is_free_after_failures();
     return stage_ != Stage::idle;
   }
-  /// What lanes send from this rank for a sum of `count` values.
+  /// The traffic of this rank over lanes for a sum of `count` values.
   [[nodiscard]] MessageCounts traffic(Index count) const;
   /// Traffic of the latest sum; of one on the node, what lanes would have sent.
   [[nodiscard]] MessageCounts const& sent() const noexcept { return sent_; }

@@ -8,12 +8,12 @@
 
 namespace graticule::messages {
 
-/// One rank's values on their way into a sum, in memory that all ranks of its team read and write, and the places of
-/// the others.
+/// One rank's terms of a sum, in memory that all ranks of its team read and write, and the places of the others.
 ///
-/// Each rank writes its values and gives them. When all have, the owner of a part reads it in all places, writes the
-/// sum over it in all places, and says so. When all owners have, each rank reads its own place. Nothing of that waits.
-/// From then on nobody looks at the place until it is given again, so it can be freed or written at once. Example:
+/// Each rank writes its values and gives them. When all ranks have given theirs, the owner of a part reads the part in
+/// all places, overwrites it with the sum in all places, and reports that. When all owners have reported, each rank
+/// reads its own place. No call blocks. Nobody then accesses the place until it is given again, so it can be freed or
+/// written at once. Example:
 /// ranks 0 and 1 give {1, 2} and {3, 4}. Rank 0 owns the first number: both places hold {4, .}. Rank 1 owns the second:
 /// both hold {4, 6}.
 class SumPlace {
@@ -37,7 +37,7 @@ class SumPlace {
   [[nodiscard]] virtual std::vector<int> missing() const = 0;
   /// This rank has written its part of the sum in all places.
   virtual void tell_added() = 0;
-  /// True when all others have.
+  /// True when all other ranks have written theirs.
   [[nodiscard]] virtual bool all_added() = 0;
   /// False where devices of other ranks may still use the memory when all ranks have given a sum up.
   [[nodiscard]] virtual bool is_free_after_failures() const noexcept { return true; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sharded parameters and their gradients from memory of one device to that of another.
+// Sharded parameters and their gradients, read from device memory of other ranks of the node.
 #pragma once
 
 #include "messages.hpp"
@@ -14,8 +14,8 @@
 
 namespace graticule::training::detail {
 
-/// Where parameters lie on a shelf, one after the other.
-struct ShelfPlan {
+/// Where parameters lie in a shared buffer, one after the other.
+struct BufferPlan {
   std::vector<std::size_t> at;
   std::size_t bytes = 0;
   void add(std::size_t part_bytes) {
@@ -24,14 +24,14 @@ struct ShelfPlan {
   }
 };
 
-/// Each rank reads the parts of the others in memory of their devices.
-class GatherFromShelves final : public Gather {
+/// Each rank reads the parts of the others from their device memory.
+class PeerGather final : public Gather {
  public:
-  /// Of parts, the same on all ranks.
-  [[nodiscard]] static ShelfPlan plan(Comm const& team, std::vector<ShardedParameter> const& parameters);
+  /// The places of parts, the same on all ranks.
+  [[nodiscard]] static BufferPlan plan(Comm const& team, std::vector<ShardedParameter> const& parameters);
   /// Shows this rank's parts. @param own by parameter, in one dimension, of any type
-  GatherFromShelves(std::shared_ptr<Shelf> shelf, ShardTeam& team, std::string const& unit,
-                    std::vector<ShardedParameter> const& parameters, std::vector<torch::Tensor> const& own);
+  PeerGather(std::shared_ptr<SharedBuffer> shared_buffer, ShardTeam& team, std::string const& unit,
+             std::vector<ShardedParameter> const& parameters, std::vector<torch::Tensor> const& own);
   [[nodiscard]] bool test() override;
   void finish(ShardTeam& team, std::string const& unit) override;
   [[nodiscard]] bool abandoned() const noexcept override { return abandoned_; }
@@ -43,24 +43,24 @@ class GatherFromShelves final : public Gather {
     std::size_t at;
     torch::Tensor to;
   };
-  std::shared_ptr<Shelf> shelf_;
+  std::shared_ptr<SharedBuffer> shared_;
   std::vector<Part> parts_;
   bool abandoned_ = false;
 };
 
-/// Each rank shows all of its gradients in memory of its device, and adds its rows of all ranks'.
-class ScatterFromShelves final : public GradientScatter {
+/// Each rank shows all of its gradients in its device memory, and adds the gradients of all ranks for its own rows.
+class PeerScatter final : public GradientScatter {
  public:
-  /// Before the bytes that say which gradients a rank has: which unit they are of.
+  /// Number of the unit; after it, one byte per gradient says whether the rank has it.
   static constexpr std::size_t head_bytes = sizeof(std::uint64_t);
-  /// Of whole gradients, the same on all ranks.
-  [[nodiscard]] static ShelfPlan plan(std::vector<ShardedParameter> const& parameters, ReductionRule const& rule);
+  /// The places of whole gradients, the same on all ranks.
+  [[nodiscard]] static BufferPlan plan(std::vector<ShardedParameter> const& parameters, ReductionRule const& rule);
   /// Takes the gradients from the parameters and shows them. @throws `UnsupportedTensor`
-  ScatterFromShelves(std::shared_ptr<Shelf> shelf, ShardTeam& team, std::string const& unit,
-                     std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
+  PeerScatter(std::shared_ptr<SharedBuffer> shared_buffer, ShardTeam& team, std::string const& unit,
+              std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
   [[nodiscard]] bool test() override;
   void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) override;
-  /// The shelf keeps what others may read.
+  /// Others read the shared buffer only, which stays.
   [[nodiscard]] bool abandoned() const noexcept override { return false; }
   [[nodiscard]] bool in_messages() override { return false; }
 
@@ -70,14 +70,14 @@ class ScatterFromShelves final : public GradientScatter {
     std::size_t at;
     torch::ScalarType type;
     ShardRows rows;              ///< this rank's elements
-    std::vector<char> has = {};  ///< by rank: a gradient
+    std::vector<char> has = {};  ///< by rank: it has a gradient
     torch::Tensor sum = {};      ///< of this rank's elements; undefined where no rank has a gradient
   };
   void add();
   /// @throws `StructureDisagreement` on all ranks where they have shown gradients of several units
   void require_one_unit() const;
 
-  std::shared_ptr<Shelf> shelf_;
+  std::shared_ptr<SharedBuffer> shared_;
   ReductionRule rule_;
   int num_ranks_;
   int rank_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "shelf.hpp"
+#include "shared_buffer.hpp"
 
 #include <graticule/partition/detail/patience.hpp>
 
@@ -13,26 +13,26 @@
 
 namespace graticule::training::detail {
 
-std::vector<std::shared_ptr<Shelf>> Shelf::make(Comm const& team, torch::Device const& device,
-                                                std::vector<Size> const& sizes) {
+std::vector<std::shared_ptr<SharedBuffer>> SharedBuffer::make(Comm const& team, torch::Device const& device,
+                                                              std::vector<Size> const& sizes) {
   if (!graticule::detail::has_device() || team.num_ranks() == 1 || team.num_node_ranks() != team.num_ranks()) return {};
   std::array<Index, 1> without{device.is_cpu() ? 1 : 0};
   team.max(without);
   if (without[0] != 0) return {};
-  std::vector<std::shared_ptr<Shelf>> shelves;
+  std::vector<std::shared_ptr<SharedBuffer>> shared_buffers;
   std::vector<graticule::detail::DevicePlace::Wanted> wanted;
   for (auto const& [bytes, host_bytes] : sizes) {
-    shelves.emplace_back(new Shelf(team, device));
-    wanted.push_back(
-        {std::max<std::size_t>(bytes, 1), [stream = &shelves.back()->stream_] { return stream->queue(); }, host_bytes});
+    shared_buffers.emplace_back(new SharedBuffer(team, device));
+    wanted.push_back({std::max<std::size_t>(bytes, 1),
+                      [stream = &shared_buffers.back()->stream_] { return stream->queue(); }, host_bytes});
   }
   auto places = graticule::detail::DevicePlace::make(team, wanted);
   if (places.empty()) return {};
-  for (std::size_t i = 0; i < shelves.size(); ++i) shelves[i]->place_ = std::move(places[i]);
-  return shelves;
+  for (std::size_t i = 0; i < shared_buffers.size(); ++i) shared_buffers[i]->place_ = std::move(places[i]);
+  return shared_buffers;
 }
 
-Shelf::~Shelf() {
+SharedBuffer::~SharedBuffer() {
   if (!place_) return;
   using Clock = std::chrono::steady_clock;
   // One of several, which end one after the other.
@@ -49,7 +49,7 @@ Shelf::~Shelf() {
   if (!is_free_) graticule::detail::keep_for_good(std::move(place_));
 }
 
-void Shelf::await_free(std::string const& whose, messages::Stall stall) {
+void SharedBuffer::await_free(std::string const& whose, messages::Stall stall) {
   messages::wait_until(
       team_, [this] { return is_free(); },
       [&] {
@@ -60,11 +60,11 @@ void Shelf::await_free(std::string const& whose, messages::Stall stall) {
   stream_.precede_current();
 }
 
-torch::Tensor Shelf::values(int rank, std::size_t at, Index numel, torch::ScalarType type) const {
+torch::Tensor SharedBuffer::values(int rank, std::size_t at, Index numel, torch::ScalarType type) const {
   return nn::detail::tensor_over(place_->values(rank) + at, numel, type, device_);
 }
 
-void Shelf::show() {
+void SharedBuffer::show() {
   stream_.follow_current();
   is_free_ = is_read_ = false;
   place_->give(Index(place_->bytes()));
