@@ -45,7 +45,8 @@ Solver::Solver(Grid const& grid, Comm const& comm, Layout const& layout, Scheme 
       stage_(halo_.local()),
       tendencies_(halo_.owned()),
       surface_(halo_.local()) {
-  if (!(seconds > 0)) throw Error(Fault::usage, "BadOption", "a time step of " + std::to_string(seconds) + " s");
+  if (!(seconds > 0))
+    throw Error(Fault::usage, "BadOption", "the time step must be positive, got " + std::to_string(seconds) + " s");
 }
 
 Poles Solver::poles(State& state) {

@@ -23,11 +23,13 @@ void check(GridRequest const& request) {
   int const ndim = request.extents.size();
   auto const fits = [&](Indices const& list) { return list.size() == 0 || list.size() == ndim; };
   if (!fits(request.ranks) || !fits(request.min_extents))
-    throw Error("BadOption", "ranks " + to_string(request.ranks) + " and least extents " +
-                                 to_string(request.min_extents) + " for a grid of " + times(request.extents));
+    throw Error("BadOption", "ranks and min_extents must have one entry per axis of the grid of " +
+                                 times(request.extents) + ", got " + to_string(request.ranks) + " and " +
+                                 to_string(request.min_extents));
   for (int a = 0; a < ndim; ++a)
     if (request.extents[a] < 0 || (request.ranks.size() > 0 && request.ranks[a] < 0))
-      throw Error("BadOption", "ranks " + to_string(request.ranks) + " on a grid of " + times(request.extents));
+      throw Error("BadOption", "extents and ranks must not be negative, got a grid of " + times(request.extents) +
+                                   " and ranks " + to_string(request.ranks));
   if (request.element_bytes < 1 || request.num_batch < 1)
     throw Error("BadOption", "a cell needs at least 1 value of at least 1 byte, got " +
                                  std::to_string(request.num_batch) + " of " + std::to_string(request.element_bytes) +
@@ -47,9 +49,10 @@ Index least_extent(GridRequest const& request, int axis) {
 Cuts cuts_of(GridRequest const& request, int axis, int num_parts) {
   auto cuts = request.cuts ? request.cuts(axis, num_parts) : balanced_cuts(request.extents[axis], num_parts);
   if (cuts.num_parts() != num_parts || cuts.extent() != request.extents[axis])
-    throw Error("BadOption", "cuts of axis " + std::to_string(axis) + " with " + std::to_string(cuts.num_parts()) +
-                                 " parts of " + std::to_string(cuts.extent()) + " cells for " +
-                                 std::to_string(num_parts) + " ranks and " + std::to_string(request.extents[axis]));
+    throw Error("BadOption", "cuts of axis " + std::to_string(axis) + " must have " + std::to_string(num_parts) +
+                                 " parts of " + std::to_string(request.extents[axis]) + " cells, got " +
+                                 std::to_string(cuts.num_parts()) + " parts of " + std::to_string(cuts.extent()) +
+                                 " cells");
   return cuts;
 }
 

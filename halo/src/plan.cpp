@@ -127,9 +127,9 @@ void check(HaloKind const& kind, int ndim) {
   for (std::size_t a = 0; a < kind.widths.size(); ++a) {
     auto const& width = kind.widths[a];
     auto const axis = detail::axis_text(Index(a), ndim) + " has widths " + text_of(width);
-    if (width.lower < 0 || width.upper < 0) throw Error("BadHaloWidth", axis);
+    if (width.lower < 0 || width.upper < 0) throw Error("BadHaloWidth", axis + "; they must not be negative");
     if (a < kind.memory.size() && (kind.memory[a].lower < width.lower || kind.memory[a].upper < width.upper))
-      throw Error("BadHaloWidth", axis + " and memory for " + text_of(kind.memory[a]));
+      throw Error("BadHaloWidth", axis + ", which need as much memory, got " + text_of(kind.memory[a]));
   }
   for (auto const& direction : kind.directions)
     if (direction.size() != ndim || std::any_of(direction.begin(), direction.end(), [](Index d) { return d * d > 1; }))

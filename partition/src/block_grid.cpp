@@ -130,7 +130,7 @@ BlockGrid::BlockGrid(Indices const& extents, std::span<Block const> blocks) : Bl
 
 BlockGrid::BlockGrid(Indices const& extents, int num_faces, std::span<FaceJoint const> joints,
                      std::span<Block const> blocks) {
-  if (num_faces < 1) throw Error("OutOfRange", "a grid of " + std::to_string(num_faces) + " faces");
+  if (num_faces < 1) throw Error("OutOfRange", "a grid must have at least 1 face, got " + std::to_string(num_faces));
   if (extents.size() < 1 || extents.size() >= max_ndim)
     throw Error("AxesMismatch", "blocks of " + std::to_string(extents.size()) + " axes; 1 to " +
                                     std::to_string(max_ndim - 1) + " are possible");

@@ -147,7 +147,7 @@ void enter(Comm const& comm, CommCall call, Index count, std::span<Index> values
   if (!mpi_is_over()) require_mpi_thread();
   auto const named = note_call(s, call, count);
   if (s.num_ranks == 1) return;
-  if (mpi_is_over()) throw Error("WrongState", "a " + named.text() + " after MPI_Finalize");
+  if (mpi_is_over()) throw Error("WrongState", "a " + named.text() + " was called after MPI_Finalize");
   auto const own = s.calls;
   MeetingMemory::Words words;
   words[0] = Index(own);

@@ -27,8 +27,8 @@ Indices filled_permutation(Layout const& from, Layout const& to, Indices const& 
   if (given.size() == 0)
     for (int a = 0; a < from.ndim(); ++a) permutation.push_back(a);
   if (to.ndim() != from.ndim() || permutation.size() != from.ndim())
-    throw Error("LayoutMismatch",
-                "from " + to_string(from) + " to " + to_string(to) + " with axes " + to_string(permutation));
+    throw Error("LayoutMismatch", "both layouts and the permutation must have the same axes, got " + to_string(from) +
+                                      ", " + to_string(to) + " and " + to_string(permutation));
   auto sorted = permutation;
   std::sort(sorted.begin(), sorted.end());
   for (int a = 0; a < sorted.size(); ++a)

@@ -81,7 +81,7 @@ Teams::Teams(Comm const& comm, std::vector<Axis> axes) : axes_(sized_alike(comm,
 Comm const& Teams::team(std::string_view name) const {
   for (std::size_t a = 0; a < axes_.size(); ++a)
     if (axes_[a].name == name) return teams_[a];
-  throw Error("UnknownName", "no team '" + std::string(name) + "' among teams of " + describe(axes_));
+  throw Error("UnknownName", "there is no team '" + std::string(name) + "'; the teams are " + describe(axes_));
 }
 
 }  // namespace graticule

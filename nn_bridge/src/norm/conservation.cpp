@@ -140,7 +140,8 @@ void ConservationFixerImpl::check(torch::Tensor const& prediction) const {
                                      std::to_string(prediction.dim()) + " axes");
   for (auto const channel : options_.channels)
     if (channel < 0 || channel >= prediction.size(1))
-      throw Error("OutOfRange", "channel " + std::to_string(channel) + " of " + std::to_string(prediction.size(1)));
+      throw Error("OutOfRange",
+                  "channel must be in [0, " + std::to_string(prediction.size(1)) + "), got " + std::to_string(channel));
 }
 
 torch::Tensor ConservationFixerImpl::chosen(torch::Tensor const& x) const {

@@ -197,7 +197,8 @@ void Forecaster::State::step(Members& members, Seconds time) {
 
 void Forecaster::State::set_filter(Index order) {
   if (order < 0 || order % 2 != 0)
-    throw Error(Fault::usage, "BadOption", "a filter of order " + std::to_string(order) + ", which must be even");
+    throw Error(Fault::usage, "BadOption",
+                "the order of the filter must be even and not negative, got " + std::to_string(order));
   filter.reset();
   if (order == 0) return;
   std::vector<std::int64_t> odd;

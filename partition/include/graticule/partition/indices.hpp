@@ -24,15 +24,13 @@ class Indices {
   Indices() = default;
   Indices(std::initializer_list<Index> values) : Indices(std::span(values.begin(), values.size())) {}
   explicit Indices(std::span<Index const> values) {
-    if (values.size() > std::size_t(max_ndim))
-      throw Error("AxesMismatch", std::to_string(values.size()) + " axes, at most " + std::to_string(max_ndim));
+    if (values.size() > std::size_t(max_ndim)) throw_too_many(Index(values.size()));
     size_ = int(values.size());
     std::copy(values.begin(), values.end(), values_.begin());
   }
   /// `size` copies of `value`.
   [[nodiscard]] static Indices filled(int size, Index value) {
-    if (size < 0 || size > max_ndim)
-      throw Error("AxesMismatch", std::to_string(size) + " axes, at most " + std::to_string(max_ndim));
+    if (size < 0 || size > max_ndim) throw_too_many(size);
     Indices result;
     result.size_ = size;
     std::fill_n(result.values_.begin(), size, value);
@@ -48,7 +46,7 @@ class Indices {
   [[nodiscard]] Index* end() noexcept { return values_.data() + size_; }
 
   void push_back(Index value) {
-    if (size_ == max_ndim) throw Error("AxesMismatch", "more than " + std::to_string(max_ndim) + " axes");
+    if (size_ == max_ndim) throw_too_many(max_ndim + 1);
     values_[std::size_t(size_++)] = value;
   }
 
@@ -61,6 +59,11 @@ class Indices {
   }
 
  private:
+  [[noreturn]] static void throw_too_many(Index size) {
+    throw Error("AxesMismatch",
+                "the number of axes must be in [0, " + std::to_string(max_ndim) + "], got " + std::to_string(size));
+  }
+
   std::array<Index, max_ndim> values_{};
   int size_ = 0;
 };
