@@ -67,24 +67,24 @@ bool is_the_only_device() {
 
 }  // namespace
 
-OnDevice::OnDevice(int device) noexcept {
-  if (device < 0 || is_the_only_device() || !succeeds(GRATICULE_GPU(GetDevice)(&before_))) {
+void OnDevice::enter(int device) noexcept {
+  if (is_the_only_device() || !succeeds(GRATICULE_GPU(GetDevice)(&before_))) {
     before_ = -1;
     return;
   }
   if (before_ != device) (void)succeeds(GRATICULE_GPU(SetDevice)(device));
 }
 
-OnDevice::~OnDevice() {
+void OnDevice::leave() noexcept {
   int now = before_;
-  if (before_ < 0 || !succeeds(GRATICULE_GPU(GetDevice)(&now)) || now == before_) return;
+  if (!succeeds(GRATICULE_GPU(GetDevice)(&now)) || now == before_) return;
   if (is_in_use(before_)) (void)succeeds(GRATICULE_GPU(SetDevice)(before_));
 }
 
 #else
 
-OnDevice::OnDevice(int /*device*/) noexcept {}
-OnDevice::~OnDevice() = default;
+void OnDevice::enter(int /*device*/) noexcept {}
+void OnDevice::leave() noexcept {}
 
 #endif
 

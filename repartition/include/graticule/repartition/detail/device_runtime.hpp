@@ -99,13 +99,19 @@ void install_device(DeviceRuntime* runtime) noexcept;
 /// device, and where Kokkos has neither back end.
 class OnDevice {
  public:
-  explicit OnDevice(int device) noexcept;
+  explicit OnDevice(int device) noexcept {
+    if (device >= 0) enter(device);
+  }
   OnDevice(OnDevice const&) = delete;
   OnDevice& operator=(OnDevice const&) = delete;
-  ~OnDevice();
+  ~OnDevice() {
+    if (before_ >= 0) leave();
+  }
 
  private:
-  [[maybe_unused]] int before_ = -1;
+  void enter(int device) noexcept;
+  void leave() noexcept;
+  int before_ = -1;
 };
 
 /// Memory that is freed with the object: of the host, for MPI, pinned where it is staged from or to a device, or of a
