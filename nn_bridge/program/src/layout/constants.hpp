@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/program/detail/plan.hpp>
+#include <graticule/program/detail/sizes.hpp>
 
 namespace graticule::program::detail {
 

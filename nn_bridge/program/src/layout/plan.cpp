@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 #include <graticule/program/detail/check_operators.hpp>
+#include <graticule/program/detail/operators.hpp>
 #include <graticule/program/detail/plan_layout.hpp>
 
 #include "blocks.hpp"
