@@ -436,6 +436,88 @@ def test_running_statistics_and_modes_are_those_of_the_model():
     close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), serial(fields()))
 
 
+class Averages(nn.Module):
+    """Batch norms whose running statistics are the means over all batches, between convolutions of the same channels."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = nn.Conv2d(3, 3, 3, padding=1, bias=False, dtype=torch.float64)
+        self.norm = nn.BatchNorm2d(3, momentum=None, dtype=torch.float64)
+        self.b = nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64)
+
+    def forward(self, x):
+        return self.b(self.norm(self.a(x)))
+
+
+def test_statistics_that_are_means_over_all_batches():
+    serial, net = Averages(), Averages()
+    assert_equals_serial(serial, net, fields())
+    sharded = graticule.shard_program(net, DOMAIN)
+    for seed in range(3):
+        serial(fields(seed=seed))
+        sharded(cut(fields(seed=seed)))
+    assert net.norm.num_batches_tracked == 3
+    close(net.norm.running_mean, serial.norm.running_mean)
+    close(net.norm.running_var, serial.norm.running_var)
+    close(graticule.whole_field(sharded.eval()(cut(fields())).detach(), DOMAIN), serial.eval()(fields()))
+
+
+class Likelihood(nn.Module):
+    """The mean and the variance of cells, and the loss of the input as their sample."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.mean = nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64)
+        self.raw = nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64)
+
+    def forward(self, x, least=0.1):
+        return F.gaussian_nll_loss(self.mean(x), x, self.raw(x).square() + least)
+
+
+def test_a_loss_that_looks_at_the_values_of_a_variance():
+    serial, net = Likelihood(), Likelihood()
+    sharded = graticule.shard_program(net, DOMAIN)
+    found, wanted = sharded(cut(fields())), serial(fields())
+    close(found, wanted)
+    gradients_of(found / RANKS, net)
+    wanted.backward()
+    for one, other in zip(net.parameters(), serial.parameters()):
+        close(one.grad, other.grad)
+    assert sharded(cut(fields()), least=-9.0).isnan()  # where the serial loss raises ValueError
+
+
+class Masked(nn.Module):
+    """Boolean masks as indices: of channels, of rows, of cells and of values that are written."""
+
+    def __init__(self, cells):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = nn.Conv2d(3, 4, 3, padding=1, dtype=torch.float64)
+        self.register_buffer("cells", cells)
+        self.channels = torch.tensor([True, False, True, True])
+        self.register_buffer("rows", torch.arange(ROWS) % 3 != 1, persistent=False)
+
+    def forward(self, x):
+        h = self.a(x)[:, self.channels]
+        sea = h[..., self.cells]
+        h = h.clone()
+        h[..., self.cells] = 0.5 * sea - sea.mean()
+        return h * h[:, :, self.rows].mean((2, 3), keepdim=True) + h[:, [False, True, False]]
+
+
+def test_masks_with_known_values_are_indices():
+    cells = (torch.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS) * 7) % 5 > 2
+    serial, net = Masked(cells.clone()), Masked(cells.clone())
+    assert_equals_serial(serial, net, fields())
+    sharded = graticule.shard_program(net, DOMAIN)
+    for other in (cells, ~cells, cells.flip(0) & cells, ~cells):  # written in place, as load_state_dict does
+        serial.load_state_dict({**serial.state_dict(), "cells": other})
+        net.load_state_dict({**net.state_dict(), "cells": other})
+        close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), serial(fields()))
+
+
 def test_dropout_zeroes_the_same_cells_on_any_number_of_ranks():
     alone = graticule.Domain(graticule_self())
     whole = graticule.shard_program(Norms(), alone, seed=3)(fields())

@@ -36,12 +36,14 @@ class Captured:
     """The graph of a forward, as text, and the tensors of the module that it reads.
 
     outputs: for each leaf of the result True where it is a tensor that the program returns, else (value,), a constant.
+    masks: buffers whose values the graph has as constants.
     """
     json: str
     tensors: Dict[str, torch.Tensor]
     outputs: Tuple[Any, ...]
     out_spec: Any
     num_inputs: int
+    masks: Tuple[torch.Tensor, ...] = ()
 
 
 # --- Corrections of what torch.export does ---
@@ -381,6 +383,109 @@ def _require_own_gradients(module: torch.nn.Module, args: Any, kwargs: Any, allo
                            "gradient); a Function whose backward is the derivative of its forward can be named in `allowed_functions`")
 
 
+# --- Code that reads values of tensors, and can be written without ---
+
+def _averaged_over_batches(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward of batch norms, where `momentum=None` takes the number of batches so far from a tensor."""
+    def forward(norm: Any, x: torch.Tensor) -> torch.Tensor:
+        counted = norm.momentum is None and norm.training and norm.track_running_stats and norm.num_batches_tracked is not None
+        if not counted:
+            return plain(norm, x)
+        norm._check_input_dim(x)
+        norm.num_batches_tracked.add_(1)
+        with torch.no_grad():
+            kind = norm.running_mean.dtype
+            share = norm.num_batches_tracked.to(kind).reciprocal()
+            variance, mean = torch.var_mean(x.detach().to(kind), [0, *range(2, x.dim())])
+            for held, latest in ((norm.running_mean, mean), (norm.running_var, variance)):
+                held.add_((latest - held) * share)
+        return torch.nn.functional.batch_norm(x, None, None, norm.weight, norm.bias, True, 0.0, norm.eps)
+    return forward
+
+
+def _unchecked_variance(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """gaussian_nll_loss without its look at the values of the variance: a negative one gives NaN in place of an error."""
+    def loss(input: Any, target: Any, var: Any, *arguments: Any, **named: Any) -> Any:
+        if not isinstance(var, torch.Tensor):
+            return plain(input, target, var, *arguments, **named)
+        with replaced(torch.nn.functional, "gaussian_nll_loss", plain), replaced(torch, "any", lambda *_, **__: False):
+            return plain(input, target, var.masked_fill(var < 0, float("nan")), *arguments, **named)
+    return loss
+
+
+class Masks:
+    """Boolean masks whose values are known, as indices of their true places: `x[mask]` has a size then.
+
+    Known are plain tensors, lists and arrays, which are constants of the graph, and buffers of the module, which `read` lists.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.parts = list(module.modules())
+        self.buffers = {(number, name): buffer for number, part in enumerate(self.parts) for name, buffer in part._buffers.items()
+                        if buffer is not None and buffer.dtype == torch.bool}
+        self.read: Dict[int, torch.Tensor] = {}
+
+    def values_of(self, mask: Any) -> Any:
+        """The mask with its values, or None."""
+        if type(mask) is torch.Tensor and not torch._is_functional_tensor(mask):
+            return mask
+        for (number, name), values in self.buffers.items():
+            if self.parts[number]._buffers.get(name) is mask:
+                self.read[id(values)] = values
+                return values
+        return None
+
+    def opened(self, index: Any) -> Any:
+        """An index, in which integers stand for the masks that are known."""
+        if not isinstance(index, tuple):
+            index = (index,)
+        if not any(_is_mask(one) for one in index):
+            return None
+        result: List[Any] = []
+        for one in index:
+            values = None
+            if _is_mask(one):
+                with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
+                    values = self.values_of(one if isinstance(one, torch.Tensor) else torch.as_tensor(one))
+                    places = None if values is None else values.nonzero(as_tuple=True)
+            result.extend([one] if values is None else places)
+        return tuple(result)
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator[None]:
+        """Opens the masks of `x[...]` and `x[...] = y`."""
+        base = torch._C.TensorBase
+        read, write = base.__getitem__, base.__setitem__  # type: ignore[attr-defined]
+
+        def get(x: torch.Tensor, index: Any) -> torch.Tensor:
+            opened = self.opened(index)
+            return read(x, index if opened is None else opened)
+
+        def put(x: torch.Tensor, index: Any, value: Any) -> None:
+            opened = self.opened(index)
+            write(x, index if opened is None else opened, value)
+
+        with replaced(torch.Tensor, "__getitem__", get), replaced(torch.Tensor, "__setitem__", put):
+            yield
+
+
+def _is_mask(one: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return one.dtype == torch.bool and one.dim() > 0
+    return isinstance(one, list) and bool(one) and all(isinstance(flag, bool) for flag in one)
+
+
+@contextlib.contextmanager
+def known_values(module: torch.nn.Module) -> Iterator[Masks]:
+    """Runs code that decides by values of tensors without them: batch norms with momentum=None, gaussian_nll_loss, masks."""
+    norms = torch.nn.modules.batchnorm._BatchNorm
+    functions = torch.nn.functional
+    masks = Masks(module)
+    with (replaced(norms, "forward", _averaged_over_batches(norms.forward)),
+          replaced(functions, "gaussian_nll_loss", _unchecked_variance(functions.gaussian_nll_loss)), masks.followed()):
+        yield masks
+
+
 # --- Capture ---
 
 def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any], allowed: Sequence[str] = (),
@@ -397,7 +502,8 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with mode:
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
-    with no_collection(), _unchanged(module), _named_errors(module), ended_transforms(), _quiet(), marked_regions(module, blocks), own_gradients():
+    with (no_collection(), _unchanged(module), _named_errors(module), ended_transforms(), _quiet(), marked_regions(module, blocks), own_gradients(),
+          known_values(module) as masks):
         _prefer_operators(module)
         caches = _caches()
         if torch.is_grad_enabled():
@@ -409,7 +515,7 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
         detach_parts_without_gradients(program.graph_module)
         program = program.run_decompositions(cells_of_recurrent_layers())
         drop_other_marks(program.graph_module)
-    content = _content(module, program)
+    content = dataclasses.replace(_content(module, program), masks=tuple(masks.read.values()))
     _forget_graph()
     return content
 

@@ -120,6 +120,7 @@ class _Made:
     out_spec: Any
     inputs: Tuple[ProgramInput, ...]
     number: int  # among the programs of the domain
+    masks: Tuple[torch.Tensor, ...]  # buffers whose values the program has as constants
     cuts: int = -1  # of the latest call
     axes: Optional[List[Optional[int]]] = None  # of the outputs, with these cuts
 
@@ -136,13 +137,19 @@ class _Structure:
     hash: int  # of these and the program
     made: _Made
     alike: bool  # whether the same tensors need gradients on all ranks; if not, the next such call has to meet, too
+    masks: Tuple[int, ...]  # versions of the program's masks
 
     def fits(self, spec: Any, kinds: Tuple[Any, ...], modes: Tuple[Any, ...]) -> bool:
-        return self.kinds == kinds and self.modes == modes and self.spec == spec and self.watch.unchanged()
+        return (self.kinds == kinds and self.modes == modes and self.spec == spec and self.watch.unchanged()
+                and self.masks == tuple(_version(mask) for mask in self.made.masks))
 
 
 def _kinds(leaves: Sequence[Any]) -> Tuple[Any, ...]:
     return tuple((x.shape, x.dtype, x.device, x.requires_grad, is_field(x), is_whole(x)) if isinstance(x, torch.Tensor) else (type(x), x) for x in leaves)
+
+
+def _version(x: torch.Tensor) -> int:
+    return 0 if x.is_inference() else x._version
 
 
 def _modes() -> Tuple[Any, ...]:
@@ -348,7 +355,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
         _require_equal_content(domain, inputs, [given[i] for i in tensor_places])
     global_key = (tuple((x.path, x.shape, x.field) for x in inputs), needs, tuple(str(given[i].dtype) for i in tensor_places),
                   tuple((paths[i], repr(x)) for i, x in enumerate(given) if not isinstance(x, torch.Tensor)), str(modes),
-                  _flags(model), tuple(id(p) for p in _tensors(model)))
+                  _flags(model), tuple(id(p) for p in _tensors(model)), tuple(_checksum(p) for p in model.buffers() if p.dtype == torch.bool))
     made = net._made.get(global_key)
     if _core.compare_calls(domain._object, 2 if made is None else 1, 0) == 2:
         captured = attempt(lambda: _captured(net, pos, key, order, given, tensor_places, inputs, needs), "RefusedProgram")
@@ -356,7 +363,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
         program = _core.Program.of_graph(captured.json, captured.tensors, domain._object, [x.field for x in inputs], net._seed,
                                          net._largest_gather)
         domain._num_programs += 1
-        made = _Made(program, captured.outputs, captured.out_spec, tuple(inputs), domain._num_programs)
+        made = _Made(program, captured.outputs, captured.out_spec, tuple(inputs), domain._num_programs, captured.masks)
         while len(net._made) >= _CAPACITY:
             net._made.pop(next(iter(net._made)))
         net._made[global_key] = made
@@ -364,7 +371,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
         gc.collect()  # of a graph in Python, which would lie beside the first activations
     sizes = zlib.crc32(repr(shapes).encode())
     return _Structure(spec, kinds, modes, watch(model), tuple(order[i] for i in tensor_places), sizes, 2 * (sizes + (made.number << 32)), made,
-                      needs == tuple(given[i].requires_grad for i in tensor_places))
+                      needs == tuple(given[i].requires_grad for i in tensor_places), tuple(_version(mask) for mask in made.masks))
 
 
 def _paths(pos: Tuple[Any, ...], key: Mapping[str, Any], names: Sequence[str]) -> Tuple[List[str], List[int]]:
@@ -513,13 +520,16 @@ def _require_cuts(domain: Domain, path: str, shapes: Sequence[Tuple[int, ...]], 
                         f"{kind}={wanted}), or declare it by whole=['{path}'] if it is small", "argument")
 
 
+def _checksum(x: torch.Tensor) -> int:
+    with torch.no_grad():
+        values = x.detach().resolve_conj().resolve_neg().contiguous().cpu().reshape(-1)
+        return zlib.crc32(values.view(torch.uint8).numpy().tobytes()) if values.numel() else 0
+
+
 def _require_equal_content(domain: Domain, inputs: Sequence[ProgramInput], tensors: Sequence[torch.Tensor]) -> None:
     for one, x in zip(inputs, tensors):
         if not one.field:
-            with torch.no_grad():
-                values = x.detach().resolve_conj().resolve_neg().contiguous().cpu().reshape(-1)
-                content = zlib.crc32(values.view(torch.uint8).numpy().tobytes()) if values.numel() else 0
-            domain._object.require_same("StructureDisagreement", f"the whole input '{one.path}' with the checksum {content:08x}; "
+            domain._object.require_same("StructureDisagreement", f"the whole input '{one.path}' with the checksum {_checksum(x):08x}; "
                                         "declare it by `fields` if it is a shard")
 
 
