@@ -148,6 +148,17 @@ def _kinds(leaves: Sequence[Any]) -> Tuple[Any, ...]:
     return tuple((x.shape, x.dtype, x.device, x.requires_grad, is_field(x), is_whole(x)) if isinstance(x, torch.Tensor) else (type(x), x) for x in leaves)
 
 
+def _flattened(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[List[Any], Any]:
+    """The leaves of a call and what they are the leaves of: of tensors by position their number, which takes a third of the time."""
+    if not kwargs and all(isinstance(x, torch.Tensor) for x in args):
+        return list(args), len(args)
+    return pytree.tree_flatten((args, kwargs))
+
+
+def _unflattened(leaves: Sequence[Any], spec: Any) -> Any:
+    return (tuple(leaves), {}) if isinstance(spec, int) else pytree.tree_unflatten(leaves, spec)
+
+
 def _version(x: torch.Tensor) -> int:
     return 0 if x.is_inference() else x._version
 
@@ -237,7 +248,7 @@ class ShardedProgram(nn.Module):
             return self._run(args, kwargs)
 
     def _run(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves, spec = _flattened(args, kwargs)
         kinds, modes = _kinds(leaves), _modes()
         structures = self._structures
         found = next((one for one in structures if one.fits(spec, kinds, modes)), None)
@@ -342,7 +353,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
         domain._object.agree(rule, text)
         return result
 
-    places = pytree.tree_unflatten(list(range(len(leaves))), spec)
+    places = _unflattened(list(range(len(leaves))), spec)
     pos, key, names = attempt(lambda: bound(model, *places), "BadArgument")
     paths, order = _paths(pos, key, names)
     given = [leaves[place] for place in order]
