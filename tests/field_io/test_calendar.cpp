@@ -132,9 +132,23 @@ TEST(Calendar, times_are_those_of_cftime) {
         Case{3, "hours since 2000-01-01 00:00:00 -0600", Calendar::noleap, {2000, 1, 1, 32400}},
         Case{1e9, "milliseconds since 1970-01-01", Calendar::standard, {1970, 1, 12, 49600}},
         Case{946684800e9, "nanoseconds since 1970-01-01", Calendar::proleptic_gregorian, {2000, 1, 1, 0}},
+        Case{1, "days since 2000-01-01T00:00:00.000000000", Calendar::noleap, {2000, 1, 2, 0}},
+        Case{6, "hours since 2000-01-01T00:00:00.000000000000+00:00", Calendar::standard, {2000, 1, 1, 21600}},
+        Case{500, "milliseconds since 2000-01-01 00:00:00.500000", Calendar::standard, {2000, 1, 1, 1}},
+        Case{-250, "milliseconds since 2000-01-01 00:00:00.25Z", Calendar::julian, {2000, 1, 1, 0}},
+        Case{999999999, "nanoseconds since 1970-01-01T00:00:00.000000001", Calendar::standard, {1970, 1, 1, 1}},
         Case{2, "weeks since 2000-01-01", Calendar::day_360, {2000, 1, 15, 0}},
         Case{2.5, "months since 2000-01-01", Calendar::day_360, {2000, 3, 16, 0}}})
     EXPECT_EQ(date_of(value, units, calendar), date) << value << " " << units << " " << to_string(calendar);
+}
+
+/// Of a reference between two seconds, all times lie between two: steps keep their lengths on both sides of it.
+TEST(Calendar, halves_of_a_second_are_rounded_upwards) {
+  auto const begin = seconds_of({2000, 1, 1, 0}, Calendar::standard);
+  auto const times = times_of({-2, -1, 0, 1}, "hours since 2000-01-01 00:00:00.5", Calendar::standard);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(times[std::size_t(i)] - begin, (i - 2) * 3600 + 1) << i;
+  EXPECT_EQ(date_of(1, "months since 2000-01-01 00:00:00.5", Calendar::noleap), (DateTime{2000, 2, 1, 1}));
+  EXPECT_EQ(date_of(1, "months since 2000-01-01 00:00:00.4", Calendar::noleap), (DateTime{2000, 2, 1, 0}));
 }
 
 TEST(Calendar, months_and_years_are_those_of_the_calendar) {
@@ -150,10 +164,11 @@ TEST(Calendar, months_and_years_are_those_of_the_calendar) {
 }
 
 TEST(Calendar, what_is_no_time_is_refused_by_name) {
-  for (char const* wrong : {"hours", "since 2000-01-01", "fortnights since 2000-01-01", "day as %Y%m%d.%f",
-                            "hours since yesterday", "hours since 2000-13-01", "hours since 2000-01-01 25:00",
-                            "hours since 2000-01-01 00:00:00.5", "hours since 2000-01-01 00:00 +99:00",
-                            "hours since 2000-01-01 00:00 X", "hours since ", "hours since -100-01-01"})
+  for (char const* wrong :
+       {"hours", "since 2000-01-01", "fortnights since 2000-01-01", "day as %Y%m%d.%f", "hours since yesterday",
+        "hours since 2000-13-01", "hours since 2000-01-01 25:00", "hours since 2000-01-01 00:00:00.0000000005",
+        "hours since 2000-01-01 00:00:00.5x", "hours since 2000-01-01 00:00.5", "hours since 2000-01-01 00:00 +99:00",
+        "hours since 2000-01-01 00:00 X", "hours since ", "hours since -100-01-01"})
     EXPECT_NE(refusal(0, wrong, Calendar::standard).find(wrong), std::string::npos) << wrong;
   EXPECT_NE(refusal(0, "days since 2001-02-29", Calendar::noleap).find("noleap"), std::string::npos);
   EXPECT_NE(refusal(0, "days since 2001-01-31", Calendar::day_360).find("360_day"), std::string::npos);

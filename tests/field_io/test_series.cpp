@@ -212,6 +212,10 @@ TEST(FieldSeries, reads_times_in_units_of_the_first_file) {
             {"days since 2000-02-28", "hours since 2000-03-01 12:00"},
             {1, 2, 2.5 + 1.0 / 24, 2.5 + 2.0 / 24},
             "gregorian"},
+           {"int",
+            {"milliseconds since 2010-01-01 00:00:00.5", "seconds since 2010-01-01T00:00:02.000000000"},
+            {1, 2, 2500, 3500},
+            "standard"},
            {"double", {"days since 2000-02-28", "days since 2000-03-01"}, {1, 2, 2, 3}, "noleap"},
            {"double", {"days since 2000-02-28", "days since 2000-03-01"}, {1, 2, 4, 5}, "360_day"}}) {
     Folder const folder(comm);

@@ -14,6 +14,7 @@ namespace graticule {
 namespace {
 
 constexpr Seconds day_seconds = 86400;
+constexpr int giga = 1'000'000'000;
 
 using Months = std::array<int, 12>;
 constexpr Months common_months{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -139,23 +140,41 @@ std::string_view take(std::string_view& text, std::string_view marks) {
   return part;
 }
 
-/// Seconds of `HH[:MM[:SS[.0]]]`.
-std::optional<Seconds> clock_of(std::string_view text) {
+/// Nanoseconds of the digits after a point; nothing for parts of one.
+std::optional<int> nanoseconds_of(std::string_view digits_after_point) {
+  constexpr std::size_t most = 9;
+  auto const rest = digits_after_point.substr(std::min(most, digits_after_point.size()));
+  if (rest.find_first_not_of('0') != std::string_view::npos) return {};
+  std::string text(digits_after_point.substr(0, most));
+  text.resize(most, '0');
+  return digits(text, most);
+}
+
+struct Clock {
+  Seconds second = 0;
+  int nanosecond = 0;
+};
+
+/// The time of day of `HH[:MM[:SS[.FRACTION]]]`.
+std::optional<Clock> clock_of(std::string_view text) {
   std::array<int, 3> parts{};
   std::array<int, 3> const limits{23, 59, 59};
+  int nanosecond = 0;
   for (std::size_t i = 0; i < 3 && (i == 0 || !text.empty()); ++i) {
     std::string_view part = take(text, ":");
     if (i == 2) {
       std::string_view fraction = part;
       part = take(fraction, ".");
-      if (fraction.find_first_not_of('0') != std::string_view::npos) return {};
+      auto const after = nanoseconds_of(fraction);
+      if (!after) return {};
+      nanosecond = *after;
     }
     auto const value = digits(part, 2);
     if (!value || *value > limits[i]) return {};
     parts[i] = *value;
   }
   if (!text.empty()) return {};
-  return parts[0] * 3600 + parts[1] * 60 + parts[2];
+  return Clock{parts[0] * 3600 + parts[1] * 60 + parts[2], nanosecond};
 }
 
 /// Takes a time zone from the end of a date with a time: seconds that its clocks are ahead of UTC. Nothing when what
@@ -239,7 +258,37 @@ Seconds months_after(TimeUnits const& from, double value, std::string const& uni
     refuse("'" + units + "' count calendar months, and there is no day " + std::to_string(date.day) + " of the month " +
            std::to_string(date.year) + "-" + std::to_string(date.month) + " in the calendar " +
            std::string(to_string(calendar)) + "; write the times as days");
-  return seconds_of(date, calendar);
+  return seconds_of(date, calendar) + (from.nanoseconds >= giga / 2 ? 1 : 0);
+}
+
+/// A period, and what a time lies after the last whole second.
+struct Named {
+  Period period;
+  int nanosecond = 0;
+};
+
+std::optional<Named> named_by(std::string_view text, Calendar calendar) {
+  text = trimmed(text);
+  std::string_view clock = text;
+  std::string_view date = take(clock, "Tt ");
+  auto const year = digits(take(date, "-"), 4);
+  bool const has_month = !date.empty();
+  auto const month = has_month ? digits(take(date, "-"), 2) : 1;
+  bool const has_day = !date.empty();
+  auto const day = has_day ? digits(take(date, "-"), 2) : 1;
+  if (!year || !month || !day || !date.empty()) return {};
+  DateTime const first{*year, *month, *day, 0};
+  if (!is_date(first, calendar)) return {};
+  Seconds const begin = seconds_of(first, calendar);
+  if (!trimmed(clock).empty()) {
+    auto const time = has_day ? clock_of(trimmed(clock)) : std::nullopt;
+    if (!time) return {};
+    return Named{{begin + time->second, begin + time->second}, time->nanosecond};
+  }
+  DateTime last = first;
+  if (!has_month) last.month = 12;
+  if (!has_day) last.day = days_in_month(kind_of(calendar), last.year, last.month);
+  return Named{{begin, seconds_of(last, calendar) + day_seconds - 1}};
 }
 
 }  // namespace
@@ -317,27 +366,9 @@ std::string duration_text(Seconds duration) {
 }
 
 std::optional<Period> period_of(std::string_view text, Calendar calendar) {
-  text = trimmed(text);
-  std::string_view clock = text;
-  std::string_view date = take(clock, "Tt ");
-  auto const year = digits(take(date, "-"), 4);
-  bool const has_month = !date.empty();
-  auto const month = has_month ? digits(take(date, "-"), 2) : 1;
-  bool const has_day = !date.empty();
-  auto const day = has_day ? digits(take(date, "-"), 2) : 1;
-  if (!year || !month || !day || !date.empty()) return {};
-  DateTime const first{*year, *month, *day, 0};
-  if (!is_date(first, calendar)) return {};
-  Seconds const begin = seconds_of(first, calendar);
-  if (!trimmed(clock).empty()) {
-    auto const second = has_day ? clock_of(trimmed(clock)) : std::nullopt;
-    if (!second) return {};
-    return Period{begin + *second, begin + *second};
-  }
-  DateTime last = first;
-  if (!has_month) last.month = 12;
-  if (!has_day) last.day = days_in_month(kind_of(calendar), last.year, last.month);
-  return Period{begin, seconds_of(last, calendar) + day_seconds - 1};
+  auto const named = named_by(text, calendar);
+  if (!named || named->nanosecond != 0) return {};
+  return named->period;
 }
 
 bool counts_from_date(std::string_view units) { return end_of_since(lower_case(units)) != std::string_view::npos; }
@@ -360,11 +391,13 @@ TimeUnits time_units_of(std::string const& units, Calendar calendar) {
     result = {.seconds = double(30 * day_seconds * result.months)};
   auto date = trimmed(std::string_view(lower).substr(begin));
   auto const zone = take_zone(date);
-  auto const found = zone ? period_of(date, calendar) : std::nullopt;
+  auto const found = zone ? named_by(date, calendar) : std::nullopt;
   if (!found)
     refuse(kind_text + "the date is none of the calendar " + std::string(to_string(calendar)) +
-           ", or not written as YEAR-MONTH-DAY HOUR:MINUTE:SECOND in whole seconds, with a zone such as Z or +05:30)");
-  result.reference = found->first - *zone;
+           ", or not written as YEAR-MONTH-DAY HOUR:MINUTE:SECOND, in whole nanoseconds, with a zone such as Z or "
+           "+05:30)");
+  result.reference = found->period.first - *zone;
+  result.nanoseconds = found->nanosecond;
   return result;
 }
 
@@ -378,10 +411,11 @@ std::vector<Seconds> times_of(std::vector<double> const& values, std::string con
       times.push_back(months_after(from, value, units, calendar));
       continue;
     }
-    double const after = value * from.seconds;
+    double const after = value * from.seconds + double(from.nanoseconds) / giga;
     if (std::abs(after) > 1e12)
       refuse("a time of " + std::to_string(value) + " in '" + units + "' lies more than 30000 years from its date");
-    times.push_back(from.reference + Seconds(std::llround(after)));
+    // Halves are rounded upwards before the reference, too: steps of whole seconds stay as long as they are.
+    times.push_back(from.reference + Seconds(std::floor(after + 0.5)));
     require_year(times.back(), calendar, units);
   }
   return times;

@@ -66,12 +66,16 @@ std::optional<TimeChange> time_change(std::string const& from_units, std::string
   } catch (Error const&) {
     return {};
   }
-  if (from.months == 0 && to.months == 0)
-    return TimeChange{from.seconds / to.seconds, double(from.reference - to.reference) / to.seconds};
+  if (from.months == 0 && to.months == 0) {
+    // In nanoseconds, of which units have whole numbers.
+    constexpr double giga = 1e9;
+    double const shift = double(from.reference - to.reference) * giga + double(from.nanoseconds - to.nanoseconds);
+    return TimeChange{from.seconds / to.seconds, shift / (to.seconds * giga)};
+  }
   if (from.months == 0 || to.months == 0) return {};
   auto const begin = date_time_of(from.reference, calendar);
   auto const origin = date_time_of(to.reference, calendar);
-  if (begin.day != origin.day || begin.second != origin.second) return {};
+  if (begin.day != origin.day || begin.second != origin.second || from.nanoseconds != to.nanoseconds) return {};
   int const months = (begin.year - origin.year) * 12 + begin.month - origin.month;
   return TimeChange{double(from.months) / to.months, double(months) / to.months};
 }

@@ -54,7 +54,7 @@ struct Period {
   friend bool operator==(Period const&, Period const&) = default;
 };
 
-/// The values of a time coordinate, rounded to whole seconds.
+/// The values of a time coordinate, rounded to whole seconds, halves upwards.
 ///
 /// Example: 6 with the units `hours since 2006-01-01` is 2006-01-01 06:00:00. 60 with `days since 2000-01-01` is
 /// 2000-03-01 of `standard`, 2000-03-02 of `noleap` and 2000-03-01 of `day_360`.

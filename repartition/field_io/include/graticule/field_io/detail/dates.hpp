@@ -26,12 +26,14 @@ struct TimeUnits {
   double seconds = 0;  ///< of one unit; 0 for calendar months
   int months = 0;      ///< of one unit; 0 for seconds
   Seconds reference = 0;
+  int nanoseconds = 0;  ///< of the reference, after that second
 
   friend bool operator==(TimeUnits const&, TimeUnits const&) = default;
 };
 
 /// Understands `UNIT since DATE[ TIME][ ZONE]`: nanoseconds to weeks, and months and years, in singular, plural or
-/// short, in capitals or not; the zone is `Z`, `UTC` or an offset such as `+05:30`.
+/// short, in capitals or not; the zone is `Z`, `UTC` or an offset such as `+05:30`. The time may have parts of a second
+/// down to nanoseconds, as numpy and pandas write them: `days since 2000-01-01T00:00:00.000000000`.
 /// @throws `BadInput` (input) with the units, for all others and for dates that the calendar has not
 [[nodiscard]] TimeUnits time_units_of(std::string const& units, Calendar calendar);
 /// Whether units count from a date, understood or not. Example: `Hours Since 2000-01-01`, but not `hours`.
