@@ -261,6 +261,12 @@ for version in (2, 3):
         packed[2] = "more"
         if version == 3:
             group.create_array("sharded", shape=words.shape, dtype=words.dtype, chunks=(1, 3), shards=(2, 3), dimension_names=["y", "k"])[...] = words
+            # Of variable length: a shard that is absent, a chunk that its shard lacks, both places of the index.
+            for place in ("start", "end"):
+                shards = {"shape": (2, 4), "index_location": place}
+                array = group.create_array(f"sharded_{place}", shape=(5, 3), dtype=str, chunks=(1, 2), shards=shards, dimension_names=["z", "k"],
+                                           compressors=[GzipCodec()] if place == "end" else "auto")
+                array[:2], array[4, 2:] = words[1:], "alone"
         else:
             array = group.create_array("turned", shape=words.shape, dtype=words.dtype.newbyteorder(">"), chunks=(2, 2), order="F")
             array[...] = words

@@ -451,6 +451,7 @@ void take_shards(Array& array, Json const& sharding) {
     refuse("the index of its shards passes through codecs that this program lacks");
   array.index_codecs = index.codecs;
   array.is_index_big_endian = index.is_big_endian;
+  if (array.strings == Strings::variable_length) return take_codecs_of_strings(array, entry(options, "codecs"));
   auto chunks = pipeline_of(entry(options, "codecs"), ndim, has_order(array));
   if (chunks.sharding != nullptr) refuse("its shards hold shards");
   array.order = chunks.order;
@@ -476,7 +477,12 @@ void take_version3(Described& described, Json const& metadata) {
   auto const& transformers = entry(metadata, "storage_transformers");
   if (transformers.is_array() && !transformers.empty())
     refuse("it needs storage transformers, which this program lacks");
-  if (array.strings == Strings::variable_length) return take_codecs_of_strings(array, entry(metadata, "codecs"));
+  if (array.strings == Strings::variable_length) {
+    auto const& codecs = entry(metadata, "codecs");
+    bool const is_sharded = codecs.is_array() && codecs.size() == 1 && name_of(codecs.front()) == "sharding_indexed";
+    if (is_sharded) return take_shards(array, codecs.front());
+    return take_codecs_of_strings(array, codecs);
+  }
   auto pipeline = pipeline_of(entry(metadata, "codecs"), ndim, has_order(array));
   if (pipeline.sharding != nullptr) {
     take_shards(array, *pipeline.sharding);

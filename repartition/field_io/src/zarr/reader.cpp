@@ -7,9 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
-#include <cstring>
-#include <limits>
 #include <utility>
 
 namespace graticule::detail::zarr {
@@ -18,13 +15,6 @@ namespace {
 
 constexpr std::size_t most_kept_bytes = std::size_t(32) << 20;
 constexpr Index most_stored_bytes = Index(1) << 32;
-constexpr Index index_entry_bytes = 16;  ///< offset and number of bytes
-
-std::uint64_t word_of(Bytes const& bytes, std::size_t place, bool is_big_endian) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, bytes.data() + place * sizeof word, sizeof word);
-  return is_big_endian == (std::endian::native == std::endian::big) ? word : __builtin_bswap64(word);
-}
 
 }  // namespace
 
@@ -85,26 +75,13 @@ void ArrayReader::read_scalar(std::byte* target) {
   std::copy_n(value.data(), value.size(), target);
 }
 
-Bytes ArrayReader::index_of(Item const& item, Index num_chunks) const {
-  auto const plain = num_chunks * index_entry_bytes;
-  auto const bytes = encoded_bytes(array_.index_codecs, plain);
-  if (bytes > item.bytes)
-    throw Error(
-        Fault::input, "BrokenFile",
-        "a shard of " + std::to_string(item.bytes) + " bytes cannot hold its index of " + std::to_string(bytes));
-  Bytes stored{std::size_t(bytes)};
-  item.read(stored.data(), array_.index_at_start ? 0 : item.bytes - bytes, bytes);
-  return decoded(array_.index_codecs, std::move(stored), plain);
-}
-
 void ArrayReader::read_shard(Item const& item, ChunkPlace const& shard, Slab const& slab, std::byte* target) {
-  Indices numbers = shard.extents;  // of inner chunks along each axis
-  for (int axis = 0; axis < numbers.size(); ++axis) numbers[axis] /= array_.inner[axis];
   if (shard_ != shard.first) {
     shard_.reset();
-    index_ = index_of(item, Box::from_extents(numbers).num_cells());
+    index_.emplace(array_, item);
     shard_ = shard.first;
   }
+  auto const& numbers = index_->counts();
   // Inner chunks that the slab may meet.
   Box met = Box::from_extents(numbers);
   for (int axis = 0; axis < numbers.size(); ++axis) {
@@ -119,13 +96,9 @@ void ArrayReader::read_shard(Item const& item, ChunkPlace const& shard, Slab con
       chunk.first[axis] = shard.first[axis] + number[axis] * array_.inner[axis];
     auto const places = places_in(slab, slab.counts, chunk);
     if (places.empty()) return;
-    auto const entry = std::size_t(place_of(number, numbers));
-    auto const offset = word_of(index_, 2 * entry, array_.is_index_big_endian);
-    auto const bytes = word_of(index_, 2 * entry + 1, array_.is_index_big_endian);
-    if (offset == absent && bytes == absent) return fill_cells(array_.fill, slab, places, target);
-    if (offset > std::uint64_t(item.bytes) || bytes > std::uint64_t(item.bytes) - offset)
-      throw Error(Fault::input, "BrokenFile", "the index of a shard names bytes beyond its end");
-    read_chunk(item, Index(offset), Index(bytes), chunk, {slab, places, target});
+    auto const range = index_->find(number);
+    if (!range) return fill_cells(array_.fill, slab, places, target);
+    read_chunk(item, range->first, range->count, chunk, {slab, places, target});
   });
 }
 

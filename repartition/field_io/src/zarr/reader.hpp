@@ -7,6 +7,7 @@
 #include "hdf5/chunk_cells.hpp"
 #include "hdf5/hyperslab.hpp"
 #include "hdf5/kept_chunks.hpp"
+#include "shard_index.hpp"
 #include "store.hpp"
 
 #include <optional>
@@ -42,7 +43,6 @@ class ArrayReader {
   void read_chunk(Item const& item, Index from, Index bytes, ChunkPlace const& chunk, Request const& request);
   /// A chunk of blosc, of which bytes outside of the blocks that hold these plain bytes are left out.
   [[nodiscard]] static Bytes read_blocks(Item const& item, Index from, Index bytes, Index first, Index count);
-  [[nodiscard]] Bytes index_of(Item const& item, Index num_chunks) const;
 
   Store const& store_;
   std::string key_;
@@ -51,7 +51,7 @@ class ArrayReader {
   Store::Metadata metadata_;  ///< when it was opened
   KeptChunks kept_;
   std::optional<Indices> shard_;  ///< whose index is known
-  Bytes index_;
+  std::optional<ShardIndex> index_;
 };
 
 }  // namespace graticule::detail::zarr

@@ -59,6 +59,20 @@ std::vector<std::string> strings_of(std::span<std::byte const> bytes, Index coun
   return strings;
 }
 
+Indices product(Indices a, Indices const& b) {
+  for (int axis = 0; axis < a.size(); ++axis) a[axis] *= b[axis];
+  return a;
+}
+
+/// Errors that name the key.
+auto within(std::string const& key, auto const& action) {
+  try {
+    return action();
+  } catch (Error const& error) {
+    throw Error(error.fault(), error.rule(), key + ": " + error.text());
+  }
+}
+
 class StringReader {
  public:
   StringReader(Store const& store, std::string const& key, Array const& array, Index most_bytes)
@@ -88,22 +102,34 @@ class StringReader {
     if (count > most_bytes_) return {};
     std::vector<std::string> strings(std::size_t(count), array_.fill_text);
     if (array_.extents.size() == 0) {
-      if (auto const found = chunk({}, 1)) strings = *found;
+      auto const key = joined(key_, array_.key({}));
+      if (auto const item = store_.find(key)) strings = chunk(key, *item, {0, item->bytes}, 1);
       return strings;
     }
+    if (count == 0) return strings;
     Slab const all{Indices::filled(array_.extents.size(), 0), Indices::filled(array_.extents.size(), 1),
                    array_.extents};
-    if (count == 0) return strings;
     Index num_bytes = 0;
-    for_each_cell(chunks_of(all, all.counts, array_.chunk), [&](Indices const& number) {
-      auto const held = chunk(number, Box::from_extents(array_.chunk).num_cells());
-      if (!held) return;
-      ChunkPlace place{number, array_.chunk};
-      for (int axis = 0; axis < number.size(); ++axis) place.first[axis] *= array_.chunk[axis];
+    auto const put = [&](std::string const& key, Item const& item, StoredRange const& range, ChunkPlace const& place) {
+      auto const held = chunk(key, item, range, Box::from_extents(place.extents).num_cells());
       for_each_cell(places_in(all, all.counts, place), [&](Indices const& cell) {
         auto& text = strings[std::size_t(place_of(cell, array_.extents))];
-        text = (*held)[std::size_t(place_of(cell_at(all, cell, place), array_.chunk))];
+        text = held[std::size_t(place_of(cell_at(all, cell, place), place.extents))];
         num_bytes += Index(text.size());
+      });
+    };
+    for_each_cell(chunks_of(all, all.counts, array_.chunk), [&](Indices const& number) {
+      auto const key = joined(key_, array_.key(number));
+      auto const item = store_.find(key);
+      if (!item || num_bytes > most_bytes_) return;
+      ChunkPlace const place{product(number, array_.chunk), array_.chunk};
+      if (!array_.is_sharded) return put(key, *item, {0, item->bytes}, place);
+      auto const index = within(key, [&] { return ShardIndex(array_, *item); });
+      for_each_cell(Box::from_extents(index.counts()), [&](Indices const& inner) {
+        ChunkPlace chunk{product(inner, array_.inner), array_.inner};
+        for (int axis = 0; axis < inner.size(); ++axis) chunk.first[axis] += place.first[axis];
+        if (places_in(all, all.counts, chunk).empty() || num_bytes > most_bytes_) return;
+        if (auto const range = within(key, [&] { return index.find(inner); })) put(key, *item, *range, chunk);
       });
     });
     if (num_bytes > most_bytes_) return {};
@@ -111,21 +137,16 @@ class StringReader {
   }
 
  private:
-  /// Nothing where the chunk is absent.
-  std::optional<std::vector<std::string>> chunk(Indices const& number, Index count) {
-    auto const key = joined(key_, array_.key(number));
-    auto const item = store_.find(key);
-    if (!item) return {};
-    Index const most = 8 * most_bytes_;
-    try {
-      if (item->bytes > most || count > most_bytes_)
+  [[nodiscard]] std::vector<std::string> chunk(std::string const& key, Item const& item, StoredRange const& range,
+                                               Index count) const {
+    return within(key, [&] {
+      Index const most = 8 * most_bytes_;
+      if (range.count > most || count > most_bytes_)
         damaged_strings("it has more than " + std::to_string(most) + " bytes");
-      Bytes stored{std::size_t(item->bytes)};
-      item->read(stored.data(), 0, item->bytes);
+      Bytes stored{std::size_t(range.count)};
+      item.read(stored.data(), range.first, range.count);
       return strings_of(decoded_up_to(array_.codecs, std::move(stored), most).span(), count);
-    } catch (Error const& error) {
-      throw Error(error.fault(), error.rule(), key + ": " + error.text());
-    }
+    });
   }
 
   Store const& store_;
