@@ -2,9 +2,11 @@
 """Calls functions of graticule.h, as `graticule.engine` describes them."""
 from __future__ import annotations
 
+import array as lists
 import atexit
 import ctypes
 import enum
+import math
 import operator
 import re
 import weakref
@@ -21,9 +23,11 @@ MAX_AXES = 8
 _FAULTS = {1: "argument", 2: "program", 3: "usage", 4: "input", 5: "check", 6: "mpi", 7: "memory", 8: "other"}
 _SIMPLE = {"int": ctypes.c_int, "int64_t": ctypes.c_int64, "double": ctypes.c_double, "size_t": ctypes.c_size_t,
            "MPI_Fint": ctypes.c_int, "void*": ctypes.c_void_p}
+_LISTS = {ctypes.c_int: "i", ctypes.c_int64: "q"}
 _NUMPY = {ctypes.c_int: np.intc, ctypes.c_int64: np.int64, ctypes.c_double: np.double}
 _TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "bfloat16": 6, "float32": 7, "float64": 8,
           "complex64": 9, "complex128": 10, "bool": 0}
+_names: Dict[Any, str] = {}  # of types of numpy, which take as long as all else to write their own
 
 library = ctypes.CDLL(str(_mpi.folder / "libgraticule_c.so"))
 library.gr_error_text.restype = library.gr_error_rule.restype = ctypes.c_char_p
@@ -71,9 +75,11 @@ class Structure(ctypes.Structure):
     """A structure of graticule.h; members that are not given have the value 0, None or "no"."""
 
     size: int
+    _kinds: Dict[str, Any] = {}  # of the members
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
+        cls._kinds = dict(cls.__dict__.get("_fields_", ()))
         if cls.__name__ != "RawField":
             _structures["gr_" + re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()] = cls
         else:
@@ -87,7 +93,7 @@ class Structure(ctypes.Structure):
 
     def set(self, name: str, value: Any) -> None:
         """Sets a member; lists may be shorter than the array."""
-        fields = dict(self._fields_)  # type: ignore[arg-type]
+        fields = self._kinds
         if name not in fields:
             raise TypeError(f"{type(self).__name__} has no member {name!r}; it has {', '.join(n for n in fields if n != 'size')}")
         try:
@@ -104,7 +110,7 @@ class Structure(ctypes.Structure):
         try:
             self.set(name, value)
         except TypeError as error:
-            if name in dict(self._fields_):  # type: ignore[arg-type]
+            if name in self._kinds:
                 raise
             raise AttributeError(str(error)) from None
 
@@ -197,7 +203,8 @@ class Field:
         if first is not None:
             self.raw.has_first = 1
             _fill(self.raw.first, first)
-        self.raw.parity, self.raw.kind = int(parity), kind
+        if parity or kind:
+            self.raw.parity, self.raw.kind = int(parity), kind
 
 
 def _is_lazy(array: Any) -> bool:
@@ -241,7 +248,10 @@ def _describe(array: Any) -> Any:
         if not hasattr(array, "__dlpack__"):
             raise TypeError(f"a field is an array of numpy or torch, or has __dlpack__; this is {type(array).__name__}")
         array = np.from_dlpack(array)
-    return _raw(array.__array_interface__["data"][0], str(array.dtype), array.shape, array.strides, 0)
+    name = _names.get(array.dtype)
+    if name is None:
+        name = _names[array.dtype] = str(array.dtype)
+    return _raw(array.__array_interface__["data"][0], name, array.shape, array.strides, 0)
 
 
 def _raw(base: int, dtype: str, extents: Sequence[int], strides: Sequence[int], space: int, queue: int = 0) -> Any:
@@ -249,9 +259,15 @@ def _raw(base: int, dtype: str, extents: Sequence[int], strides: Sequence[int], 
         raise Error("WrongType", f"a field of {dtype}; supported: {', '.join(_TYPES)}", "argument")
     if len(extents) > MAX_AXES:
         raise Error("AxesMismatch", f"a field of {len(extents)} axes, at most {MAX_AXES}", "argument")
-    raw = _structures["gr_field"](base=base, type=_TYPES[dtype], rank=len(extents), space=space, queue=queue)
-    _fill(raw.extents, extents)
-    _fill(raw.strides, strides)
+    kind = _structures["gr_field"]
+    raw = kind.__new__(kind)
+    # Without the checks of `set`.
+    set_member = ctypes.Structure.__setattr__
+    for name, value in (("size", ctypes.sizeof(kind)), ("base", base), ("type", _TYPES[dtype]), ("rank", len(extents)), ("space", space),
+                        ("queue", queue)):
+        set_member(raw, name, value)
+    raw.extents[:len(extents)] = extents
+    raw.strides[:len(extents)] = strides
     return raw
 
 
@@ -280,12 +296,8 @@ class Argument:
         self.is_out = "out" in self.tags or "inout" in self.tags and self.base in _structures
         self.is_list = any(t in self.tags for t in ("axes", "lower", "upper", "values", "boxes"))
         self.counts = self.tags.get("count")
-
-    @property
-    def lengths(self) -> List[str]:
-        """The arguments that count the elements, along each axis of the array."""
-        boxes = self.tags.get("boxes", [])
-        return boxes + [self.tags[t][0] for t in ("axes", "lower", "upper", "values") if t in self.tags]
+        # The arguments that count the elements, along each axis of the array.
+        self.lengths: List[str] = self.tags.get("boxes", []) + [self.tags[t][0] for t in ("axes", "lower", "upper", "values") if t in self.tags]
 
 
 class Function:
@@ -381,11 +393,19 @@ class Function:
             return value, ctypes.c_char_p(str(value).encode())
         kind = ctypes.c_int if a.base in _enums else _SIMPLE[a.base]
         if a.is_list:
+            if kind in _LISTS and isinstance(value, (list, tuple)):
+                try:
+                    plain = lists.array(_LISTS[kind], value)
+                except TypeError:  # lists of lists, and what are no integers
+                    pass
+                else:
+                    if len(plain) == math.prod([counts[n] for n in a.lengths]):
+                        return plain, ctypes.c_void_p(plain.buffer_info()[0])
             given = np.asarray(value)
             if kind is not ctypes.c_double and given.size > 0 and given.dtype.kind not in "iub":
                 raise TypeError(f"{self.name}: {a.name} = {value!r} are not integers")
             array = np.ascontiguousarray(given, dtype=_NUMPY[kind])
-            if array.size != np.prod([counts[n] for n in a.lengths], dtype=int):
+            if array.size != math.prod([counts[n] for n in a.lengths]):
                 raise Error("ShapeMismatch", f"{self.name}: {a.name} has {array.size} values", "argument")
             return array, array.ctypes.data_as(ctypes.c_void_p)
         if a.base == "MPI_Fint" and value == -1:
