@@ -5,7 +5,6 @@
 #include <graticule/partition/failure.hpp>
 
 #include "dense.hpp"
-#include "first_failure.hpp"
 #include "hdf5/elements.hpp"
 #include "hdf5/hyperslab.hpp"
 #include "read/view_part.hpp"
@@ -41,16 +40,6 @@ auto FieldWriter::State::agreed_target(std::string_view name) -> Target& {
   return target_of(name);
 }
 
-std::pair<std::vector<detail::Turn>, Index> FieldWriter::State::agreed_turns(
-    std::function<detail::Supply()> const& prepare) {
-  detail::Supply supply;
-  run_agreed(comm, [&] { supply = prepare(); });
-  auto turns = group ? group->turns(supply) : detail::turns_of(supply, -1);
-  std::array<Index, 1> most{Index(turns.size())};
-  comm.max(most);
-  return {std::move(turns), most[0]};
-}
-
 namespace {
 
 /// Adds along each axis the places of cells, and their squares, in a range in which those of all ranks can be added.
@@ -73,53 +62,13 @@ void add_places(std::vector<std::uint64_t>& sums, detail::Slab const& slab, std:
 
 }  // namespace
 
-template <class Fetch>
-void FieldWriter::State::write_turns(Target& target, std::function<detail::Supply()> const& prepare,
-                                     Fetch const& fetch) {
+void FieldWriter::State::write_supply(std::string_view name, Target& target,
+                                      std::function<detail::Supply()> const& prepare, detail::FetchCells const& fetch) {
   detail::Supply supply;
-  auto const brought = [&] { return supply = prepare(); };
-  if (store) {
-    run_agreed(comm, brought);
-    target.num_written += store->write(target.array, supply, fetch);
-    add_places(target.places, supply.slab, 1);
-    return;
-  }
-  h5::Quiet const quiet;
-  auto const [turns, num_rounds] = agreed_turns(brought);
-  take_room();
-  if (target.grows_later) grow_now(target);
-  h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
-  h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
-  detail::FirstFailure failure;
-  Index num_cells = 0;
-  for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
-    auto const* turn = round < turns.size() ? &turns[round] : nullptr;
-    void const* data = nullptr;
-    // A rank that has failed continues: the others need it in every call.
-    failure.attempt([&] {
-      auto const share = group && turn != nullptr ? group->share(*turn) : turn != nullptr ? turn->cells : Box();
-      if (turn == nullptr || share.empty()) return;
-      num_cells += share.num_cells();
-      data = fetch(share);
-    });
-    failure.attempt([&] {
-      if (group && turn != nullptr) data = group->gather(*turn, target.value_bytes, data);
-    });
-    on_disk([&] { write_turn(target, transfer, data != nullptr ? turn : nullptr, data); });
-  }
-  agree(comm, failure.first());
-  target.num_written += num_cells;
+  run_agreed(comm, [&] { supply = prepare(); });
+  sink->write(std::string(name), target, supply, fetch);
+  target.num_written += supply.cells.num_cells();
   add_places(target.places, supply.slab, 1);
-}
-
-void FieldWriter::State::write_turn(Target const& target, h5::Properties const& transfer, detail::Turn const* turn,
-                                    void const* data) const {
-  auto const slab = turn != nullptr ? std::optional(turn->slab) : std::nullopt;
-  auto const selection = detail::select(target.dataset.get(), slab);
-  std::byte const nothing{};
-  h5::check(H5Dwrite(target.dataset.get(), target.memory_type.get(), selection.memory.get(), selection.file.get(),
-                     transfer.get(), turn != nullptr ? data : &nothing),
-            "H5Dwrite");
 }
 
 detail::Supply FieldWriter::State::supply(Target const& target, Box const& box) const {
@@ -152,7 +101,7 @@ void FieldWriter::State::write(std::string_view name, Box const& box, std::span<
     require_new(name, target, box);
     return supply(target, box);
   };
-  write_turns(target, prepare, [&](Box const& cells) {
+  write_supply(name, target, prepare, [&](Box const& cells) {
     auto const* const found = dense(box, cells, sizeof(Value), values.data(), elements);
     return same ? found : packed(target, dtype, found, cells, staging);
   });
@@ -182,7 +131,7 @@ void FieldWriter::State::write(std::string_view name, FileSelection const& selec
     return {part.cells, part.slab, detail::chunk_for(part, target.chunk),
             options.piece_bytes / (target.value_bytes + (same ? 0 : size))};
   };
-  write_turns(target, prepare, [&](Box const& cells) -> void const* {
+  write_supply(name, target, prepare, [&](Box const& cells) -> void const* {
     void const* found = nullptr;
     if (is_dense) {
       found = dense(part.cells, cells, size, part.first, elements);
@@ -203,8 +152,8 @@ void FieldWriter::State::write_stored(std::string_view name, Box const& box, std
     require_new(name, target, box);
     return supply(target, box);
   };
-  write_turns(target, prepare,
-              [&](Box const& cells) { return dense(box, cells, target.value_bytes, bytes.data(), staging); });
+  write_supply(name, target, prepare,
+               [&](Box const& cells) { return dense(box, cells, target.value_bytes, bytes.data(), staging); });
 }
 
 Index FieldWriter::State::num_new_cells(Target const& target) {
@@ -215,7 +164,7 @@ Index FieldWriter::State::num_new_cells(Target const& target) {
 
 void FieldWriter::State::require_all_written() const {
   std::vector<Index> counts;
-  for (auto const& [name, target] : targets) {
+  for (auto const& [name, target] : table.variables) {
     counts.push_back(target.num_written);
     auto places = target.places;  // none on a rank that has written nothing
     places.resize(2 * std::size_t(target.extents.size()));
@@ -223,7 +172,7 @@ void FieldWriter::State::require_all_written() const {
   }
   comm.sum(std::span<Index>(counts));
   std::size_t i = 0;
-  for (auto const& [name, target] : targets) {
+  for (auto const& [name, target] : table.variables) {
     Index const expected = num_new_cells(target);
     Index const found = counts[i++];
     if (found < expected)

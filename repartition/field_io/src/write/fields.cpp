@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/detail/seen_by_all.hpp>
-#include <graticule/field_io/detail/writes_store.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/detail/agreement.hpp>
-#include <graticule/partition/detail/end.hpp>
 #include <graticule/partition/detail/hash.hpp>
+#include <graticule/partition/failure.hpp>
 
-#include "hdf5/disk_room.hpp"
-#include "hdf5/types.hpp"
 #include "state.hpp"
-#include "zarr/store.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace graticule {
 
@@ -44,104 +40,59 @@ void require_extent(std::string_view name, Index extent) {
                 "dimension " + std::string(name) + " needs at least 0 cells, got " + std::to_string(extent));
 }
 
-/// Bytes of a file's own structures.
-constexpr Index first_room = Index(32) << 10U;
+void require_writers(FieldWriterOptions const& options) {
+  if (options.writers_per_node < 0)
+    throw Error("BadOption", "writers_per_node must be at least 0, got " + std::to_string(options.writers_per_node));
+}
 
 }  // namespace
 
-bool writes_store(std::filesystem::path const& path) {
-  auto const name = (path.has_filename() ? path : path.parent_path()).filename().string();
-  if (name.ends_with(".zarr.zip"))
-    throw Error(Fault::usage, "BadOption",
-                path.string() + ": Zarr stores are written as folders; name one that ends in .zarr");
-  return name.ends_with(".zarr");
-}
-
-FieldWriter::State::State(Comm const& on, std::filesystem::path const& final_path, detail::OutputFile fresh,
+FieldWriter::State::State(Comm const& on, std::filesystem::path const& final_path, std::unique_ptr<detail::Sink> begun,
                           FieldWriterOptions const& chosen)
-    : comm(on), path(final_path), options(chosen), output(std::move(fresh)) {
-  if (options.writers_per_node > 0) group.emplace(on, options.writers_per_node);
-  // Before HDF5 opens the file: it could not close one that has no room at all.
-  run_agreed(on, [&] {
-    if (on.rank() != 0) return;
-    disk = detail::open_to_write(output->temporary());
-    if (auto const why = detail::reserve_on_disk(disk.get(), 0, first_room); !why.empty())
-      detail::fail_output(path, why);
-  });
-  run_agreed(on, [&] {
-    if (writes()) file.emplace(detail::ParallelFile::create(group ? group->peers() : on, output->temporary()));
-  });
-}
+    : comm(on), path(final_path), options(chosen), sink(std::move(begun)) {}
 
-FieldWriter::State::State(Comm const& on, std::filesystem::path const& final_path, detail::zarr::StoreWriter fresh,
-                          FieldWriterOptions const& chosen)
-    : comm(on), path(final_path), options(chosen), store(std::move(fresh)) {}
-
-void FieldWriter::State::write_attributes(std::vector<Attribute> const& attributes) {
+void FieldWriter::State::write_attributes(std::vector<Attribute> attributes) {
   bool const has_conventions =
       std::any_of(attributes.begin(), attributes.end(), [](auto const& a) { return a.name == "Conventions"; });
-  bool const adds_conventions = !has_conventions && options.conventions == Conventions::cf_if_absent;
-  auto const conventions = Attribute::of_text("Conventions", "CF-1.8");
-  if (store) {
-    if (adds_conventions) store->set_attributes({conventions});
-    return store->set_attributes(attributes);
-  }
-  Room room{Index(1) << 20U, first_room};
-  reserve(room += room_for(attributes));
-  run_agreed(comm, [&] {
-    if (!writes()) return;
-    h5::Group const root(h5::check(H5Gopen2(file->id(), "/", H5P_DEFAULT), "H5Gopen2"));
-    if (adds_conventions) h5::write_attribute(root.get(), conventions);
-    for (auto const& attribute : attributes) h5::write_attribute(root.get(), attribute);
-  });
+  if (!has_conventions && options.conventions == Conventions::cf_if_absent)
+    attributes.insert(attributes.begin(), Attribute::of_text("Conventions", "CF-1.8"));
+  sink->write_attributes(attributes);
 }
 
-FieldWriter::State::~State() {
-  if (detail::mpi_is_over()) {
-    for (auto& [name, target] : targets) target.dataset.release();
-    return;
-  }
-  h5::Quiet const quiet;
-  if (!output && !store && !committed) give_back();
-  if (output && !committed && file) file->divert();
-  targets.clear();
+auto FieldWriter::State::target_of(std::string_view name) -> Target& {
+  auto const found = table.variables.find(name);
+  if (found == table.variables.end())
+    throw Error("MissingVariable", "no variable '" + std::string(name) + "' was added");
+  return found->second;
+}
+
+void FieldWriter::State::require_name(std::string_view name) {
+  if (name.empty() || name.find('/') != std::string_view::npos)
+    throw Error("BadName", "'" + std::string(name) + "' cannot be the name of a variable");
+}
+
+void FieldWriter::State::require_free(std::string_view name) const {
+  require_name(name);
+  if (table.has_dimension(name) || table.variables.contains(name))
+    throw Error("BadName", "there is already a dimension or variable '" + std::string(name) + "'");
+}
+
+void FieldWriter::State::add_variable(VariableSpec const& spec) {
+  Target target;
+  run_agreed(comm, [&] {
+    target.dimensions = spec.dimensions;
+    target.extents = table.shape_of(spec.dimensions).extents;
+    target.plan = detail::packing_plan_of(spec);
+    target.value_bytes = spec.type == ValueType::text ? spec.text_bytes : size_in_bytes(spec.type);
+  });
+  sink->add(table, spec, target);
+  table.variables.emplace(spec.name, std::move(target));
 }
 
 void FieldWriter::State::commit() {
   if (committed) throw Error("WrongState", "the file was committed already: " + path.string());
   require_all_written();
-  if (store) {
-    store->commit();
-    committed = true;
-    return;
-  }
-  h5::Quiet const quiet;
-  // Every dimension has a scale, which lists those that refer to it.
-  auto const num_scales = Index(dimensions.size());
-  reserve({num_scales << 20U, num_scales << 13U});
-  take_room();
-  on_disk([&] {
-    if (appends) {
-      declare_fill();
-      extend_bare_scales();
-    } else {
-      set_scales();
-    }
-    targets.clear();
-    h5::check(H5Fflush(file->id(), H5F_SCOPE_GLOBAL), "H5Fflush");
-    file->close();
-  });
-  targets.clear();
-  comm.barrier();  // complete on all ranks
-  if (output) {
-    output->publish();
-  } else {
-    detail::cut_to_length(comm, path);
-    detail::sync(comm, path);
-    run_agreed(comm, [&] {
-      if (undo) undo->drop();
-    });
-  }
+  sink->commit(table);
   committed = true;
 }
 
@@ -156,20 +107,8 @@ FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, st
                    .add(options.codec)
                    .value(),
                path.string());
-  if (options.writers_per_node < 0)
-    throw Error("BadOption", "writers_per_node must be at least 0, got " + std::to_string(options.writers_per_node));
-  bool const is_store = writes_store(path);
-  if (!is_store && !options.codec.empty())
-    throw Error(Fault::usage, "BadOption",
-                path.string() + ": a codec, '" + options.codec + "', is for Zarr stores; name one that ends in .zarr");
-  if (is_store) {
-    state_ = std::make_unique<State>(comm, path, detail::zarr::StoreWriter(comm, path, options), options);
-    state_->write_attributes(attributes);
-    return;
-  }
-  detail::OutputFile output(comm, path);
-  h5::Quiet const quiet;
-  state_ = std::make_unique<State>(comm, path, std::move(output), options);
+  require_writers(options);
+  state_ = std::make_unique<State>(comm, path, detail::format_of_new(path).create(comm, path, options), options);
   state_->write_attributes(attributes);
 }
 
@@ -179,32 +118,9 @@ FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& p
                                 FieldWriterOptions const& options) {
   require_same(comm, "ArgumentDisagreement",
                Hash().add(path.string()).add(int(to)).add(options.writers_per_node).value(), path.string());
-  if (options.writers_per_node < 0)
-    throw Error("BadOption", "writers_per_node must be at least 0, got " + std::to_string(options.writers_per_node));
-  std::array<Index, 1> is_store{0};
-  if (comm.rank() == 0) is_store[0] = detail::zarr::is_store(path) ? 1 : 0;
-  comm.max(is_store);
-  if (is_store[0] != 0) {
-    auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused);
-    detail::zarr::StoreWriter store(comm, path, catalogue, options);
-    return FieldWriter(std::make_unique<State>(comm, catalogue, std::move(store), options));
-  }
-  detail::FileStamp seen;
-  run_agreed(comm, [&] {
-    if (comm.rank() != 0) return;
-    if (detail::restore_interrupted(path, detail::Unseen::has_ended) == detail::Interrupted::in_use)
-      detail::fail_output(path, "another program appends to it");
-    seen = detail::stamp_of(path);
-  });
-  auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused, detail::Structure::growing);
-  std::optional<detail::OutputFile> copy;
-  if (to == AppendTo::in_place) require_seen_by_all(comm, path.string(), path);
-  if (to == AppendTo::copy) {
-    copy.emplace(comm, path);
-    detail::copy_bytes(comm, path, copy->temporary());
-  }
-  h5::Quiet const quiet;
-  return FieldWriter(std::make_unique<State>(comm, catalogue, std::move(copy), options, seen));
+  require_writers(options);
+  auto opened = detail::format_of_existing(comm, path).append(comm, path, to, options);
+  return FieldWriter(std::make_unique<State>(comm, std::move(opened), options));
 }
 
 FieldWriter::FieldWriter(FieldWriter&&) noexcept = default;
@@ -215,7 +131,7 @@ void FieldWriter::add_dimension(std::string_view name, Index extent, DimensionKi
                "dimension " + std::string(name));
   state_->require_free(name);
   require_extent(name, extent);
-  state_->dimensions.push_back({std::string(name), extent, kind == DimensionKind::unlimited});
+  state_->table.dimensions.push_back({std::string(name), extent, kind == DimensionKind::unlimited});
 }
 
 void FieldWriter::add_coordinate(std::string_view name, std::span<double const> values, ValueType type,
@@ -227,7 +143,7 @@ void FieldWriter::add_coordinate(std::string_view name, std::span<double const> 
     add_variable(
         {.name = std::string(name), .dimensions = {std::string(name)}, .type = type, .attributes = attributes});
   } catch (...) {
-    state_->dimensions.pop_back();
+    state_->table.dimensions.pop_back();
     throw;
   }
   bool const writes = state_->comm.rank() == 0;
@@ -237,14 +153,13 @@ void FieldWriter::add_coordinate(std::string_view name, std::span<double const> 
 void FieldWriter::add_variable(VariableSpec const& spec) {
   require_same(state_->comm, "ArgumentDisagreement", fingerprint(spec), "variable " + spec.name);
   State::require_name(spec.name);
-  if (state_->targets.contains(spec.name)) throw Error("BadName", "there is already a variable '" + spec.name + "'");
-  h5::Quiet const quiet;
+  if (state_->table.variables.contains(spec.name))
+    throw Error("BadName", "there is already a variable '" + spec.name + "'");
   state_->add_variable(spec);
 }
 
 void FieldWriter::extend(std::string_view dimension, Index count) {
   require_same(state_->comm, "ArgumentDisagreement", Hash().add(dimension).add(count).value(), std::string(dimension));
-  h5::Quiet const quiet;
   state_->extend(dimension, count);
 }
 

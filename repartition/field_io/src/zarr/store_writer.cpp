@@ -193,6 +193,16 @@ std::string lacks_of(Described const& described, Json const& metadata) {
 
 }  // namespace
 
+std::unique_ptr<Sink> create_store(Comm const& comm, fs::path const& path, FieldWriterOptions const& options) {
+  return std::make_unique<StoreWriter>(comm, path, options);
+}
+
+OpenedSink append_store(Comm const& comm, fs::path const& path, AppendTo, FieldWriterOptions const& options) {
+  auto catalogue = shared_catalogue(comm, path, FilterPlugins::refused);
+  auto sink = std::make_unique<StoreWriter>(comm, path, catalogue, options);
+  return {std::move(catalogue), std::move(sink)};
+}
+
 /// What a rank has received of the chunk that it writes.
 struct StoreWriter::Round {
   struct Part {
@@ -253,55 +263,44 @@ StoreWriter::StoreWriter(Comm const& comm, fs::path const& path, Catalogue const
   for (Index const one : comm.gather_to_all(Index(own))) writers_.push_back(int(one));
 }
 
-StoreWriter::StoreWriter(StoreWriter&& other) noexcept
-    : comm_(other.comm_),
-      path_(std::move(other.path_)),
-      folder_(std::exchange(other.folder_, {})),
-      options_(std::move(other.options_)),
-      tag_(other.tag_),
-      writers_(std::move(other.writers_)),
-      temporary_(std::move(other.temporary_)),
-      lock_(std::move(other.lock_)),
-      appends_(other.appends_),
-      root_(std::move(other.root_)),
-      arrays_(std::move(other.arrays_)),
-      places_(std::move(other.places_)),
-      shard_(std::move(other.shard_)),
-      made_(std::move(other.made_)),
-      has_written_(other.has_written_) {}
-
 StoreWriter::~StoreWriter() {
   std::error_code ignored;
   if (!appends_ && !folder_.empty()) fs::remove_all(folder_, ignored);
 }
 
-void StoreWriter::set_attributes(std::vector<Attribute> const& attributes) {
+void StoreWriter::write_attributes(std::vector<Attribute> const& attributes) {
   for (auto const& attribute : attributes) root_["attributes"][attribute.name] = json_of(attribute);
 }
 
-std::string StoreWriter::refusal(std::string const& name) const {
-  auto const& one = arrays_[places_.at(name)];
-  return lacks_of(describe(name, one.metadata, Json()), one.metadata);
+std::string StoreWriter::refusal(Variable const& variable) const {
+  if (!variable.refusal.empty() && variable.type != ValueType::text) return variable.refusal;
+  auto const& one = arrays_[places_.at(variable.name)];
+  auto const lacks = lacks_of(describe(variable.name, one.metadata, Json()), one.metadata);
+  return lacks.empty() && variable.type == ValueType::f16 ? "values of its type are only read" : lacks;
 }
 
-std::size_t StoreWriter::add(VariableSpec const& spec, Shape const& shape) {
-  if (spec.name.starts_with('.') || spec.name.starts_with("__") || spec.name == "zarr.json")
-    throw Error("BadName", "'" + spec.name + "' cannot be the name of an array of a Zarr store");
-  auto metadata = metadata_of(spec, shape, options_.codec);
-  auto described = describe(spec.name, metadata, Json());
-  if (!described.variable.refusal.empty())
-    throw Error("BadOption",
-                "variable " + spec.name + " cannot be written to a Zarr store: " + described.variable.refusal);
-  places_.emplace(spec.name, arrays_.size());
-  arrays_.push_back({spec.name, std::move(metadata), std::move(described.array)});
-  return arrays_.size() - 1;
+void StoreWriter::add(WrittenTable const& table, VariableSpec const& spec, WrittenVariable& variable) {
+  run_agreed(comm_, [&] {
+    if (spec.name.starts_with('.') || spec.name.starts_with("__") || spec.name == "zarr.json")
+      throw Error("BadName", "'" + spec.name + "' cannot be the name of an array of a Zarr store");
+    auto metadata = metadata_of(spec, table.shape_of(spec.dimensions), options_.codec);
+    auto described = describe(spec.name, metadata, Json());
+    if (!described.variable.refusal.empty())
+      throw Error("BadOption",
+                  "variable " + spec.name + " cannot be written to a Zarr store: " + described.variable.refusal);
+    variable.chunk = described.array.inner;
+    places_.emplace(spec.name, arrays_.size());
+    arrays_.push_back({spec.name, std::move(metadata), std::move(described.array)});
+  });
 }
 
-void StoreWriter::set_extents(std::size_t place, Indices const& extents) {
-  auto& one = arrays_[place];
-  one.array.extents = extents;
-  one.metadata["shape"] = numbers(extents);
-  one.is_changed = true;
+void StoreWriter::grow(WrittenTable const& table, std::vector<std::string> const& names) {
+  for (auto const& name : names) {
+    auto& one = arrays_[places_.at(name)];
+    one.array.extents = table.variables.at(name).extents;
+    one.metadata["shape"] = numbers(one.array.extents);
+    one.is_changed = true;
+  }
 }
 
 std::vector<Slab> StoreWriter::gathered(Supply const& mine) const {
@@ -357,7 +356,7 @@ std::vector<std::vector<StoreWriter::Job>> StoreWriter::jobs_of(Array const& arr
   return jobs;
 }
 
-Index StoreWriter::write_scalar(NewArray const& array, FetchCells const& fetch) {
+void StoreWriter::write_scalar(NewArray const& array, FetchCells const& fetch) {
   // Every rank has it.
   run_agreed(comm_, [&] {
     auto const* const value = static_cast<std::byte const*>(fetch(Box()));
@@ -366,11 +365,10 @@ Index StoreWriter::write_scalar(NewArray const& array, FetchCells const& fetch) 
     std::copy_n(value, values.size(), values.data());
     put_file(path_of(array, {}), stored_of(array.array, std::move(values)).span());
   });
-  return 1;
 }
 
-Index StoreWriter::write(std::size_t place, Supply const& mine, FetchCells const& fetch) {
-  auto const& array = arrays_[place];
+void StoreWriter::write(std::string const& name, WrittenVariable const&, Supply const& mine, FetchCells const& fetch) {
+  auto const& array = arrays_[places_.at(name)];
   if (array.array.extents.size() == 0) return write_scalar(array, fetch);
   auto const slabs = gathered(mine);
   auto const jobs = jobs_of(array.array, slabs);
@@ -419,7 +417,6 @@ Index StoreWriter::write(std::size_t place, Supply const& mine, FetchCells const
   });
   shard_.reset();
   agree(comm_, failure.first());
-  return mine.cells.num_cells();
 }
 
 void StoreWriter::write_chunk(NewArray const& array, Job const& job, Round const& round) {
@@ -583,7 +580,7 @@ void StoreWriter::sync_chunks() const {
   if (folder.get() < 0 || ::syncfs(folder.get()) != 0) fail_output(path_, system_reason(errno));
 }
 
-void StoreWriter::commit() {
+void StoreWriter::commit(WrittenTable const&) {
   run_agreed(comm_, [&] { sync_chunks(); });
   run_agreed(comm_, [&] {
     if (comm_.rank() != 0) return;

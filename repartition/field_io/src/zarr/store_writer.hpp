@@ -11,12 +11,11 @@
 #include "hdf5/packed_bytes.hpp"
 #include "json.hpp"
 #include "read/catalogue.hpp"
-#include "write/group.hpp"
-#include "write/storage.hpp"
+#include "write/sink.hpp"
 
 #include <filesystem>
-#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,8 +23,10 @@
 
 namespace graticule::detail::zarr {
 
-/// Dense stored values of some cells that this rank brings, in the coordinates of its supply.
-using FetchCells = std::function<void const*(Box const&)>;
+[[nodiscard]] std::unique_ptr<Sink> create_store(Comm const& comm, std::filesystem::path const& path,
+                                                 FieldWriterOptions const& options);
+[[nodiscard]] OpenedSink append_store(Comm const& comm, std::filesystem::path const& path, AppendTo to,
+                                      FieldWriterOptions const& options);
 
 /// Each key of an array, a chunk or a shard, is written by one rank: that which brings most of its cells, or the writer
 /// of its node. The others send it theirs, chunk by chunk. Which rank it is changes no byte of a chunk.
@@ -33,32 +34,29 @@ using FetchCells = std::function<void const*(Box const&)>;
 /// A new store lies in a temporary folder until `commit`, which writes its metadata last. Records are appended to the
 /// store itself: files of chunks are replaced one by one by ones that hold the old cells, too, and the metadata say of
 /// the new ones last, in one file. Cells that a killed program has appended lie beyond the extents of the metadata.
-class StoreWriter {
+class StoreWriter final : public Sink {
  public:
   /// Begins a new store. Collective. @throws `OutputError`, also for a folder that is no store
   StoreWriter(Comm const& comm, std::filesystem::path const& path, FieldWriterOptions const& options);
   /// Opens a store to append to it. Collective. @param arrays of the catalogue @throws `OutputError`
   StoreWriter(Comm const& comm, std::filesystem::path const& path, Catalogue const& catalogue,
               FieldWriterOptions const& options);
-  StoreWriter(StoreWriter&&) noexcept;
-  StoreWriter& operator=(StoreWriter&&) = delete;
+  StoreWriter(StoreWriter const&) = delete;
+  StoreWriter& operator=(StoreWriter const&) = delete;
   /// Removes a new store that was not committed. Any rank may have to do it: the others may never come here.
-  ~StoreWriter();
+  ~StoreWriter() override;
 
-  void set_attributes(std::vector<Attribute> const& attributes);
-  /// @return the array's place @throws `BadName`, `BadOption`, `WrongType`
-  std::size_t add(VariableSpec const& spec, Shape const& shape);
-  /// The place of a variable of a store that is appended to, or why nothing can be written to it.
-  [[nodiscard]] std::size_t place_of(std::string const& name) const { return places_.at(name); }
-  [[nodiscard]] std::string refusal(std::string const& name) const;
-
-  [[nodiscard]] Indices const& chunk(std::size_t place) const { return arrays_[place].array.inner; }
-  void set_extents(std::size_t place, Indices const& extents);
-  /// Writes what each rank brings. Collective. @return the cells of this rank
-  /// @throws `OutputError`, and what `fetch` throws, on all ranks
-  Index write(std::size_t place, Supply const& mine, FetchCells const& fetch);
-  /// Collective. @throws `OutputError`
-  void commit();
+  void write_attributes(std::vector<Attribute> const& attributes) override;
+  void add(WrittenTable const& table, VariableSpec const& spec, WrittenVariable& variable) override;
+  /// Any dimension of a store can.
+  [[nodiscard]] bool grows(Dimension const&) const override { return true; }
+  [[nodiscard]] std::string refusal(Variable const& variable) const override;
+  void take_over(Variable const&, VariablePlace const&) override {}
+  void reserve_growth(WrittenTable const&, std::string_view, Index) override {}
+  void grow(WrittenTable const& table, std::vector<std::string> const& names) override;
+  void write(std::string const& name, WrittenVariable const& variable, Supply const& mine,
+             FetchCells const& fetch) override;
+  void commit(WrittenTable const& table) override;
 
  private:
   struct NewArray {
@@ -85,7 +83,7 @@ class StoreWriter {
 
   [[nodiscard]] std::vector<std::vector<Job>> jobs_of(Array const& array, std::vector<Slab> const& slabs) const;
   [[nodiscard]] std::vector<Slab> gathered(Supply const& mine) const;
-  Index write_scalar(NewArray const& array, FetchCells const& fetch);
+  void write_scalar(NewArray const& array, FetchCells const& fetch);
   void write_chunk(NewArray const& array, Job const& job, Round const& round);
   void put_plain(NewArray const& array, Job const& job, Bytes values);
   void put_in_shard(NewArray const& array, Job const& job, Bytes values);
