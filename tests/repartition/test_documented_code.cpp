@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The code of docs/repartition.md, which is compared with this file, and what the page says of it.
+#include <graticule/partition/detail/numbering.hpp>
 #include <graticule/partition/placement.hpp>
 #include <graticule/partition/relabel.hpp>
 #include <graticule/partition/shared_layout.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/detail/value_types.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sink.hpp"
 
+#include <graticule/field_io/detail/writes_store.hpp>
 #include <graticule/partition/error.hpp>
 
 #include "hdf5_sink.hpp"
