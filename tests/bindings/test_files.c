@@ -108,7 +108,8 @@ static void writes_and_appends(char const* path) {
 
   OK(gr_writer_append(comm, path, 0, &writer));
   OK(gr_writer_extend(writer, "time", 1));
-  FAILS(gr_writer_extend(writer, "latitude", 1), GR_ERROR_PROGRAM, "latitude");
+  // Any dimension of a store can grow.
+  if (strstr(path, ".zarr") == NULL) FAILS(gr_writer_extend(writer, "latitude", 1), GR_ERROR_PROGRAM, "latitude");
   write_record(writer, 1, 1);
   OK(gr_writer_commit(writer));
   OK(gr_writer_destroy(&writer));
@@ -252,6 +253,36 @@ static void expect_part(gr_file* file, int number, int64_t cells_before, int64_t
   char const* path = NULL;
   OK(gr_file_part(file, number, &before, &cells, &path));
   CHECK(before == cells_before && cells == num_cells && strstr(path, name) != NULL);
+}
+
+/// What is no store, or none that is read or written here, is refused by name.
+static void refuses_stores(char const* folder) {
+  gr_file* file = NULL;
+  gr_writer* writer = NULL;
+  char path[300];
+  FAILS(gr_file_open(comm, "s3://bucket/era5.zarr", &file), GR_ERROR_INPUT, "s3://bucket/era5.zarr is a URL");
+  FAILS(gr_file_open(comm, "no-such.zarr", &file), GR_ERROR_INPUT, "no-such.zarr");
+  FAILS(gr_writer_create(comm, "x.zarr.zip", NULL, &writer), GR_ERROR_USAGE, "stores are written as folders");
+  // A store whose metadata are cut off, and one of which a chunk is.
+  char chunk[400];
+  char metadata[400];
+  snprintf(path, sizeof path, "%s/file.zarr", folder);
+  snprintf(chunk, sizeof chunk, "%s/u/c/1/0/0", path);
+  snprintf(metadata, sizeof metadata, "%s/zarr.json", path);
+  if (world_rank == 0) CHECK(truncate(chunk, 3) == 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  OK(gr_file_open(comm, path, &file));
+  double cells[MOST];
+  gr_field const field = field_of(cells, 1, hi[0] - lo[0], COLUMNS);
+  int64_t const lower[3] = {1, lo[0], 0};
+  int64_t const upper[3] = {2, hi[0], COLUMNS};
+  FAILS(gr_file_read(file, "u", 3, lower, upper, NULL, 0, NULL, &field), GR_ERROR_INPUT, "u/c/1/0/0");
+  RULE("BrokenFile");
+  OK(gr_file_close(&file));
+  if (world_rank == 0) CHECK(truncate(metadata, 50) == 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  FAILS(gr_file_open(comm, path, &file), GR_ERROR_INPUT, "zarr.json");
+  RULE("BrokenFile");
 }
 
 /// Two files of times 0, 1 and 2, the first one by its number, are read as one.
@@ -477,9 +508,14 @@ int main(int argc, char** argv) {
   if (world_rank == 0) CHECK(mkdtemp(folder) != NULL);
   MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
   char path[200];
-  snprintf(path, sizeof path, "%s/file.nc", folder);
-  writes_and_appends(path);
-  reads(path);
+  // A netCDF-4 file and a Zarr store: the name decides.
+  char const* const names[2] = {"file.nc", "file.zarr"};
+  for (int i = 0; i < 2; ++i) {
+    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    writes_and_appends(path);
+    reads(path);
+  }
+  refuses_stores(folder);
   reads_a_series(folder);
   char checkpoints[200];
   snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);

@@ -23,6 +23,9 @@ program test_fortran_files
   call MPI_Barrier(MPI_COMM_WORLD)
   call writes(trim(folder) // '/file.nc')
   call reads(trim(folder) // '/file.nc')
+  ! The name makes it a Zarr store.
+  call writes(trim(folder) // '/file.zarr')
+  call reads(trim(folder) // '/file.zarr')
   call reads_a_series(trim(folder))
   call saves(trim(folder) // '/checkpoints')
   call gr_layout_destroy(layout)
