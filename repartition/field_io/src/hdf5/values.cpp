@@ -145,13 +145,11 @@ void add_missing(Attribute const& attribute, ValueType type, std::vector<std::ui
       missing.push_back(bits);
     });
     // Zeros of both signs are equal and differ in bits.
-    if constexpr (std::is_floating_point_v<T>) {
-      auto const zeros = {std::uint64_t(std::bit_cast<BitsOf<T>>(T(0))),
-                          std::uint64_t(std::bit_cast<BitsOf<T>>(-T(0)))};
-      bool const has_zero = std::any_of(missing.begin(), missing.end(), [&](auto bits) {
-        return std::find(zeros.begin(), zeros.end(), bits) != zeros.end();
-      });
-      if (has_zero) missing.insert(missing.end(), zeros);
+    if constexpr (!std::is_integral_v<T>) {
+      constexpr std::uint64_t negative = std::uint64_t(1) << (8 * sizeof(T) - 1);
+      bool const has_zero =
+          std::any_of(missing.begin(), missing.end(), [&](auto bits) { return bits == 0 || bits == negative; });
+      if (has_zero) missing.insert(missing.end(), {0, negative});
     }
   });
 }
