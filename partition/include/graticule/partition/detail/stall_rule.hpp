@@ -5,8 +5,8 @@
 
 namespace graticule {
 
-/// The rule of this process: that of the last `set_stall_rule`, or of the environment; within a `detail::StallScope` its
-/// rule.
+/// The rule of this process: that of the last `set_stall_rule`, or of the environment; within a `detail::StallScope`
+/// its rule.
 [[nodiscard]] StallRule stall_rule();
 
 }  // namespace graticule
