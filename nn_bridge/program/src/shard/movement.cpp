@@ -34,9 +34,10 @@ Layout layout_of(MoveTask const& task, std::int64_t periods, bool along) {
 }
 
 // The row behind the last one of those that follow each other, in one period.
-std::size_t end_of_run(std::vector<std::int64_t> const& rows, std::size_t begin, std::int64_t period) {
+std::size_t end_of_run(std::vector<std::int64_t> const& rows, std::size_t begin, std::size_t last,
+                       std::int64_t period) {
   std::size_t end = begin + 1;
-  while (end < rows.size() && rows[end] == rows[end - 1] + 1 && rows[end] % period != 0) {
+  while (end < last && rows[end] == rows[end - 1] + 1 && rows[end] % period != 0) {
     ++end;
   }
   return end;
@@ -88,7 +89,7 @@ std::vector<Box> Movement::boxes_along(std::vector<std::int64_t> const& rows, st
   }
   std::int64_t const width = num_rows / periods_;
   std::int64_t const first = rows.front();
-  block_ = num_rows % periods_ == 0 && first + width <= period;
+  block_ = direct_.size == 0 && num_rows % periods_ == 0 && first + width <= period;
   for (std::int64_t i = 0; i < num_rows && block_; ++i) {
     block_ = rows[static_cast<std::size_t>(i)] == i / width * period + first + i % width;
   }
@@ -97,15 +98,41 @@ std::vector<Box> Movement::boxes_along(std::vector<std::int64_t> const& rows, st
     return {Box({0, first}, {periods_, first + width})};
   }
   std::vector<Box> boxes;
-  for (std::size_t begin = 0; begin < rows.size();) {
-    std::size_t const end = end_of_run(rows, begin, period);
-    auto const size = static_cast<std::int64_t>(end - begin);
+  auto const end_of_direct = static_cast<std::size_t>(direct_.place + direct_.size);
+  add_boxes(rows, 0, direct_.size > 0 ? static_cast<std::size_t>(direct_.place) : 0, period, boxes);
+  add_boxes(rows, end_of_direct, rows.size(), period, boxes);
+  if (boxes.empty()) {
+    runs_.push_back({0, 0});
+    boxes.push_back(Box({0, 0}, {1, 0}));
+  }
+  return boxes;
+}
+
+void Movement::add_boxes(std::vector<std::int64_t> const& rows, std::size_t begin, std::size_t end, std::int64_t period,
+                         std::vector<Box>& boxes) {
+  while (begin < end) {
+    std::size_t const end_of_box = end_of_run(rows, begin, end, period);
+    auto const size = static_cast<std::int64_t>(end_of_box - begin);
     std::int64_t const row = rows[begin];
     boxes.push_back(Box({row / period, row % period}, {row / period + 1, row % period + size}));
     runs_.push_back({static_cast<std::int64_t>(begin), size});
-    begin = end;
+    begin = end_of_box;
   }
-  return boxes;
+}
+
+void Movement::set_direct(MoveTask const& task, int rank) {
+  if (!along_ || periods_ != 1) {
+    return;
+  }
+  auto const& rows = task.rows[static_cast<std::size_t>(rank)];
+  auto const bound = task.from.bounds.begin() + rank;
+  auto const first = std::ranges::lower_bound(rows, bound[0]);
+  auto const last = std::ranges::lower_bound(rows, bound[1]);
+  std::int64_t const size = last - first;
+  if (size > 0 && *std::prev(last) - *first == size - 1) {
+    direct_ = {first - rows.begin(), size};
+    direct_source_ = *first - bound[0];
+  }
 }
 
 std::vector<Box> Movement::boxes_across(std::vector<std::int64_t> const& rows, std::int64_t period) {
@@ -115,7 +142,7 @@ std::vector<Box> Movement::boxes_across(std::vector<std::int64_t> const& rows, s
   }
   std::vector<Box> boxes;
   for (std::size_t begin = 0; begin < rows.size();) {
-    std::size_t const end = end_of_run(rows, begin, rows.back() + 1);
+    std::size_t const end = end_of_run(rows, begin, rows.size(), rows.back() + 1);
     auto const size = static_cast<std::int64_t>(end - begin);
     boxes.push_back(Box({0, 0, rows[begin]}, {periods_, period, rows[begin] + size}));
     runs_.push_back({static_cast<std::int64_t>(begin), size});
@@ -128,6 +155,7 @@ Movement::Movement(Comm const& comm, MoveTask const& task)
     : periods_(task.shape[static_cast<std::size_t>(task.from.axis)] / task.from.period),
       along_(task.axis == task.from.axis) {
   set_shapes(task, comm.rank());
+  set_direct(task, comm.rank());
   auto const& rows = task.rows[static_cast<std::size_t>(comm.rank())];
   auto const boxes = along_ ? boxes_along(rows, task.from.period) : boxes_across(rows, task.from.period);
   plan_.emplace(comm, layout_of(task, periods_, along_), boxes);
@@ -153,14 +181,34 @@ torch::Tensor Movement::apply(torch::Tensor const& x) const {
   for (auto const& part : parts(target)) {
     views.push_back(nn::tensor_view(part, axes_));
   }
+  if (direct_.size > 0) {
+    target.view(joined_target_)
+        .narrow(1, direct_.place, direct_.size)
+        .copy_(source.select(1, 0).narrow(1, direct_source_, direct_.size));
+  }
   DeviceQueueScope const scope(nn::detail::queue_of(source));
   plan_->apply(nn::tensor_view(source, axes_), std::span<FieldView const>(views));
   return target;
 }
 
+// What the rows without the plan leave in a fresh source, and zeros.
+torch::Tensor Movement::direct_part(torch::Tensor const& target) const {
+  auto const options = target.options().requires_grad(false);
+  if (direct_.size == 0) {
+    return torch::zeros(source_shape_, options);
+  }
+  bool const all = direct_.size == joined_source_[2];
+  torch::Tensor const source = all ? torch::empty(source_shape_, options) : torch::zeros(source_shape_, options);
+  source.view(joined_source_)
+      .select(1, 0)
+      .narrow(1, direct_source_, direct_.size)
+      .copy_(target.view(joined_target_).narrow(1, direct_.place, direct_.size));
+  return source;
+}
+
 torch::Tensor Movement::apply_adjoint(torch::Tensor const& y) const {
   torch::Tensor const target = y.contiguous();
-  torch::Tensor source = torch::zeros(source_shape_, y.options().requires_grad(false));
+  torch::Tensor const source = direct_part(target);
   std::vector<FieldView> views;
   for (auto const& part : parts(target)) {
     views.push_back(nn::tensor_view(part, axes_));

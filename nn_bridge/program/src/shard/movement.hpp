@@ -35,9 +35,14 @@ class Movement {
   };
 
   void set_shapes(MoveTask const& task, int rank);
+  /// The rows that this rank both has and needs, if they follow each other: copied without the plan.
+  void set_direct(MoveTask const& task, int rank);
   [[nodiscard]] std::vector<Box> boxes_along(std::vector<std::int64_t> const& rows, std::int64_t period);
+  void add_boxes(std::vector<std::int64_t> const& rows, std::size_t begin, std::size_t end, std::int64_t period,
+                 std::vector<Box>& boxes);
   [[nodiscard]] std::vector<Box> boxes_across(std::vector<std::int64_t> const& rows, std::int64_t period);
   [[nodiscard]] std::vector<torch::Tensor> parts(torch::Tensor const& target) const;
+  [[nodiscard]] torch::Tensor direct_part(torch::Tensor const& target) const;
 
   std::int64_t periods_ = 1;    ///< of the cut axis
   bool along_ = true;           ///< the rows are those of the cut axis
@@ -49,6 +54,8 @@ class Movement {
   Shape joined_target_;
   std::vector<std::int64_t> axes_;  ///< of the plan, in joined tensors, counted from the last one
   std::vector<Run> runs_;
+  Run direct_;                      ///< of the target
+  std::int64_t direct_source_ = 0;  ///< where it begins in the source
   std::optional<RepartitionPlan> plan_;
 };
 
