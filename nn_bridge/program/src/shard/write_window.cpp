@@ -62,7 +62,7 @@ ValueId write_stencil(LocalBuilder& builder, PlannedNode& node) {
   return builder.emit(node.node.target, node.node.inputs, node.local, builder.result_dtype(node));
 }
 
-// The rows of the result that the fetched rows give, without bias.
+// The rows of the result that the fetched rows give.
 ValueId transposed_rows(LocalBuilder& builder, PlannedNode& node, std::size_t i, Shape shape) {
   std::size_t const spatial = num_spatial(node);
   auto padding = node.shapes.integers("padding", spatial, 0);
@@ -73,7 +73,6 @@ ValueId transposed_rows(LocalBuilder& builder, PlannedNode& node, std::size_t i,
   output_padding[i] = 0;
   set_input(node.node, "padding", padding);
   set_input(node.node, "output_padding", output_padding);
-  set_input(node.node, "bias", None{});
   return builder.emit(node.node.target, node.node.inputs, std::move(shape), builder.result_dtype(node));
 }
 
@@ -98,6 +97,11 @@ ValueId write_transposed(LocalBuilder& builder, PlannedNode& node) {
   for (std::int64_t row = lo; row < lo + own; ++row) {
     wanted.push_back(0 <= row && row < made[spot(node.axis)] ? row : -1);
   }
+  // Rows that none reaches have the bias as well, which then comes last.
+  bool const all_reached = !rows.empty() && std::ranges::find(wanted, -1) == wanted.end();
+  if (!all_reached) {
+    set_input(node.node, "bias", None{});
+  }
   ValueId result = -1;
   if (rows.empty()) {
     EmptyTask empty{{made}, {builder.result_dtype(node)}};
@@ -107,7 +111,7 @@ ValueId write_transposed(LocalBuilder& builder, PlannedNode& node) {
   }
   result = builder.arranged(result, node.axis, wanted, 0);
   auto const* const tensor = std::get_if<TensorRef>(&bias);
-  if (tensor == nullptr) {
+  if (tensor == nullptr || all_reached) {
     return result;
   }
   Shape channels(node.local.size(), 1);
