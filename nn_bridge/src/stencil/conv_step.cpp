@@ -20,12 +20,15 @@ namespace {
 ConvAxisShard shard_of(Comm const& comm, Layout const& layout, ConvDescription const& d, std::size_t a) {
   auto const axis = d.axis(layout, a);
   auto const& cuts = *layout.cuts(int(a));
-  return {axis, own_range(comm, layout, int(a), cuts), own_range(comm, layout, int(a), axis.output_cuts(cuts))};
+  auto const outputs = d.outputs[a] ? *d.outputs[a] : axis.output_cuts(cuts);
+  return {axis, own_range(comm, layout, int(a), cuts), own_range(comm, layout, int(a), outputs)};
 }
 
 std::uint64_t fingerprint(ConvDescription const& d) {
   Hash hash;
   for (auto const& padding : d.padding) hash.add(padding.lower).add(padding.upper);
+  for (auto const& outputs : d.outputs)
+    if (outputs) hash.add(outputs->sizes());
   return hash.add(d.kernel).add(d.stride).add(d.dilation).add(d.groups).add(d.odd_channels).value();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/halo/boundary.hpp>
+#include <graticule/partition/cuts.hpp>
 #include <graticule/repartition/detail/index_map.hpp>
 
 #include "conv_geometry.hpp"
@@ -33,6 +34,8 @@ struct ConvDescription {
   std::int64_t groups = 1;
   Boundary boundary;  ///< of the cut axes
   std::vector<std::int64_t> odd_channels;
+  /// Owners of the outputs along the cut axes; unset: the owners of the centers of their windows.
+  std::array<std::optional<Cuts>, 2> outputs{};
 
   /// Zeros on both sides of the levels that the local convolution adds by itself.
   [[nodiscard]] Index level_zeros() const noexcept;

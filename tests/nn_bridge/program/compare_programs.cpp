@@ -192,8 +192,8 @@ class Comparison {
     if (division_ != nullptr) {
       int const n = comm.num_ranks();
       domain_.emplace(comm, division_->columns ? ProcessGrid{1, n} : ProcessGrid{n, 1});
-      shards_ = program::ShardedProgram(network_, *domain_,
-                                        program::ShardOptions{.costs = {.message = 0, .replicated = 1000}});
+      shards_ = program::ShardedProgram(
+          network_, *domain_, program::ShardOptions{.costs = {.message = 0, .replicated = 1000, .overlap = 0}});
     }
   }
 

@@ -106,7 +106,7 @@ TEST_P(DeviceNetworks, bring_no_field_to_the_host) {
 TEST_P(DeviceNetworks, on_shards_compute_what_they_do_on_the_host) {
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   // The ways of large grids.
-  program::ShardOptions const options{.costs = {.message = 0, .replicated = 1000}};
+  program::ShardOptions const options{.costs = {.message = 0, .replicated = 1000, .overlap = 0}};
   ShardedProgram on_host(load(GetParam()), domain, options);
   auto const whole = whole_input(on_host->serial());
   auto const rows = whole.size(-2);
@@ -139,7 +139,8 @@ ShardedProgram dropping(std::int64_t rows, nn::Domain const& domain) {
   Program program(path);
   std::filesystem::remove(path);
   program->to(torch::kFloat64);
-  ShardedProgram network(program, domain, program::ShardOptions{.costs = {.message = 0, .replicated = 1000}});
+  ShardedProgram network(program, domain,
+                         program::ShardOptions{.costs = {.message = 0, .replicated = 1000, .overlap = 0}});
   return network;
 }
 

@@ -188,7 +188,8 @@ struct Share {
 };
 
 ShardedProgram on_shards(Program const& program, nn::Domain const& domain) {
-  return ShardedProgram(program, domain, program::ShardOptions{.costs = {.message = 0, .replicated = 1000}});
+  return ShardedProgram(program, domain,
+                        program::ShardOptions{.costs = {.message = 0, .replicated = 1000, .overlap = 0}});
 }
 
 torch::Tensor summed(torch::Tensor const& partial, torch::Tensor const& like) {

@@ -73,7 +73,7 @@ torch::Tensor total(torch::Tensor const& partial, torch::Tensor const& of) {
   return sum;
 }
 
-program::ShardOptions cut_wherever_possible() { return {.costs = {.message = 0, .replicated = 1000}}; }
+program::ShardOptions cut_wherever_possible() { return {.costs = {.message = 0, .replicated = 1000, .overlap = 0}}; }
 
 // This rank's rows of an output, where the plan has them.
 torch::Tensor planned_rows(ShardedProgram shards, torch::Tensor const& whole, int rank) {

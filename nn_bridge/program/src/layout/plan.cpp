@@ -99,6 +99,7 @@ Planner::Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions c
       detail::without_overwriting(inlined(program.graph), sizes, detail::switches_gradients_off(program.graph));
   plan_.graph = detail::with_open_shuffles(written, sizes);
   plan_.num_ranks = options.num_ranks;
+  plan_.costs = options.costs;
   field_.resize(plan_.graph.values.size());
   plan_.inputs.resize(plan_.graph.values.size());
   plan_.shapes.resize(plan_.graph.values.size());

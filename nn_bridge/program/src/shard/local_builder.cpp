@@ -69,7 +69,7 @@ void set_input(Node& node, std::string const& name, Argument value) {
 }
 
 LocalBuilder::LocalBuilder(Plan const& plan, Sizes const& sizes, Conversion const& conversion, int rank)
-    : plan_(&plan), sizes_(&sizes), conversion_(&conversion), rank_(rank) {}
+    : plan_(&plan), sizes_(&sizes), conversion_(&conversion), rank_(rank), overlaps_(find_overlaps(plan, sizes)) {}
 
 ValueId LocalBuilder::new_value(Shape shape, Dtype dtype) {
   auto const id = static_cast<ValueId>(result_.graph.values.size());
@@ -83,6 +83,7 @@ ValueId LocalBuilder::new_value(Shape shape, Dtype dtype) {
 
 ValueId LocalBuilder::emit(std::string const& target, Inputs inputs, Shape shape, Dtype dtype, Task task) {
   ValueId const id = new_value(std::move(shape), dtype);
+  bool const convolves = std::holds_alternative<ConvTask>(task);
   Node node;
   node.target = target;
   node.inputs = std::move(inputs);
@@ -92,7 +93,7 @@ ValueId LocalBuilder::emit(std::string const& target, Inputs inputs, Shape shape
     node.modules = current_->modules;
     node.stack_trace = current_->stack_trace;
     bool const attends = current_->target.starts_with("aten.scaled_dot_product_attention.");
-    if (attends || base_of(current_->target) == base_of(target)) {
+    if (attends || convolves || base_of(current_->target) == base_of(target)) {
       node.casts = current_->casts;
     }
   }
@@ -220,6 +221,17 @@ ValueId LocalBuilder::placed(ValueId value, Placement const& from, Placement con
   }
   copies_[{value, to}] = result;
   return result;
+}
+
+ValueId LocalBuilder::read(NodePlan const& plan, std::size_t tensor, double fill) {
+  Transfer const& transfer = plan.tensors[tensor];
+  bool const of_own_rows =
+      tensor == 0 && (overlaps_.convolutions.contains(plan.node) || overlaps_.paddings.contains(plan.node));
+  if (!of_own_rows) {
+    return fetched(transfer, fill);
+  }
+  auto const padded = padded_.find(transfer.value);
+  return padded != padded_.end() ? padded->second : copies_.at({transfer.value, transfer.from});
 }
 
 ValueId LocalBuilder::fetched(Transfer const& transfer, double fill) {
@@ -529,6 +541,29 @@ void LocalBuilder::write_plain(PlannedNode& node) {
   append(node, PlainTask{});
 }
 
+// On this rank's rows, along the other axes.
+void LocalBuilder::write_padding(PlannedNode& node) {
+  ValueId const x = node.tensors.at(0);
+  node.local[at(node.axis)] = shape(x)[at(node.axis)];
+  ValueId result = -1;
+  if (num_elements(node.local) == 0) {
+    EmptyTask empty{{node.local}, {dtype(x)}};
+    result = emit("graticule.empty", {tensor_input("self", x)}, node.local, dtype(x), std::move(empty));
+  } else {
+    result = write_table(*this, node);
+  }
+  padded_[node.shapes.rule.results.at(0)] = result;
+}
+
+void LocalBuilder::write_convolution(PlannedNode& node) {
+  Inputs inputs;
+  for (ValueId const tensor : node.tensors) {
+    inputs.push_back(tensor_input("tensor", tensor));
+  }
+  finish(node, emit("graticule.convolution", std::move(inputs), node.local, result_dtype(node),
+                    ConvTask{overlaps_.convolutions.at(node.plan.node)}));
+}
+
 void LocalBuilder::write(PlannedNode& node) {
   auto const& rule = node.shapes.rule;
   std::string_view const name = node.name();
@@ -536,7 +571,11 @@ void LocalBuilder::write(PlannedNode& node) {
   bool const dropped = one_of(name, {"view_as", "reshape_as"});
   result_.draws_always = result_.draws_always || is_random(name);
   result_.draws = result_.draws || result_.draws_always || drop_probability(node) > 0;
-  if (node.plan.sum_over_ranks) {
+  if (overlaps_.paddings.contains(node.plan.node)) {
+    write_padding(node);
+  } else if (overlaps_.convolutions.contains(node.plan.node)) {
+    write_convolution(node);
+  } else if (node.plan.sum_over_ranks) {
     finish(node, write_sum(*this, node));
   } else if (cut && node.plan.mode == RunMode::statistic) {
     append(node, norm_task(node, *this));
@@ -573,8 +612,8 @@ void LocalBuilder::step(NodePlan const& plan) {
   NodeShapes shapes(plan_->graph, *current_, *sizes_);
   apply_rule(shapes);
   std::vector<ValueId> tensors;
-  for (Transfer const& transfer : plan.tensors) {
-    tensors.push_back(fetched(transfer, fill_value(shapes)));
+  for (std::size_t tensor = 0; tensor < plan.tensors.size(); ++tensor) {
+    tensors.push_back(read(plan, tensor, fill_value(shapes)));
   }
   PlannedNode node{plan,
                    shapes,

@@ -3,6 +3,7 @@
 
 #include "layout/node_shapes.hpp"
 #include "local_graph.hpp"
+#include "overlaps.hpp"
 
 #include <map>
 #include <string>
@@ -72,6 +73,8 @@ class LocalBuilder {
   void write_view(PlannedNode& node);
   void write_factory(PlannedNode& node);
   void write_plain(PlannedNode& node);
+  void write_padding(PlannedNode& node);
+  void write_convolution(PlannedNode& node);
   void end_outputs();
   ValueId new_value(Shape shape, Dtype dtype);
   /// Appends the node with results of its own.
@@ -82,6 +85,8 @@ class LocalBuilder {
   [[nodiscard]] std::int64_t number_of(ValueId symbol) const;
   [[nodiscard]] Node localized(Node const& node, std::vector<ValueId> const& tensors) const;
 
+  /// What the node reads of the tensor, in place of all rows that it needs where a convolution fetches these itself.
+  ValueId read(NodePlan const& plan, std::size_t tensor, double fill);
   ValueId fetched(Transfer const& transfer, double fill);
   ValueId placed(ValueId value, Placement const& from, Placement const& to);
   ValueId moved(ValueId value, Cut const& from, std::int64_t axis, Rows const& rows);
@@ -97,6 +102,8 @@ class LocalBuilder {
   Conversion const* conversion_;
   int rank_;
   LocalGraph result_;
+  Overlaps overlaps_;
+  std::map<ValueId, ValueId> padded_;  ///< padded along all other axes, for a convolution that fetches its rows
   Node const* current_ = nullptr;
   int part_ = -1;  ///< of the node that is written
   std::map<std::pair<ValueId, Placement>, ValueId> copies_;
@@ -122,6 +129,8 @@ void write_native_dropout(LocalBuilder& builder, PlannedNode& node, double dropp
 void write_random(LocalBuilder& builder, PlannedNode& node);
 /// The normalisation of a node over the ranks. @throws Error `RefusedProgram` for one that has no such form
 [[nodiscard]] NormTask norm_task(PlannedNode const& node, LocalBuilder const& builder);
+/// Padding of the node's spatial axes, with "same" as numbers.
+[[nodiscard]] std::vector<std::int64_t> window_padding(NodeShapes const& shapes, std::size_t spatial);
 /// What rows beyond the edges hold.
 [[nodiscard]] double fill_value(NodeShapes const& shapes);
 

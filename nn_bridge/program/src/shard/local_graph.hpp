@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/cut_convolution.hpp>
 #include <graticule/program/detail/conversion.hpp>
 #include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/sizes.hpp>
@@ -68,7 +69,13 @@ struct DropoutTask {
   Draw draw = Draw::mask;
 };
 
-using Task = std::variant<PlainTask, MoveTask, SumTask, EmptyTask, NormTask, DropoutTask>;
+/// A convolution of this rank's rows, while those of others travel; the node's tensors are the input, the weight and,
+/// if there is one, the bias. Collective.
+struct ConvTask {
+  nn::detail::CutConvolution convolution;
+};
+
+using Task = std::variant<PlainTask, MoveTask, SumTask, EmptyTask, NormTask, DropoutTask, ConvTask>;
 
 /// What one rank runs of a program: nodes on this rank's tensors, and the calls in which ranks exchange cells.
 ///

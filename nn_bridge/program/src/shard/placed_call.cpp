@@ -84,7 +84,7 @@ struct Study {
 
 bool sends(detail::Task const& task) {
   return std::holds_alternative<detail::MoveTask>(task) || std::holds_alternative<detail::SumTask>(task) ||
-         std::holds_alternative<detail::NormTask>(task);
+         std::holds_alternative<detail::NormTask>(task) || std::holds_alternative<detail::ConvTask>(task);
 }
 
 // Whether a rank runs the nodes of the plan's graph; what is written to in place may be copied before.

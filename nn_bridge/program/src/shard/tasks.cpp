@@ -11,13 +11,17 @@
 #include <graticule/partition/error.hpp>
 
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <numbers>
 #include <numeric>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -82,6 +86,44 @@ class LinearStep : public Step {
   Context context_;
   std::shared_ptr<nn::detail::LinearCall const> call_;
   ValueId source_;
+  ValueId result_;
+};
+
+// Whether tensors require gradients is the same on all ranks, as in `LinearStep`.
+class ConvStep : public Step {
+ public:
+  ConvStep(Context context, std::shared_ptr<nn::detail::ConvSetUp const> set_up, Node const& node)
+      : context_(std::move(context)),
+        set_up_(std::move(set_up)),
+        tensors_(tensor_inputs(node)),
+        result_(tensor_results(node).at(0)) {}
+
+  [[nodiscard]] bool communicates() const override { return true; }
+
+  void run(Frame& frame) const override {
+    std::array<torch::Tensor, 3> given;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      given.at(i) = frame.at(tensors_[i]).toTensor();
+    }
+    // Automatic casts come before the function that has the backward: it sees tensors of one type.
+    auto const device = given[0].device().type();
+    std::optional<c10::impl::ExcludeDispatchKeyGuard> no_casts;
+    if (at::autocast::is_autocast_enabled(device)) {
+      for (torch::Tensor& tensor : given) {
+        tensor = tensor.defined() ? at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), tensor, device)
+                                  : tensor;
+      }
+      no_casts.emplace(at::autocast::get_autocast_dispatch_key_from_device_type(device));
+    }
+    torch::Tensor const y = nn::detail::cut_convolution(set_up_, given[0], given[1], given[2]);
+    context_->record(y);
+    frame.at(result_) = y;
+  }
+
+ private:
+  Context context_;
+  std::shared_ptr<nn::detail::ConvSetUp const> set_up_;
+  std::vector<ValueId> tensors_;
   ValueId result_;
 };
 
@@ -367,6 +409,14 @@ std::unique_ptr<Step> TaskSteps::make(std::size_t index) {
     auto const adjoint = [movement](torch::Tensor const& y) { return movement->apply_adjoint(y); };
     return std::make_unique<LinearStep>(
         context_, std::make_shared<nn::detail::LinearCall const>(nn::detail::LinearCall{apply, adjoint}), node);
+  }
+  if (auto const* convolution = std::get_if<ConvTask>(&task)) {
+    auto const& wanted = convolution->convolution;
+    auto found = std::ranges::find_if(convolutions_, [&](auto const& known) { return known.first == wanted; });
+    if (found == convolutions_.end()) {
+      found = convolutions_.insert(found, {wanted, nn::detail::set_up(context_->comm, wanted)});
+    }
+    return std::make_unique<ConvStep>(context_, found->second, node);
   }
   if (std::holds_alternative<SumTask>(task)) {
     return std::make_unique<LinearStep>(context_, sum_call(context_->comm), node);

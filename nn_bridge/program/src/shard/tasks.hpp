@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace graticule::program::detail {
@@ -26,7 +27,7 @@ struct TaskContext {
   std::shared_ptr<std::int64_t> draw = std::make_shared<std::int64_t>(0);
 };
 
-/// Makes the steps of a local graph's tasks. Tasks that move alike share a plan.
+/// Makes the steps of a local graph's tasks. Tasks that move alike, and convolutions of one geometry, share a plan.
 class TaskSteps {
  public:
   TaskSteps(std::shared_ptr<TaskContext const> context, LocalGraph const& local, Conversion const& conversion);
@@ -41,6 +42,7 @@ class TaskSteps {
   std::map<std::tuple<Shape, Cut, std::int64_t, std::vector<std::vector<std::int64_t>>>,
            std::shared_ptr<Movement const>>
       movements_;
+  std::vector<std::pair<nn::detail::CutConvolution, std::shared_ptr<nn::detail::ConvSetUp const>>> convolutions_;
 };
 
 }  // namespace graticule::program::detail

@@ -36,24 +36,10 @@ std::int64_t first_row(PlannedNode const& node, LocalBuilder const& builder) {
   return node.plan.placement->bounds[spot(builder.rank())];
 }
 
-// Padding "same" as numbers.
-std::vector<std::int64_t> padding_of(PlannedNode const& node, std::size_t spatial) {
-  if (node.shapes.text("padding", "") != "same") {
-    return node.shapes.integers("padding", spatial, 0);
-  }
-  auto const dilation = node.shapes.integers("dilation", spatial, 1);
-  std::vector<std::int64_t> padding;
-  for (std::size_t i = 0; i < spatial; ++i) {
-    padding.push_back((node.shapes.in(1)[i + 2] - 1) * dilation[i] / 2);  // kernels that are not odd are not cut
-  }
-  return padding;
-}
-
 ValueId write_stencil(LocalBuilder& builder, PlannedNode& node) {
   std::size_t const spatial = num_spatial(node);
   std::size_t const i = spatial_axis(node, spatial);
-  auto padding = padding_of(node, spatial);
-  padding.resize(std::max(spatial, padding.size()), padding.empty() ? 0 : padding.front());
+  auto padding = window_padding(node.shapes, spatial);
   padding[i] = 0;
   set_input(node.node, "padding", padding);
   if (node.node.target.ends_with(".padding")) {
@@ -253,6 +239,20 @@ ValueId write_weighted(LocalBuilder& builder, PlannedNode& node) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> window_padding(NodeShapes const& shapes, std::size_t spatial) {
+  if (shapes.text("padding", "") != "same") {
+    auto padding = shapes.integers("padding", spatial, 0);
+    padding.resize(std::max(spatial, padding.size()), padding.empty() ? 0 : padding.front());
+    return padding;
+  }
+  auto const dilation = shapes.integers("dilation", spatial, 1);
+  std::vector<std::int64_t> padding;
+  for (std::size_t i = 0; i < spatial; ++i) {
+    padding.push_back((shapes.in(1)[i + 2] - 1) * dilation[i] / 2);  // kernels that are not odd are not cut
+  }
+  return padding;
+}
 
 double fill_value(NodeShapes const& shapes) {
   std::string_view const name = shapes.operator_name();

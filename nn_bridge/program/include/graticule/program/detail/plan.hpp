@@ -52,10 +52,21 @@ struct NodePlan {
   int part = -1;  ///< of the graph, which a backward computes again as a whole (`Node::region`); -1: none
 };
 
+/// Weights of the cost of a plan, in bytes received.
+struct PlanCosts {
+  double message = 1024;  ///< of a message
+  double work = 0.25;     ///< of a byte that an operator reads or writes, and of four operations
+  double replicated = 4;  ///< extra cost factor of work repeated on every rank
+  /// A convolution computes on a rank's own rows while the halo travels if ranks have, on average, so many rows
+  /// per row of its window's reach. With fewer, the rows travel first.
+  double overlap = 8;
+};
+
 /// The shares of a program on ranks.
 struct Plan {
   Graph graph;  ///< with subgraphs inlined; nodes and values of the plan are those of this graph
   std::int64_t num_ranks = 1;
+  PlanCosts costs;                   ///< by which it was chosen
   std::vector<NodePlan> nodes;       ///< one per node that results in tensors, in order
   std::vector<ValueId> user_inputs;  ///< the tensors that the network takes, in order
   std::vector<Placement> inputs;     ///< per value, of the graph's inputs
