@@ -1006,4 +1006,54 @@ def test_programs_of_files():
         os.rmdir(folder)
 
 
+class Outputs(nn.Module):
+    """Constants among the results, an input that is written to, and layers that share weights."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64)
+        self.b = self.a
+        self.c = nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64)
+        self.c.weight = self.a.weight
+
+    def forward(self, x, y, v):
+        y[:, 1:].mul_(2)
+        y.add_(self.a(x))
+        v.add_(x.mean((0, 2, 3)))
+        return [self.c(y) * v[:, None, None], None, 3, {"name": "t2m", "scale": 0.5, "flag": True}, y.mean()]
+
+
+def test_constants_and_written_inputs_of_files():
+    folder = COMM.bcast(tempfile.mkdtemp() if RANK == 0 else None)
+    serial = Outputs()
+    given = fields(), fields(seed=2), fields()[0, :, 0, 0].clone()
+    for number, decomposed in enumerate((False, True)):
+        path = os.path.join(folder, f"net{number}.pt2")
+        if RANK == 0:
+            program = torch.export.export(Outputs(), tuple(x.clone() for x in given))
+            torch.export.save(program.run_decompositions({}) if decomposed else program, path)
+        COMM.Barrier()
+        net = graticule.Program(path, DOMAIN)
+        assert set(net.state_dict()) == set(serial.state_dict())
+        net.load_state_dict(serial.state_dict())
+        assert net.b.weight is net.c.weight is net.a.weight and len(list(net.parameters())) == 3
+        whole = [x.clone() for x in given]
+        parts = [cut(given[0]), cut(given[1]).clone(), given[2].clone()]
+        wanted, found = serial(*whole), net(*parts)
+        assert found[1:6] == (None, 3, "t2m", 0.5, True) and isinstance(found[5], bool) and len(found) == 7, found
+        close(graticule.whole_field(found[0].detach(), DOMAIN), wanted[0], 1e-10)
+        close(found[6], wanted[4], 1e-10)
+        close(graticule.whole_field(parts[1], DOMAIN), whole[1], 1e-10)
+        close(parts[2], whole[2], 1e-10)
+        serial.zero_grad()
+        wanted[0].sum().backward()
+        gradients_of(graticule.reduce_loss(found[0].sum(), DOMAIN), net)
+        for one, other in zip(net.parameters(), serial.parameters()):
+            close(one.grad, other.grad, 1e-10)
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
+
+
 main(globals())

@@ -578,7 +578,7 @@ class Program(nn.Module):
         if not isinstance(domain, Domain):
             raise TypeError(f"Program takes a graticule.Domain, not {type(domain).__name__}")
         program = _core.Program.of_file(str(path), domain._object, None if fields is None else list(fields), seed, largest_gather)
-        self.__dict__.update(_program=program, _domain=domain, _called=False)
+        self.__dict__.update(_program=program, _domain=domain, _called=False, _numbers=program.output_numbers())
         for name, tensor in program.parameters():
             needs = tensor.requires_grad
             tensor.__class__ = nn.Parameter
@@ -588,6 +588,11 @@ class Program(nn.Module):
         for name, tensor in program.buffers():
             owner, last = self._owner(name)
             owner.register_buffer(last, tensor)
+        held = {**dict(program.parameters()), **dict(program.buffers())}
+        for name, of in program.aliases:  # one tensor under two names, as in the network's own state_dict
+            if of in held:
+                owner, last = self._owner(name)
+                (owner.register_parameter if isinstance(held[of], nn.Parameter) else owner.register_buffer)(last, held[of])
         guard_backward()
         expect_reductions(self, domain)
 
@@ -620,13 +625,15 @@ class Program(nn.Module):
 
     @uncompiled
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """The output, or a tuple of several, of this rank's shards. Collective, as is the backward."""
+        """The output of this rank's shards, or a tuple of several, with constants such as None and 3 in their places. Collective, as is
+        the backward."""
         require_eager("a sharded program")
         self._program.train(self.training)
         with Together(self._domain, self._program.reset_structure):
             results = self._program.run(list(inputs))
         self.__dict__["_called"] = True
         note_results(self._program.output_axes(), results, self._domain)
+        results = [x if held is None else held[0] if held else x.item() for x, held in zip(results, self._numbers)]
         return results[0] if len(results) == 1 else tuple(results)
 
     def save(self, path: Any) -> None:

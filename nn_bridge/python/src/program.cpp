@@ -16,7 +16,9 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace graticule::python {
@@ -97,6 +99,27 @@ std::vector<std::string> input_names(ShardedProgramImpl const& self) {
   return names;
 }
 
+/// Of each output that is no tensor of the graph: (value,) of a constant, () of a number that is computed; of a tensor
+/// none.
+py::list output_numbers(ShardedProgramImpl const& self) {
+  py::list result;
+  for (program::OutputSpec const& output : self.serial()->graph().outputs) {
+    if (output.kind != program::OutputSpec::Kind::user) continue;
+    result.append(std::visit(
+        [](auto const& value) -> py::object {
+          using Held = std::remove_cvref_t<decltype(value)>;
+          if constexpr (std::is_same_v<Held, program::None>) return py::make_tuple(py::none());
+          if constexpr (std::is_same_v<Held, bool> || std::is_same_v<Held, std::int64_t> ||
+                        std::is_same_v<Held, double> || std::is_same_v<Held, std::string>)
+            return py::make_tuple(value);
+          if constexpr (std::is_same_v<Held, program::SymbolRef>) return py::tuple();
+          return py::none();
+        },
+        output.value));
+  }
+  return result;
+}
+
 /// The axis that each output is cut along; none for a whole one.
 std::vector<std::optional<std::int64_t>> output_axes(ShardedProgramImpl const& self) {
   std::vector<std::optional<std::int64_t>> axes;
@@ -158,6 +181,19 @@ py::dict plan_of(ShardedProgramImpl const& self) {
 std::vector<std::pair<std::string, torch::Tensor>> named(torch::OrderedDict<std::string, torch::Tensor> const& all) {
   std::vector<std::pair<std::string, torch::Tensor>> result;
   for (auto const& item : all) result.emplace_back(item.key(), item.value());
+  return result;
+}
+
+/// Further names of parameters and persistent buffers that have several: (name, name by which it is registered).
+std::vector<std::pair<std::string, std::string>> aliases(ShardedProgramImpl const& self) {
+  std::vector<std::pair<std::string, std::string>> result;
+  auto const& all = self.serial()->aliases();
+  for (program::InputSpec const& input : self.serial()->graph().inputs) {
+    auto const found = std::ranges::find(all, input.name, &std::pair<std::string, std::string>::first);
+    bool const in_state = input.kind == program::InputSpec::Kind::parameter ||
+                          (input.kind == program::InputSpec::Kind::buffer && input.persistent);
+    if (found != all.end() && in_state) result.push_back(*found);
+  }
   return result;
 }
 
@@ -284,8 +320,10 @@ void define_program(py::module_& m) {
       .def_property_readonly("num_nodes",
                              [](ShardedProgramImpl const& self) { return self.serial()->graph().graph.nodes.size(); })
       .def("output_axes", &output_axes)
+      .def("output_numbers", &output_numbers)
       .def("plan", &plan_of)
       .def("parameters", [](ShardedProgramImpl const& self) { return named(self.named_parameters()); })
+      .def_property_readonly("aliases", &aliases)
       .def("buffers", [](ShardedProgramImpl const& self) { return named(self.named_buffers()); })
       .def(
           "save", [](ShardedProgramImpl const& self, std::string const& path) { self.serial()->save(path); },

@@ -6,11 +6,15 @@
 #include "cut_moves.hpp"
 #include "graph_edit.hpp"
 #include "node_shapes.hpp"
+#include "rules.hpp"
 
 #include <algorithm>
 #include <initializer_list>
+#include <numeric>
 #include <optional>
 #include <ranges>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -41,7 +45,7 @@ bool changes_sizes(std::string_view target) {
 /// Rewrites one graph; ids in the keys are those of the graph that is read.
 class Rewriter {
  public:
-  Rewriter(Graph const& graph, Sizes const& sizes)
+  Rewriter(Graph const& graph, Sizes const& sizes, std::vector<ValueId> const& user_inputs)
       : graph_(&graph), sizes_(&sizes), memory_(graph.values.size()), tensors_(graph.values.size()) {
     result.values = graph.values;
     result.inputs = graph.inputs;
@@ -50,7 +54,7 @@ class Rewriter {
       tensors_[id].alias_of = static_cast<ValueId>(id);
       tensors_[id].root = static_cast<ValueId>(id);
       if (graph.values[id].producer < 0) {
-        begin_memory(static_cast<ValueId>(id), false);
+        begin_memory(static_cast<ValueId>(id), std::ranges::find(user_inputs, id) != user_inputs.end());
       }
     }
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -76,7 +80,7 @@ class Rewriter {
     std::size_t last_read = 0;   ///< the last place that reads it, counted from 1
     ValueId alias_of = -1;       ///< what an operator in place has overwritten, of which it has the name
     ValueId root = -1;           ///< whose memory it is
-    bool goes_back = false;      ///< what is written to it can be put back into memory that the network made
+    bool goes_back = false;      ///< what is written to it can be put back into memory of the network or of its caller
     ValueId base = -1;           ///< what it is a view of; none for what has all of the memory
     Node const* view = nullptr;  ///< by which node; none for what an operator in place returns
     ValueId now = -1;            ///< the value with its present content, where that is another
@@ -98,9 +102,9 @@ class Rewriter {
     }
   }
 
-  void begin_memory(ValueId id, bool of_network) {
+  void begin_memory(ValueId id, bool goes_back) {
     at(id).root = id;
-    at(id).goes_back = of_network;
+    at(id).goes_back = goes_back;
     share(id);
   }
 
@@ -370,9 +374,47 @@ bool switches_gradients_off(Graph const& graph) {
   });
 }
 
-Graph without_overwriting(Graph const& graph, Sizes const& sizes, bool has_parts_without_gradients) {
+Graph without_overwriting(Graph const& graph, Sizes const& sizes, std::vector<ValueId> const& user_inputs,
+                          bool has_parts_without_gradients) {
   bool const overwrites = std::ranges::any_of(graph.nodes, [](Node const& node) { return in_place(node.target); });
-  return overwrites && !has_parts_without_gradients ? std::move(Rewriter(graph, sizes).result) : graph;
+  return overwrites && !has_parts_without_gradients ? std::move(Rewriter(graph, sizes, user_inputs).result) : graph;
+}
+
+void return_written_inputs(ExportedGraph& program) {
+  Graph const flat = inlined(program.graph);
+  std::vector<ValueId> roots(flat.values.size());
+  std::iota(roots.begin(), roots.end(), 0);
+  auto const root = [&](ValueId id) {
+    while (roots[static_cast<std::size_t>(id)] != id) {
+      id = roots[static_cast<std::size_t>(id)];
+    }
+    return id;
+  };
+  std::set<ValueId> written;
+  for (Node const& node : flat.nodes) {
+    for (auto const& [result, source] : shared_memory(node)) {
+      roots[static_cast<std::size_t>(root(result))] = root(source);
+    }
+    auto const self = single_tensor(node.input("self"));
+    if (in_place(node.target) && self) {
+      written.insert(root(*self));
+      for (Argument const& output : node.outputs) {
+        visit_tensors(output, [&](ValueId id) { roots[static_cast<std::size_t>(root(id))] = root(*self); });
+      }
+    }
+  }
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    auto const id = single_tensor(&flat.inputs[i]);
+    std::string const& name = program.inputs[i].name;
+    auto const returned = [&](OutputSpec const& output) {
+      return output.kind == OutputSpec::Kind::user_input_mutation && output.name == name;
+    };
+    if (program.inputs[i].kind == InputSpec::Kind::user && id && written.contains(*id) &&
+        std::ranges::none_of(program.outputs, returned)) {
+      program.outputs.push_back({OutputSpec::Kind::user_input_mutation, name, program.inputs[i].value});
+      program.graph.outputs.push_back(program.inputs[i].value);
+    }
+  }
 }
 
 }  // namespace graticule::program::detail

@@ -49,6 +49,17 @@ Transfer transfer_of(ValueId value) {
   return transfer;
 }
 
+std::vector<ValueId> inputs_of_user(ExportedGraph const& program, Graph const& flat) {
+  std::vector<ValueId> ids;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    auto const* tensor = std::get_if<TensorRef>(&flat.inputs[i]);
+    if (tensor != nullptr && program.inputs[i].kind == InputSpec::Kind::user) {
+      ids.push_back(tensor->value);
+    }
+  }
+  return ids;
+}
+
 class Planner {
  public:
   Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options);
@@ -95,8 +106,9 @@ class Planner {
 Planner::Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options)
     : sizes_(&sizes), options_(options), outputs_(program.outputs) {
   detail::check_operators(program);
-  auto const written =
-      detail::without_overwriting(inlined(program.graph), sizes, detail::switches_gradients_off(program.graph));
+  Graph const flat = inlined(program.graph);
+  auto const written = detail::without_overwriting(flat, sizes, inputs_of_user(program, flat),
+                                                   detail::switches_gradients_off(program.graph));
   plan_.graph = detail::with_open_shuffles(written, sizes);
   plan_.num_ranks = options.num_ranks;
   plan_.costs = options.costs;

@@ -7,6 +7,7 @@
 #include <graticule/program/program.hpp>
 
 #include "archive/archive.hpp"
+#include "layout/overwritten.hpp"
 #include "module/weights.hpp"
 #include "run/compiled_graph.hpp"
 
@@ -53,11 +54,16 @@ torch::Device own_device(detail::Weights const& weights) {
   return torch::kCPU;
 }
 
+// Numbers in the type that PyTorch gives them; texts and None are no tensors.
 torch::Tensor as_tensor(c10::IValue const& value) {
   if (value.isTensor()) {
     return value.toTensor();
   }
-  return value.isNone() ? torch::Tensor() : torch::scalar_tensor(value.toScalar());
+  if (!value.isScalar()) {
+    return {};
+  }
+  auto const number = value.toScalar();
+  return torch::scalar_tensor(number, number.isFloatingPoint() ? torch::kFloat64 : number.type());
 }
 
 }  // namespace
@@ -81,6 +87,7 @@ ProgramImpl::ProgramImpl(std::filesystem::path const& path)
   try {
     auto graph = std::make_shared<ExportedGraph>(read_graph(content.json));
     detail::check_operators(*graph);
+    detail::return_written_inputs(*graph);
     state_->graph = graph;
     state_->weights = detail::take_weights(*graph, content);
     content.json.clear();
@@ -100,6 +107,7 @@ ProgramImpl::ProgramImpl(std::string_view graph_json, std::map<std::string, torc
   state_->source = "a graph in memory";
   auto graph = std::make_shared<ExportedGraph>(read_graph(graph_json));
   detail::check_operators(*graph);
+  detail::return_written_inputs(*graph);
   state_->graph = graph;
   state_->weights = detail::take_weights(*graph, std::move(tensors));
   state_->conversion = {own_type(*graph), own_type(*graph), own_device(state_->weights)};
@@ -252,7 +260,8 @@ void ProgramImpl::write_back(std::vector<torch::Tensor> const& inputs, std::vect
       buffer.copy_(outputs[i].toTensor());
     } else if (output.kind == OutputSpec::Kind::user_input_mutation) {
       for (std::size_t input = 0; input < ids.size(); ++input) {
-        if (state_->graph->graph.value(ids[input]).name == output.name) {
+        bool const own = state_->graph->graph.value(ids[input]).name == output.name;
+        if (own && !inputs[input].is_same(outputs[i].toTensor())) {
           torch::Tensor(inputs[input]).copy_(outputs[i].toTensor());
         }
       }
