@@ -148,7 +148,10 @@ def optional():
                            ("resize_size", lambda t: F.interpolate(t, size=(5, 9))), ("resize_bilinear", lambda t: F.interpolate(t, scale_factor=2, mode="bilinear")),
                            ("resize_bicubic", lambda t: F.interpolate(t, scale_factor=1.5, mode="bicubic", align_corners=True)),
                            ("roll_flat", lambda t: t.roll(3)), ("roll", lambda t: t.roll((1, -2), (2, 3))), ("slice", lambda t: t[..., 1:, ::2]),
-                           ("cumsum", lambda t: t.cumsum(-2)), ("glu", lambda t: F.glu(t, 1)), ("gelu", F.gelu), ("logsumexp", lambda t: t.logsumexp((-2, -1)))):
+                           ("cumsum", lambda t: t.cumsum(-2)), ("cross", lambda t: torch.linalg.cross(t[:, :3], t[:, 1:], dim=1)),
+                           ("cross_of_rows", lambda t: torch.cross(t[:, :, :3], t[:, :, 4:7], dim=2)), ("cross_unnamed", lambda t: torch.cross(t[:, :3], t[:1, 1:])),
+                           ("cosine", lambda t: F.cosine_similarity(t[:, :2], t[:1, 2:])), ("cosine_of_rows", lambda t: F.cosine_similarity(t, t.flip(1), dim=-2)),
+                           ("vecdot", lambda t: torch.linalg.vecdot(t, t[0] + 1, dim=-3)), ("glu", lambda t: F.glu(t, 1)), ("gelu", F.gelu), ("logsumexp", lambda t: t.logsumexp((-2, -1)))):
         yield f"argument.{name}", Call(function), (random(2, 4, 8, 6),)
 
 

@@ -355,6 +355,31 @@ void put(NodeShapes& shapes) {
   }
 }
 
+// Vectors along one axis, which every rank needs whole; cross takes the first axis of three cells where none is named.
+void vector_product(NodeShapes& shapes) {
+  elementwise(shapes);
+  bool const first = shapes.operator_name() == "cross" && !shapes.has("dim");
+  auto const axis =
+      first ? std::ranges::find(shapes.out(), 3) - shapes.out().begin() : shapes.axis("dim", -1, shapes.ndim());
+  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {};
+}
+
+// Numbers of two tensors over one axis, which the result lacks and every rank needs whole.
+void over_one_axis(NodeShapes& shapes) {
+  std::int64_t const ndim = shapes.ndim() + 1;
+  std::int64_t const over = shapes.axis("dim", shapes.operator_name() == "cosine_similarity" ? 1 : -1, ndim);
+  for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
+    std::vector<std::int64_t> axes;
+    for (Shape const& shape : shapes.rule.shapes) {
+      std::int64_t const own = axis + (axis >= over ? 1 : 0) - ndim + static_cast<std::int64_t>(shape.size());
+      bool const repeated =
+          own < 0 || (shape[static_cast<std::size_t>(own)] == 1 && shapes.out()[static_cast<std::size_t>(axis)] != 1);
+      axes.push_back(repeated ? -1 : own);
+    }
+    shapes.rule.axes[static_cast<std::size_t>(axis)] = same(std::move(axes));
+  }
+}
+
 // Of torch-harmonics: the sphere is whole, samples and channels [batch, channels, ...] can be cut.
 void over_the_sphere(NodeShapes& shapes) {
   for (std::int64_t axis = 0; axis < std::min<std::int64_t>(2, shapes.ndim()); ++axis) {
@@ -477,9 +502,10 @@ void add_statistics(Table& table) {
   add(table, OperatorClass::statistic, along_axis,
       "argsort cummax cummin cumprod cumsum _log_softmax log_softmax logcumsumexp _safe_softmax _softmax "
       "softmax sort topk");
+  add(table, OperatorClass::statistic, over_one_axis, "cosine_similarity");
   add(table, OperatorClass::statistic, nullptr,
       "aminmax _batch_norm_with_update_functional binary_cross_entropy binary_cross_entropy_with_logits cdist "
-      "_cdist_forward corrcoef cosine_embedding_loss cosine_similarity cov cross_entropy_loss dist "
+      "_cdist_forward corrcoef cosine_embedding_loss cov cross_entropy_loss dist "
       "_euclidean_dist frobenius_norm huber_loss kl_div l1_loss linalg_matrix_norm linalg_norm "
       "_log_softmax_backward_data margin_ranking_loss mse_loss msort multilabel_margin_loss_forward "
       "multilabel_margin_loss hinge_embedding_loss multi_margin_loss nanquantile nll_loss nll_loss2d "
@@ -492,16 +518,18 @@ void add_products(Table& table) {
   add(table, OperatorClass::contraction, product_rule,
       "addmm baddbmm bmm einsum linalg_matmul linear matmul mm mv scaled_dot_product_attention tensordot");
   add(table, OperatorClass::contraction, nullptr,
-      "addbmm addmv addr bilinear chain_matmul cholesky cholesky_inverse cholesky_solve cross det dot ger gru "
-      "inner inverse kron linalg_cholesky linalg_cholesky_ex linalg_cross _linalg_det linalg_det linalg_eig "
+      "addbmm addmv addr bilinear chain_matmul cholesky cholesky_inverse cholesky_solve det dot ger gru "
+      "inner inverse kron linalg_cholesky linalg_cholesky_ex _linalg_det linalg_det linalg_eig "
       "_linalg_eigh linalg_eigh linalg_eigvals _linalg_eigvals linalg_eigvalsh linalg_householder_product "
       "linalg_inv linalg_inv_ex linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu linalg_lu_factor "
       "linalg_lu_factor_ex linalg_lu_solve lu_solve _lu_with_info linalg_cond linalg_ldl_factor "
       "linalg_matrix_rank linalg_tensorinv linalg_tensorsolve linalg_vander pinverse svd linalg_matrix_exp "
       "linalg_matrix_power linalg_multi_dot linalg_pinv linalg_qr _linalg_slogdet linalg_slogdet linalg_solve "
       "_linalg_solve_ex linalg_solve_ex linalg_solve_triangular _linalg_svd linalg_svd linalg_svdvals "
-      "linalg_vecdot logdet lstm lu_unpack matrix_exp matrix_power ormqr outer qr rnn_relu rnn_tanh "
+      "logdet lstm lu_unpack matrix_exp matrix_power ormqr outer qr rnn_relu rnn_tanh "
       "triangular_solve vander vdot");
+  add(table, OperatorClass::contraction, vector_product, "cross linalg_cross");
+  add(table, OperatorClass::contraction, over_one_axis, "linalg_vecdot");
   add(table, OperatorClass::spectral, fourier,
       "_fft_c2c _fft_c2r fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_irfft fft_irfft2 fft_irfftn "
       "_fft_r2c fft_rfft fft_rfft2 fft_rfftn");

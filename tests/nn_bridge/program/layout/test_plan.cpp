@@ -370,6 +370,25 @@ TEST(Plan, copies_of_views_are_cut_as_the_views) {
   EXPECT_EQ(axes_of(permuted), (std::vector<std::vector<std::int64_t>>{{0}, {2}, {3}, {1}}));
 }
 
+TEST(Plan, products_of_vectors_need_their_axis_alone_whole) {
+  Json crossed = empty_program({2, 3, 6, 12});
+  append(crossed, "aten.linalg_cross.default", {{"self", tensor("x")}, {"other", tensor("x")}, {"dim", integer(1)}},
+         "y", {2, 3, 6, 12});
+  Json unnamed = empty_program({2, 3, 6, 12});
+  append(unnamed, "aten.cross.default", {{"self", tensor("x")}, {"other", tensor("x")}}, "y", {2, 3, 6, 12});
+  Json similar = empty_program({2, 8, 6, 12});
+  add_weight(similar, "buffer", "v", "vector", {8, 1, 1});
+  append(similar, "aten.cosine_similarity.default", {{"x1", tensor("x")}, {"x2", tensor("v")}}, "y", {2, 6, 12});
+  Json product = empty_program({2, 8, 6, 12});
+  append(product, "aten.linalg_vecdot.default", {{"x", tensor("x")}, {"y", tensor("x")}}, "y", {2, 8, 6});
+
+  using Axes = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(axes_of(crossed), (Axes{{0, 0}, {}, {2, 2}, {3, 3}}));
+  EXPECT_EQ(axes_of(unnamed), (Axes{{0, 0}, {}, {2, 2}, {3, 3}}));
+  EXPECT_EQ(axes_of(similar), (Axes{{0, -1}, {2, -1}, {3, -1}}));
+  EXPECT_EQ(axes_of(product), (Axes{{0, 0}, {1, 1}, {2, 2}}));
+}
+
 TEST(Plan, drawn_numbers_need_no_tensor) {
   Json drawn = empty_program({2, 8, 6, 12});
   append(drawn, "aten.bernoulli.p", {{"self", tensor("x")}, {"p", {{"as_float", 0.5}}}}, "y", {2, 8, 6, 12});
