@@ -103,6 +103,7 @@ void print_gaps(std::vector<Index> const& times, Index step, Calendar calendar) 
 struct Input {
   FileContents const& contents;
   std::function<std::vector<double>(std::string const&)> coordinate;
+  bool is_series = false;
 };
 
 /// From when to when each coordinate of time runs, in its own calendar.
@@ -123,6 +124,10 @@ void print_times(Input const& input) {
       if (step) std::cout << ", every " << duration_text(*step);
       std::cout << ", calendar " << to_string(calendar) << "\n";
       if (step) print_gaps(times, *step, calendar);
+      auto const valid = input.is_series ? std::nullopt : valid_times(input.contents, times, calendar);
+      if (valid)
+        std::cout << "      with data from " << time_text(valid->first, calendar) << " to "
+                  << time_text(valid->last, calendar) << " (valid_time_start, valid_time_stop)\n";
     } catch (Error const& error) {
       std::cout << printable(error.text()) << "\n";
     }
@@ -223,7 +228,8 @@ void list_file(app::Context& context, Options const& options) {
   for (auto const& name : options.files)
     for (auto& path : find_files(context.comm, name)) paths.push_back(std::move(path));
   auto const print = [&](auto const& file) {
-    Input const input{file.contents(), [&](std::string const& dimension) { return file.coordinate(dimension); }};
+    Input const input{file.contents(), [&](std::string const& dimension) { return file.coordinate(dimension); },
+                      paths.size() > 1};
     print_contents(input.contents);
     if constexpr (std::is_same_v<decltype(file), FieldSeries const&>)
       std::cout << "files\n  " << paths.size() << ", the last " << printable(paths.back().string()) << ", joined along "

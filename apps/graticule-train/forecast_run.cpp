@@ -48,9 +48,9 @@ std::optional<Period> period_of(char const* option, std::string const& dates, mo
   return dates.empty() ? std::nullopt : std::optional(models::parse_period(option, dates, calendar));
 }
 
-Parts parts_of(samples::TimeSteps const& steps, RunSettings const& settings) {
+/// @param times of states that hold data
+Parts parts_of(samples::TimeSteps const& steps, RunSettings const& settings, std::vector<Seconds> const& times) {
   auto const& forecast = *settings.forecast;
-  auto const& times = steps.times();
   auto const train = period_of("--train-dates", forecast.train_dates, steps.calendar());
   auto const validate = period_of("--validate-dates", forecast.validate_dates, steps.calendar());
   auto const test = period_of("--test-dates", forecast.test_dates, steps.calendar());
@@ -86,13 +86,15 @@ struct InitialTimes {
   std::vector<Seconds> left_out;  ///< because a state before or after is missing
 };
 
-InitialTimes initial_times(samples::TimeSteps const& steps, Index history, Period const& targets) {
+/// @param first time of a state that holds data
+InitialTimes initial_times(samples::TimeSteps const& steps, Index history, Period const& targets, Seconds first) {
   InitialTimes found;
   for (Index t = 0; t < steps.num_times(); ++t) {
     auto const target = steps.at(t, 1);
     Seconds const time = steps.times()[std::size_t(t)];
     bool const has_target = target && targets.contains(steps.times()[std::size_t(*target)]);
-    bool const has_history = steps.at(t, 1 - history).has_value() && [&] {
+    auto const earliest = steps.at(t, 1 - history);
+    bool const has_history = earliest && steps.times()[std::size_t(*earliest)] >= first && [&] {
       for (Index k = 1; k < history; ++k)
         if (!steps.at(t, -k)) return false;
       return true;
@@ -101,7 +103,7 @@ InitialTimes initial_times(samples::TimeSteps const& steps, Index history, Perio
     // The ends of the axis and of the period are no gaps.
     bool const expects_target =
         targets.contains(time + steps.lead_seconds()) && time + steps.lead_seconds() <= steps.times().back();
-    bool const expects_history = time - (history - 1) * steps.lead_seconds() >= steps.times().front();
+    bool const expects_history = time - (history - 1) * steps.lead_seconds() >= first;
     if (!(has_target && has_history) && expects_target && expects_history) found.left_out.push_back(time);
   }
   return found;
@@ -198,8 +200,26 @@ class ForecastInput {
     describe();
   }
 
+  /// Those that a store says hold data, unless the training dates are given.
+  [[nodiscard]] std::vector<Seconds> times_with_data() {
+    auto times = steps_->times();
+    bool const is_alone = table_->file().files().size() == 1;
+    auto const valid = is_alone && table_->has_dates() && forecast_.train_dates.empty()
+                           ? valid_times(table_->file().contents(), times, table_->calendar())
+                           : std::nullopt;
+    if (!valid) return times;
+    std::erase_if(times, [&](Seconds time) { return !valid->contains(time); });
+    notes_.push_back("of " + std::to_string(steps_->num_times()) + " times, the " + std::to_string(times.size()) +
+                     " that have data are used, from " + steps_->text(times.front()) + " to " +
+                     steps_->text(times.back()) +
+                     " (valid_time_start and valid_time_stop of the input; --train-dates chooses others)");
+    return times;
+  }
+
   void choose_samples() {
-    parts_ = parts_of(*steps_, settings_);
+    auto const times = times_with_data();
+    first_time_ = times.front();
+    parts_ = parts_of(*steps_, settings_, times);
     data_.num_members = table_->num_members();
     data_.num_states = table_->num_states();
     data_.training = samples_of(parts_.training, "training");
@@ -265,7 +285,7 @@ class ForecastInput {
   std::vector<Index> samples_of(Period const& targets, char const* part) {
     std::vector<Index> samples;
     if (targets.first > targets.last) return samples;
-    auto const found = initial_times(*steps_, forecast_.history, targets);
+    auto const found = initial_times(*steps_, forecast_.history, targets, first_time_);
     if (!found.left_out.empty()) notes_.push_back(describe_gaps(*steps_, found.left_out, part));
     for (Index const position : found.positions)
       for (Index m = 0; m < data_.num_members; ++m) samples.push_back(position * data_.num_members + m);
@@ -387,6 +407,7 @@ class ForecastInput {
   ForecastSettings const& forecast_;
   RunObserver const& observer_;
   std::vector<std::string> notes_;
+  Seconds first_time_ = 0;
   std::optional<samples::StateTable> table_;
   std::optional<samples::TimeSteps> steps_;
   std::optional<Cells> cells_;

@@ -163,6 +163,25 @@ TEST(Calendar, months_and_years_are_those_of_the_calendar) {
   }
 }
 
+/// The axis of ARCO-ERA5 is longer than its data.
+TEST(Calendar, valid_times_are_those_of_the_attributes) {
+  FileContents contents;
+  std::vector<Seconds> times;
+  for (int year = 2000; year < 2010; ++year) times.push_back(seconds_of({year, 6, 1, 0}, Calendar::noleap));
+  auto const found = [&](char const* start, char const* stop) {
+    contents.attributes = {Attribute::of_text("valid_time_start", start), Attribute::of_text("valid_time_stop", stop)};
+    return valid_times(contents, times, Calendar::noleap);
+  };
+
+  EXPECT_EQ(valid_times(contents, times, Calendar::noleap), std::nullopt);
+  EXPECT_EQ(found("2002-01-01", "2006-12-31"), (Period{seconds_of({2002, 1, 1, 0}, Calendar::noleap),
+                                                       seconds_of({2006, 12, 31, 86399}, Calendar::noleap)}));
+  EXPECT_EQ(found("2002-01-01T06", "2006-12-31T18")->last, seconds_of({2006, 12, 31, 64800}, Calendar::noleap));
+  EXPECT_EQ(found("1940-01-01", "2024-12-31"), std::nullopt);  // all of the times: a part was copied
+  EXPECT_EQ(found("1940-01-01", "1950-12-31"), std::nullopt);
+  EXPECT_EQ(found("2002-01-01", "unknown"), std::nullopt);
+}
+
 TEST(Calendar, what_is_no_time_is_refused_by_name) {
   for (char const* wrong :
        {"hours", "since 2000-01-01", "fortnights since 2000-01-01", "day as %Y%m%d.%f", "hours since yesterday",

@@ -125,8 +125,11 @@ TimeSteps steps_of(StateTable const& table, std::string const& lead) {
   return {table.times(), parsed, table.calendar()};
 }
 
-Period period_of(StateTable const& table, std::string const& times) {
-  if (times.empty()) return {};
+/// The times that states are chosen from; nothing for all of them. Those that a store says hold data where none are
+/// given.
+std::optional<Period> period_of(StateTable const& table, std::string const& times) {
+  if (times.empty() && (!table.has_dates() || table.file().files().size() > 1)) return {};
+  if (times.empty()) return valid_times(table.file().contents(), table.times(), table.calendar());
   if (!table.has_dates())
     throw Error(Fault::usage, "BadOption",
                 "times " + times +
@@ -262,13 +265,12 @@ struct Dataset::State {
     return found;
   }
 
-  void choose_samples(Period const& period) {
+  void choose_samples(std::optional<Period> const& period) {
     auto const& times = time_steps->times();
     for (Index position = 0; position < Index(times.size()); ++position) {
       auto const states = states_of(position);
-      if (states.empty() || !std::all_of(states.begin(), states.end(), [&](Index at) {
-            return options.times.empty() || period.contains(times[std::size_t(at)]);
-          }))
+      if (states.empty() || !std::all_of(states.begin(), states.end(),
+                                         [&](Index at) { return !period || period->contains(times[std::size_t(at)]); }))
         continue;
       for (Index m = 0; m < num_members; ++m) samples.push_back(position * num_members + m);
     }

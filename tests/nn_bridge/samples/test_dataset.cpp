@@ -34,6 +34,7 @@ struct States {
   std::vector<double> hours;
   bool has_missing = false;  ///< (2, 3) of p
   bool has_dates = true;
+  std::vector<Attribute> attributes = {};  ///< of the file
 };
 
 /// t(time, level, latitude, longitude) and p(time, latitude, longitude) = -t of level 0. Collective.
@@ -43,7 +44,7 @@ std::string write_states(Comm const& comm, std::filesystem::path const& path, St
   for (Index i = 0; i < num_rows; ++i) latitudes.push_back(90 - 15 * double(i));
   for (Index j = 0; j < num_columns; ++j) longitudes.push_back(45 * double(j));
   auto const num_times = Index(states.hours.size());
-  FieldWriter writer(comm, path);
+  FieldWriter writer(comm, path, states.attributes);
   if (states.has_dates) {
     writer.add_coordinate("time", states.hours, ValueType::f64,
                           {Attribute::of_text("units", "hours since 2000-01-01")});
@@ -219,6 +220,27 @@ TEST(Dataset, leaves_out_samples_across_gaps_and_outside_of_the_times) {
   EXPECT_EQ(
       rule_of([&] { Dataset(comm, {file}, {.inputs = {"p"}, .times = "2001..2002"}); }),
       (ErrorWith{"BadOption", "in times 2001..2002, at least 1 are needed; there are 8 times, from 2000-01-01 "}));
+}
+
+/// The axis of ARCO-ERA5 is longer than its data: what lies beyond are fill values.
+TEST(Dataset, takes_the_times_that_a_store_says_hold_data) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  std::vector<Attribute> const attributes{Attribute::of_text("valid_time_start", "2000-01-02"),
+                                          Attribute::of_text("valid_time_stop", "2000-01-03")};
+  DatasetOptions options{.inputs = {"t"}, .lead = "6h", .history = 2};
+  for (char const* name : {"x.zarr", "x.nc"}) {
+    auto const file =
+        write_states(comm, folder.path() / name, {.hours = every_6_hours(0, 20), .attributes = attributes});
+
+    Dataset const chosen(comm, {file}, options);
+
+    EXPECT_EQ(chosen.num_samples(), 8 - 2);
+    EXPECT_EQ(chosen.times(0, 0), std::vector<std::string>{"2000-01-02 06:00"});
+    options.times = "2000-01-01..2000-01-05";
+    EXPECT_EQ(Dataset(comm, {file}, options).num_samples(), 20 - 2);
+    options.times.clear();
+  }
 }
 
 TEST(Dataset, counts_samples_without_dates) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <graticule/nn_bridge/detail/cut_convolution.hpp>
+#include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/sizes.hpp>
-#include <graticule/program/layout/plan.hpp>
 
 #include <map>
 #include <set>

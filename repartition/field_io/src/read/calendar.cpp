@@ -371,6 +371,21 @@ std::optional<Period> period_of(std::string_view text, Calendar calendar) {
   return named->period;
 }
 
+std::optional<Period> valid_times(FileContents const& contents, std::vector<Seconds> const& times, Calendar calendar) {
+  auto const named = [&](std::string_view name) {
+    auto const& all = contents.attributes;
+    auto const found = std::find_if(all.begin(), all.end(), [&](Attribute const& one) { return one.name == name; });
+    return found == all.end() ? std::nullopt : period_of(found->text(), calendar);
+  };
+  auto const start = named("valid_time_start");
+  auto const stop = named("valid_time_stop");
+  if (!start || !stop) return {};
+  Period const valid{start->first, stop->last};
+  auto const num_valid = std::count_if(times.begin(), times.end(), [&](Seconds time) { return valid.contains(time); });
+  if (num_valid == 0 || std::size_t(num_valid) == times.size()) return {};
+  return valid;
+}
+
 bool counts_from_date(std::string_view units) { return end_of_since(lower_case(units)) != std::string_view::npos; }
 
 TimeUnits time_units_of(std::string const& units, Calendar calendar) {

@@ -33,10 +33,12 @@ struct DatasetOptions {
   std::vector<std::string> targets = {};  ///< likewise; empty: the inputs
   /// From a state to the next: steps of the time axis, or a duration such as `6h`. `0`: targets of the inputs' time.
   std::string lead = "1";
-  Index history = 1;       ///< states of the inputs, one lead apart, the earliest first
-  Index steps = 1;         ///< states of the targets, one lead apart
-  std::string times = {};  ///< `2000..2015`: samples whose states all lie in it; empty: all
-  Index batch_size = 1;    ///< samples of one data team
+  Index history = 1;  ///< states of the inputs, one lead apart, the earliest first
+  Index steps = 1;    ///< states of the targets, one lead apart
+  /// `2000..2015`: samples whose states all lie in it. Empty: all; of one file with the attributes `valid_time_start`
+  /// and `valid_time_stop`, those between.
+  std::string times = {};
+  Index batch_size = 1;  ///< samples of one data team
   LastBatch last_batch = LastBatch::keep;
   Order order = Order::in_time;
   std::uint64_t seed = 0;                       ///< of the shuffled order

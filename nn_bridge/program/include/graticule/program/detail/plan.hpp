@@ -3,6 +3,7 @@
 
 #include <graticule/program/detail/graph.hpp>
 #include <graticule/program/detail/shape.hpp>
+#include <graticule/program/layout/costs.hpp>
 #include <graticule/program/layout/digits.hpp>
 
 #include <cstdint>
@@ -50,16 +51,6 @@ struct NodePlan {
   bool field = false;                 ///< depends on an input of the network
   bool gathered = false;              ///< a value that was cut is needed whole on every rank
   int part = -1;  ///< of the graph, which a backward computes again as a whole (`Node::region`); -1: none
-};
-
-/// Weights of the cost of a plan, in bytes received.
-struct PlanCosts {
-  double message = 1024;  ///< of a message
-  double work = 0.25;     ///< of a byte that an operator reads or writes, and of four operations
-  double replicated = 4;  ///< extra cost factor of work repeated on every rank
-  /// A convolution computes on a rank's own rows while the halo travels if ranks have, on average, so many rows
-  /// per row of its window's reach. With fewer, the rows travel first.
-  double overlap = 8;
 };
 
 /// The shares of a program on ranks.

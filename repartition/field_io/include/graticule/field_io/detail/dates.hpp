@@ -2,10 +2,12 @@
 #pragma once
 
 #include <graticule/field_io/calendar.hpp>
+#include <graticule/field_io/contents.hpp>
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace graticule {
 
@@ -36,6 +38,11 @@ struct TimeUnits {
 /// down to nanoseconds, as numpy and pandas write them: `days since 2000-01-01T00:00:00.000000000`.
 /// @throws `BadInput` (input) with the units, for all others and for dates that the calendar has not
 [[nodiscard]] TimeUnits time_units_of(std::string const& units, Calendar calendar);
+/// The times that hold data where the axis is longer: from the attribute `valid_time_start` of the file to
+/// `valid_time_stop`, both included, as ARCO-ERA5 has them, whose axis runs from 1900 to 2050 with absent chunks.
+/// Nothing without them, and where all or none of `times` lie there: a part of such a store may keep its attributes.
+[[nodiscard]] std::optional<Period> valid_times(FileContents const& contents, std::vector<Seconds> const& times,
+                                                Calendar calendar);
 /// Whether units count from a date, understood or not. Example: `Hours Since 2000-01-01`, but not `hours`.
 [[nodiscard]] bool counts_from_date(std::string_view units);
 
