@@ -47,8 +47,7 @@ void Hdf5Sink::grow(WrittenTable const& table, std::vector<std::string> const& n
     targets_.find(name)->second.grows_later = !output_ && table.variables.at(name).is_coordinate(name);
   on_disk([&] {
     for (auto const& name : names)
-      if (auto& target = targets_.find(name)->second; !target.grows_later)
-        set_extent(table.variables.at(name), target);
+      if (auto& target = targets_.find(name)->second; !target.grows_later) set_extent(table.variables.at(name), target);
   });
 }
 
