@@ -69,6 +69,13 @@ class Net {
     used_.clear();
   }
 
+  // Of stride 2 along both axes, with a bias.
+  void transpose(std::int64_t kernel, Numbers const& shape) {
+    std::string const n = add_weight({kernel, kernel}, shape[1], 1);
+    node("aten.conv_transpose2d.input", "input",
+         {{"weight", tensor("w" + n)}, {"bias", tensor("b" + n)}, {"stride", ints({2, 2})}}, shape);
+  }
+
   // The next convolution has the weights of the first one.
   void share() { used_ = "0"; }
   void read(std::string const& value) { last_ = value; }
@@ -197,6 +204,11 @@ std::vector<Case> cases() {
          net.node("aten.tanh.default", "self", {}, field);
          net.share();
          net.convolve({3, 3}, padded(1), field);
+       }},
+      {"transposed: windows reach all rows, then every other one", 0, 0, field,
+       [=](Net& net) {
+         net.transpose(2, {1, 4, 2 * rows, 2 * columns});
+         net.transpose(1, {1, 4, 4 * rows - 1, 4 * columns - 1});
        }},
       {"channels last",
        1,
