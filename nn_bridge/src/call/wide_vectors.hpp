@@ -31,7 +31,7 @@ __attribute__((target("avx2"), flatten, noinline)) void in_avx2(Loops const& loo
 /// to[i] = value(i) for first <= i < last, past the caches but for the ends. `store_fence` orders what follows.
 template <class T, class Value>
 __attribute__((target("avx2"), flatten, noinline)) void stream_in_avx2(T* to, std::int64_t first, std::int64_t last,
-                                                                      Value value) {
+                                                                       Value value) {
   constexpr std::int64_t lanes = 32 / sizeof(T);
   auto i = first;
   for (; i < last && reinterpret_cast<std::uintptr_t>(to + i) % 32 != 0; ++i) to[i] = value(i);
@@ -45,8 +45,8 @@ __attribute__((target("avx2"), flatten, noinline)) void stream_in_avx2(T* to, st
 
 #endif
 
-/// Calls `loops`, compiled for AVX2 where the processor has it. Results keep their bits: AVX2 alone does not add a product
-/// in one step, and the order of sums is that of the loops.
+/// Calls `loops`, compiled for AVX2 where the processor has it. Results keep their bits: AVX2 alone does not add a
+/// product in one step, and the order of sums is that of the loops.
 template <class Loops>
 void in_wide_vectors(Loops const& loops) {
 #ifdef GRATICULE_WIDE_VECTORS
