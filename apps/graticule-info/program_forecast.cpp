@@ -13,6 +13,7 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <set>
 
 namespace graticule::info {
 
@@ -27,9 +28,15 @@ class MachineReader {
  public:
   explicit MachineReader(std::filesystem::path const& path) : path_(path) {
     std::ifstream file(path);
-    if (!file) fail("cannot be read; graticule-bench machine --machine FILE writes one");
+    std::error_code none;
+    if (!file || std::filesystem::is_directory(path, none))
+      fail("cannot be read; graticule-bench machine --machine FILE writes one");
     data_ = Json::parse(file, nullptr, false);
     if (!data_.is_object()) fail("is no JSON object");
+    // A rate that is misspelt would count as none.
+    refuse_others(data_, "",
+                  {"name", "sources", "ranks_per_node", "operations_per_second", "bytes_per_second",
+                   "seconds_per_operator", "seconds_per_score", "within_node", "between_nodes"});
   }
 
   [[nodiscard]] double number(Json const& data, std::string const& where, char const* key, bool may_be_zero) const {
@@ -45,6 +52,7 @@ class MachineReader {
     auto const found = data_.find(key);
     if (found == data_.end() || !found->is_object()) fail(std::string("has no object ") + key);
     auto const where = std::string(key) + ".";
+    refuse_others(*found, where, {"seconds_per_message", "bytes_per_second"});
     return {number(*found, where, "seconds_per_message", true), number(*found, where, "bytes_per_second", false)};
   }
 
@@ -54,6 +62,11 @@ class MachineReader {
   }
 
  private:
+  void refuse_others(Json const& data, std::string const& where, std::set<std::string> const& known) const {
+    for (auto const& item : data.items())
+      if (!known.contains(item.key())) fail("has " + where + item.key() + ", which is no rate of a machine");
+  }
+
   std::filesystem::path path_;
   Json data_;
 };

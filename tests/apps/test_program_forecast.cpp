@@ -93,6 +93,70 @@ TEST(ProgramForecast, counts_products_and_scores_of_attention) {
   EXPECT_NEAR(forecast.compute, 3 * relu + 3 * (scores * 2 * (4 + 2) / 1000 + scores * 0.125 + 0.5), 1e-9);
 }
 
+/// Seconds of computing of one operator on x, whose inputs besides x are weights.
+double computing(std::vector<std::int64_t> const& x, std::string const& target,
+                 std::vector<std::pair<std::string, test::Json>> const& arguments,
+                 std::vector<std::pair<std::string, std::vector<std::int64_t>>> const& weights,
+                 std::vector<std::int64_t> const& result, double bytes_per_second, std::int64_t num_ranks = 1,
+                 int dtype = 7) {
+  auto json = test::empty_program(x);
+  test::append(json, "aten.relu.default", {{"self", test::tensor("x")}}, "y", x, dtype);
+  for (auto const& [name, sizes] : weights) test::add_weight(json, "parameter", name, name, sizes, dtype);
+  test::append(json, target, arguments, "z", result, dtype);
+  test::set_output(json, "z");
+  auto const graph = program::read_graph(json.dump());
+  auto machine = slow_machine();
+  machine.seconds_per_operator = 0;
+  machine.bytes_per_second = bytes_per_second;
+  auto const plan = program::plan_layout(graph, program::Sizes(graph), {.num_ranks = num_ranks});
+  double const item = dtype == 10 ? 8 : 4;
+  double const relu = 2 * item * double(program::num_elements(x)) / double(num_ranks) / machine.bytes_per_second;
+  return info::forecast_of(plan, machine).compute / 3 - relu;
+}
+
+TEST(ProgramForecast, counts_products_of_a_transposed_convolution_once) {
+  // 4 channels in 2 groups, each cell gives 2 x 2 cells of 6 channels: 2 products per cell of the result.
+  auto const seconds = computing({1, 4, 8, 8}, "aten.conv_transpose2d.input",
+                                 {{"input", test::tensor("y")},
+                                  {"weight", test::tensor("w")},
+                                  {"bias", {{"as_none", true}}},
+                                  {"stride", {{"as_ints", {2, 2}}}},
+                                  {"padding", {{"as_ints", {0, 0}}}},
+                                  {"output_padding", {{"as_ints", {0, 0}}}},
+                                  {"groups", {{"as_int", 2}}}},
+                                 {{"w", {4, 3, 2, 2}}}, {1, 6, 16, 16}, 1e9);
+  EXPECT_NEAR(seconds, 6 * 16 * 16 * 2 * 2 / 1000., 1e-9);
+}
+
+TEST(ProgramForecast, counts_products_of_complex_numbers_as_eight_operations) {
+  auto const seconds =
+      computing({5, 64}, "aten.matmul.default", {{"self", test::tensor("y")}, {"other", test::tensor("w")}},
+                {{"w", {64, 7}}}, {5, 7}, 1e9, 1, 10);
+  EXPECT_NEAR(seconds, 5 * 7 * 64 * 8 / 1000., 1e-9);
+}
+
+TEST(ProgramForecast, counts_what_a_small_result_is_made_of) {
+  for (std::int64_t const ranks : {1, 2}) {
+    double const share = 1 / double(ranks);
+    // 16 channels to one.
+    auto const projection =
+        computing({1, 16, 8, 8}, "aten.conv2d.default", {{"input", test::tensor("y")}, {"weight", test::tensor("w")}},
+                  {{"w", {1, 16, 1, 1}}}, {1, 1, 8, 8}, 100, ranks);
+    EXPECT_NEAR(projection, share * (16 * 64 + 64) * 4 / 100, 1e-9) << ranks;
+    auto const mean =
+        computing({1, 16, 8, 8}, "aten.mean.dim",
+                  {{"self", test::tensor("y")}, {"dim", {{"as_ints", {2, 3}}}}, {"keepdim", {{"as_bool", true}}}}, {},
+                  {1, 16, 1, 1}, 100, ranks);
+    EXPECT_NEAR(mean, (share * 16 * 64 + 16) * 4 / 100, 1e-9) << ranks;
+    // A slice reads no more than it writes.
+    auto const slice = computing(
+        {1, 16, 8, 8}, "aten.slice.Tensor",
+        {{"self", test::tensor("y")}, {"dim", {{"as_int", 3}}}, {"start", {{"as_int", 1}}}, {"end", {{"as_int", 3}}}},
+        {}, {1, 16, 8, 2}, 100, ranks);
+    EXPECT_NEAR(slice, share * 2 * 16 * 16 * 4 / 100, 1e-9) << ranks;
+  }
+}
+
 TEST(ProgramForecast, compares_with_the_first_that_runs_and_names_what_stops) {
   Forecast refused{.num_ranks = 1, .refusal = "no", .stages = {}};
   Forecast first{.num_ranks = 2, .compute = 8, .messages = 2, .stages = {{"a, latitude", 4, 0}, {"b, latitude", 4, 2}}};
@@ -147,9 +211,13 @@ TEST(MachineFile, is_read_or_refused_by_key) {
   expect(file("4", "\"fast\"", link), "operations_per_second: \"fast\"");
   expect(file("4", "-1", link), "operations_per_second: -1");
   expect(file("4", R"(1, "seconds_per_score": -1)", link), "seconds_per_score: -1");
+  expect(file("4", R"(1, "seconds_per_scores": 1)", link), "has seconds_per_scores, which is no rate");
+  expect(file("4", "1e12", R"({"seconds_per_message": 1, "bytes_per_second": 1, "latency": 1})"),
+         "has between_nodes.latency, which is no rate");
   expect(file("4", "1e12", "3"), "has no object between_nodes");
   expect(file("4", "1e12", R"({"seconds_per_message": 1})"), "has no between_nodes.bytes_per_second");
   EXPECT_THROW((void)info::read_machine("/nowhere/machine.json"), Error);
+  EXPECT_THROW((void)info::read_machine(testing::TempDir()), Error);
 }
 
 TEST(MachineFile, of_h200_nodes_is_read) {

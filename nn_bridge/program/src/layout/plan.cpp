@@ -86,10 +86,15 @@ class Planner {
   void find_parts();
   [[nodiscard]] std::vector<bool> read_behind_parts(std::vector<NodeRule> const& rules) const;
   void fetch(State& state, Transfer& transfer) const;
+  [[nodiscard]] double read_bytes(NodePlan const& node, NodeRule const& rule, std::int64_t most) const;
 
   [[nodiscard]] Placement caller_cut(Shape const& shape) const;
   [[nodiscard]] Placement cut_of(Shape const& shape) const;
   [[nodiscard]] std::int64_t item(ValueId id) const { return item_bytes(plan_.graph.value(id).tensor.dtype); }
+  [[nodiscard]] bool is_complex(ValueId id) const {
+    auto const dtype = plan_.graph.value(id).tensor.dtype;
+    return dtype == Dtype::complex_f16 || dtype == Dtype::complex_f32 || dtype == Dtype::complex_f64;
+  }
 
   Sizes const* sizes_;
   PlanOptions options_;
@@ -250,6 +255,29 @@ void Planner::fetch(State& state, Transfer& transfer) const {
   }
 }
 
+// Of the largest tensor, on the rank that has most; nothing for operators that read as many cells as they write.
+double Planner::read_bytes(NodePlan const& node, NodeRule const& rule, std::int64_t most) const {
+  auto const kind = operator_class(plan_.graph.nodes[index(node.node)].target);
+  bool const by_table =
+      std::ranges::any_of(rule.axes, [](AxisRule const& axis) { return axis.mode == RunMode::table; });
+  if (kind != OperatorClass::contraction && kind != OperatorClass::statistic && kind != OperatorClass::spectral &&
+      (kind != OperatorClass::stencil || by_table)) {
+    return 0;
+  }
+  double largest = 0;
+  for (Transfer const& transfer : node.tensors) {
+    bool const is_cut = transfer.to || transfer.axis >= 0;
+    double const share = !is_cut ? 1.0
+                         : node.sum_over_ranks
+                             ? 1.0 / static_cast<double>(options_.num_ranks)
+                             : static_cast<double>(most) /
+                                   static_cast<double>(std::max<std::int64_t>(1, num_elements(rule.result_shapes[0])));
+    largest = std::max(
+        largest, share * static_cast<double>(num_elements(plan_.shapes[index(transfer.value)]) * item(transfer.value)));
+  }
+  return largest;
+}
+
 void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::vector<State>& next) const {
   State extended = state;
   for (Transfer& transfer : node.tensors) {
@@ -264,10 +292,11 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
   }
   if (!rule.view) {
     auto const parts = node.sum_over_ranks ? static_cast<double>(options_.num_ranks) : 1.0;
-    node.touched_bytes = 2.0 * static_cast<double>(most * item(rule.results[0]));
-    // Rules of products count a multiplication and its addition as one.
-    auto const each =
-        operator_class(plan_.graph.nodes[index(node.node)].target) == OperatorClass::contraction ? 2.0 : 1.0;
+    auto const written = static_cast<double>(most * item(rule.results[0]));
+    node.touched_bytes = written + std::max(written, read_bytes(node, rule, most));
+    // Rules of products count a multiplication and its addition as one; of complex numbers they are eight of real ones.
+    bool const is_product = operator_class(plan_.graph.nodes[index(node.node)].target) == OperatorClass::contraction;
+    auto const each = !is_product ? 1.0 : is_complex(rule.results[0]) ? 8.0 : 2.0;
     node.operations = static_cast<double>(most) * static_cast<double>(rule.operations) * each / parts;
   }
   double const work =

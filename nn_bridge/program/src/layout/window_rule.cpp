@@ -100,7 +100,13 @@ void convolution(NodeShapes& shapes) {
       set_stencil(rule, shapes.out()[i + 2], stencil);
     }
   }
-  shapes.rule.operations = 2 * num_elements(weight) / std::max<std::int64_t>(1, weight[transposed ? 1 : 0]);
+  std::int64_t const products = num_elements(weight) / std::max<std::int64_t>(1, weight[transposed ? 1 : 0]);
+  // Cells of a transposed one are made from their group, and only by what is a multiple of the stride away.
+  std::int64_t apart = transposed ? shapes.integer("groups", 1) : 1;
+  for (std::size_t i = 0; transposed && i < spatial; ++i) {
+    apart *= stride[i];
+  }
+  shapes.rule.operations = std::max<std::int64_t>(1, 2 * products / std::max<std::int64_t>(1, apart));
 }
 
 std::size_t spatial_axes(std::string_view name) {
