@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -110,7 +111,8 @@ double computing(std::vector<std::int64_t> const& x, std::string const& target,
   machine.bytes_per_second = bytes_per_second;
   auto const plan = program::plan_layout(graph, program::Sizes(graph), {.num_ranks = num_ranks});
   double const item = dtype == 10 ? 8 : 4;
-  double const relu = 2 * item * double(program::num_elements(x)) / double(num_ranks) / machine.bytes_per_second;
+  double const cells = double(program::num_elements(x)) / double(num_ranks);
+  double const relu = std::max(2 * item * cells / machine.bytes_per_second, cells / machine.operations_per_second);
   return info::forecast_of(plan, machine).compute / 3 - relu;
 }
 
