@@ -71,9 +71,8 @@ TEST(Calendar, reads_units_and_zones_as_files_write_them) {
         "minutes  since  1970-01-01"})
     EXPECT_EQ(times_of({2}, units, ""), std::vector<Seconds>{120}) << units;
   EXPECT_EQ(times_of({2}, "d since 1970-01-02 06:30", ""), std::vector<Seconds>{3 * 86400 + 23400});
-  for (char const* const wrong :
-       {"hours", "hours since", "hours since yesterday", "hours since 2000-13-01",
-        "hours since 2000-01-01 00:00 +99:00", "hours since 2000-01-01 25:00", "hours since 2000-01-01 00:00:00.5", ""})
+  for (char const* const wrong : {"hours", "hours since", "hours since yesterday", "hours since 2000-13-01",
+                                  "hours since 2000-01-01 00:00 +99:00", "hours since 2000-01-01 25:00", ""})
     EXPECT_EQ(rule_of([&] { static_cast<void>(times_of({0}, wrong, "")); }),
               (ErrorWith{"BadInput", "are no units of time"}))
         << wrong;

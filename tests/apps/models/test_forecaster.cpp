@@ -164,7 +164,7 @@ TEST_F(LoadedNetwork, steps_several_members_as_each_alone) {
 
 TEST_F(LoadedNetwork, refuses_what_does_not_fit) {
   auto network = load(folder_, comm_);
-  EXPECT_EQ(rule_of([&] { network.set_filter(3); }), (ErrorWith{"BadOption", "of order 3, which must be even"}));
+  EXPECT_EQ(rule_of([&] { network.set_filter(3); }), (ErrorWith{"BadOption", "must be even and not negative, got 3"}));
   network.set_filter(4);
   EXPECT_EQ(rule_of([&] { static_cast<void>(network.next(initial(network.owned()), time())); }),
             (ErrorWith{"Unsupported", "missing values"}));
