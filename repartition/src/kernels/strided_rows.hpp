@@ -20,6 +20,7 @@ class RowWalk {
   }
   [[nodiscard]] Index to() const noexcept { return to_; }
   [[nodiscard]] Index from() const noexcept { return from_; }
+  [[nodiscard]] Index at(int axis) const noexcept { return at_[std::size_t(axis)]; }
   void next() noexcept {
     for (int a = last_; a >= 0; --a) {
       auto const k = std::size_t(a);
@@ -69,6 +70,7 @@ void stream_rows(StridedTask const& task, Index first, Index last);
 /// Blocks are written to a buffer, whose rows lie to the cache lines as those of the target do.
 class StreamedRows {
  public:
+  static constexpr Index line = 64;  ///< bytes of a cache line
   static constexpr Index most_rows = 128;
   static constexpr Index most_bytes = 32768;  ///< of a block
   /// @param to row 0; the others follow `step` bytes apart
@@ -90,7 +92,6 @@ class StreamedRows {
   void end();
 
  private:
-  static constexpr Index line = 64;
   std::byte* to_;
   Index step_;
   Index num_rows_;
@@ -123,6 +124,17 @@ class Tiles {
   /// The rows `part` of a patch. @param to, from where they begin, in elements from the first of the task
   void run_blocks(Rows rows, Patch const& part, Index to, Index from) const;
   void stream_blocks(Patch const& part, Index to, Index from) const;
+  /// The same without a buffer; false, and nothing is done, where cache lines of the target's rows do not begin in the
+  /// same columns.
+  [[nodiscard]] bool stream_lines(RowWalk const& start, Patch const& part, Index to, Index from) const;
+  /// Rows of a part in the order of memory: rows of the target that end where others begin share a cache line with
+  /// them.
+  struct Neighbors {
+    Index num_first;     ///< of its rows, from the first on: no row of the task ends where they begin
+    Index num_followed;  ///< of its rows, from the first on: a row of the task begins where they end
+    Index from;          ///< how far away that one is in `from`
+  };
+  [[nodiscard]] Neighbors neighbors_of(RowWalk const& start, Patch const& part) const;
 
   StridedTask task_;  ///< the last axes are columns and rows
   bool streams_;

@@ -2,10 +2,14 @@
 // Permuted axes on the host: where the fastest axis of `from` is not that of `to`, blocks of both axes are transposed
 // into a buffer that stays in the cache, and leave it as rows of `to`. Both sides move whole cache lines, whatever the
 // strides.
+#include <graticule/repartition/detail/copy_kernels.hpp>
+
 #include "element.hpp"
 #include "strided_rows.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -140,6 +144,8 @@ void prefetch(T const* from, Index rows, Index stride) {
   constexpr Index line_bytes = 64;
   Index const step = std::max<Index>(1, line_bytes / (Index(sizeof(T)) * std::abs(stride)));
   for (Index i = 0; i < rows; i += step) __builtin_prefetch(from + i * stride);
+  // Columns that begin within a line end in one more.
+  __builtin_prefetch(from + (rows - 1) * stride);
 }
 
 /// Gathers a block as rows.
@@ -194,6 +200,74 @@ __attribute__((target("avx2"))) void transpose_wide(void* buffer, void const* fi
   rest.columns_left -= columns;
   transpose<T>(to + columns, from + columns * block.pitch, rest);
 }
+/// Lines of the target that are sent past the caches when they are full.
+template <class T>
+class Lines {
+ public:
+  static constexpr Index length = 64 / Index(sizeof(T));
+
+  /// @param to_pitch from line to line, a number of lines
+  Lines(void* to, Index to_pitch) : to_(static_cast<T*>(to)), to_pitch_(to_pitch) {}
+  [[nodiscard]] T* next() noexcept { return lines_.data(); }
+  /// Lines that were filled from `next()` on, `length` apart, become those of rows `row` and on.
+  __attribute__((target("avx2"))) void send(Index row, Index column, Index count) noexcept {
+    for (Index i = 0; i < count; ++i) {
+      auto* const target = reinterpret_cast<__m256i*>(to_ + (row + i) * to_pitch_ + column);
+      auto const* const line = reinterpret_cast<__m256i const*>(lines_.data() + i * length);
+      _mm256_stream_si256(target, _mm256_load_si256(line));
+      _mm256_stream_si256(target + 1, _mm256_load_si256(line + 1));
+    }
+  }
+
+ private:
+  T* to_;
+  Index to_pitch_;
+  alignas(64) std::array<T, std::size_t(length* length / 2)> lines_;
+};
+
+/// Transposes a block whose columns fill lines of the target straight past the caches. Lines leave at once, so that few
+/// columns are read at a time: long strides put all of them into the same few places of a cache.
+template <class T>
+__attribute__((target("avx2"))) void stream_transposed(void* to, void const* first, Block const& block) {
+  constexpr Index length = Lines<T>::length;
+  constexpr Index side = length / 2;
+  Lines<T> lines(to, block.to_pitch);
+  for (Index j = 0; j < length; ++j) prefetch(static_cast<T const*>(first) + j * block.pitch, block.rows, 1);
+  for (Index column = 0; column < block.columns; column += length) {
+    auto const* const from = static_cast<T const*>(first) + column * block.pitch;
+    Index const ahead = std::min(2 * length, block.columns_left - column);
+    Index i = 0;
+    for (; i + side <= block.rows; i += side) {
+      if (i % length == 0)
+        for (Index j = length; j < ahead; ++j) __builtin_prefetch(from + j * block.pitch + i);
+      else if (i + length >= block.rows)
+        for (Index j = length; j < ahead; ++j) __builtin_prefetch(from + j * block.pitch + block.rows - 1);
+      transpose_wide_square(lines.next(), length, from + i, block.pitch);
+      transpose_wide_square(lines.next() + side, length, from + side * block.pitch + i, block.pitch);
+      lines.send(i, column, side);
+    }
+    for (; i < block.rows; ++i) {
+      for (Index j = 0; j < length; ++j) lines.next()[j] = from[j * block.pitch + i];
+      lines.send(i, column, 1);
+    }
+  }
+}
+
+/// Lines of the target that begin in the last columns of its rows and end in the first ones of those that follow in
+/// memory: `block.columns` from `first` on and the rest from `following` on.
+template <class T>
+void stream_seams(void* to, void const* first, void const* following, Block const& block) {
+  constexpr Index length = Lines<T>::length;
+  Lines<T> lines(to, block.to_pitch);
+  auto const* const head = static_cast<T const*>(first);
+  auto const* const tail = static_cast<T const*>(following) - block.columns * block.pitch;
+  for (Index j = 0; j < length; ++j) prefetch((j < block.columns ? head : tail) + j * block.pitch, block.rows, 1);
+  for (Index i = 0; i < block.rows; ++i) {
+    for (Index j = 0; j < block.columns; ++j) lines.next()[j] = head[j * block.pitch + i];
+    for (Index j = block.columns; j < length; ++j) lines.next()[j] = tail[j * block.pitch + i];
+    lines.send(i, 0, 1);
+  }
+}
 #endif
 
 using Transpose = void (*)(void* buffer, void const* first, Block const& block);
@@ -212,6 +286,23 @@ Transpose transpose_of(Index element_bytes) {
     case 8: return transpose<std::uint64_t>;
     default: return transpose<Complex<double>>;
   }
+}
+
+/// Kernels that send lines at once; null where there are none.
+struct LineKernels {
+  Transpose block = nullptr;
+  void (*seams)(void* to, void const* first, void const* following, Block const& block) = nullptr;
+};
+
+LineKernels line_kernels(Index element_bytes) {
+#ifdef GRATICULE_WIDE_LOOPS
+  if (copy_kernel().bypasses_caches && __builtin_cpu_supports("avx2") != 0) {
+    if (element_bytes == 4) return {stream_transposed<std::uint32_t>, stream_seams<std::uint32_t>};
+    if (element_bytes == 8) return {stream_transposed<std::uint64_t>, stream_seams<std::uint64_t>};
+  }
+#endif
+  static_cast<void>(element_bytes);
+  return {};
 }
 
 void clear_block(void* first, Block const& block, Index element_bytes) {
@@ -282,6 +373,7 @@ void Tiles::run_patch(Rows run_rows, RowWalk const& start, Patch const& patch) c
     Patch const part{row, std::min(row + rows_, patch.rows_end), patch.column, patch.columns_end};
     Index const to = start.to() + row * task_.to_stride[along] + patch.column * task_.to_stride[across];
     Index const from = start.from() + row * task_.from_stride[along] + patch.column * task_.from_stride[across];
+    if (streams_ && stream_lines(start, part, to, from)) continue;
     if (streams_)
       stream_blocks(part, to, from);
     else
@@ -314,6 +406,66 @@ void Tiles::run_blocks(Rows run_rows, Patch const& part, Index to, Index from) c
     rows.from_stride = {block.columns, 1};
     run_rows(rows, 0, block.rows);
   }
+}
+
+Tiles::Neighbors Tiles::neighbors_of(RowWalk const& start, Patch const& part) const {
+  int const along = task_.ndim - 1;
+  Index const num_rows = part.rows_end - part.row;
+  for (int a = 0; a < task_.ndim; ++a) {
+    auto const axis = std::size_t(a);
+    if (a == along - 1 || task_.to_stride[axis] != task_.extent[std::size_t(along) - 1]) continue;
+    if (a == along)
+      return {part.row == 0 ? 1 : 0, std::min(num_rows, task_.extent[axis] - 1 - part.row), task_.from_stride[axis]};
+    Index const at = start.at(a);
+    return {at == 0 ? num_rows : 0, at + 1 < task_.extent[axis] ? num_rows : 0, task_.from_stride[axis]};
+  }
+  return {num_rows, 0, 0};
+}
+
+bool Tiles::stream_lines(RowWalk const& start, Patch const& part, Index to, Index from) const {
+  auto const along = std::size_t(task_.ndim) - 1;
+  Index const bytes = size_of(task_.dtype);
+  Index const length = StreamedRows::line / bytes;
+  auto* const write = static_cast<std::byte*>(task_.to) + to * bytes;
+  auto const* const read = static_cast<std::byte const*>(task_.from) + from * bytes;
+  auto const place = Index(reinterpret_cast<std::uintptr_t>(write) % std::uintptr_t(StreamedRows::line));
+  auto const kernels = line_kernels(bytes);
+  if (!kernels.block || task_.from_stride[along] != 1 || task_.to_stride[along] % length != 0 || place % bytes != 0)
+    return false;
+  // Columns are counted from the first of this part. Parts that follow one another meet where a line begins.
+  Index const num_columns = task_.extent[along - 1] - part.column;
+  Index const next_line = (StreamedRows::line - place) % StreamedRows::line / bytes;
+  auto const meeting = [&](Index column) {
+    Index const lines = column > next_line ? parts(column - next_line, length) : 0;
+    return std::min(num_columns, next_line + lines * length);
+  };
+  Index const last = meeting(part.columns_end - part.column);
+  Index const begin = std::min(next_line, last);
+  Index const end = begin + (last - begin) / length * length;
+  Block block{0, 0, 1, task_.from_stride[along - 1], task_.to_stride[along], 0};
+  auto const run = [&](Transpose kernel, Index row, Index rows_end, Index column, Index columns_end,
+                       Index columns_left) {
+    block.rows = rows_end - row;
+    block.columns = columns_end - column;
+    block.columns_left = columns_left;
+    if (block.rows > 0 && block.columns > 0)
+      kernel(write + (row * block.to_pitch + column) * bytes, read + (column * block.pitch + row) * bytes, block);
+  };
+  Index const num_rows = part.rows_end - part.row;
+  run(kernels.block, 0, num_rows, begin, end, num_columns - begin);
+  auto const neighbors = neighbors_of(start, part);
+  auto const copy = transpose_of(bytes);
+  if (part.column == 0) run(copy, 0, neighbors.num_first, 0, begin, begin);
+  if (last == num_columns) {
+    block.rows = neighbors.num_followed;
+    block.columns = last - end;
+    auto const* const following = read + (neighbors.from - part.column * block.pitch) * bytes;
+    if (block.rows > 0 && block.columns > 0)
+      kernels.seams(write + end * bytes, read + end * block.pitch * bytes, following, block);
+    run(copy, neighbors.num_followed, num_rows, end, last, last - end);
+  }
+  store_fence();
+  return true;
 }
 
 void Tiles::stream_blocks(Patch const& part, Index to, Index from) const {

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -152,6 +155,64 @@ TEST(CopyKernels, tasks_do_not_depend_on_the_choice) {
       use_copy_kernel(kernel);
       EXPECT_TRUE(run(work, source) == expected) << work.name << " by " << kernel.name;
     });
+  }
+  use_copy_kernel(before);
+}
+
+/// Boxes whose axes are permuted and whose rows begin in the same or in other places of a cache line, with gaps between
+/// rows and planes or without.
+TEST(CopyKernels, random_permuted_boxes_arrive_whole_and_nothing_else_changes) {
+  auto const& before = copy_kernel();
+  std::mt19937 random(7);
+  auto const number = [&](Index least, Index most) {
+    return std::uniform_int_distribution<Index>(least, most)(random);
+  };
+  constexpr int num_boxes = 120;
+  for (int box = 0; box < num_boxes; ++box) {
+    auto const dtype = std::array{DType::f64, DType::f32, DType::i64, DType::i16}[std::size_t(number(0, 3))];
+    int const ndim = int(number(2, 4));
+    Index const line = 64 / size_of(dtype);
+    std::vector<int> order(std::size_t(ndim), 0);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random);
+    Indices extents = Indices::filled(ndim, 0);
+    for (int a = 0; a < ndim; ++a) extents[a] = number(1, ndim == 2 ? 70 : 12);
+    extents[ndim - 1] = number(0, 1) == 0 ? number(1, 6) * line : number(16, 150);
+    // Slowest axis of the source first; each axis of the target may be padded, to whole lines or not.
+    auto const strides = [&](std::vector<int> const& axes, Index most_padding) {
+      Indices result = extents;
+      Index next = 1;
+      for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+        result[*axis] = next;
+        next *= extents[*axis];
+        if (number(0, 2) == 0) next += number(0, most_padding);
+        if (number(0, 1) == 0) next = (next + line - 1) / line * line;
+      }
+      return result;
+    };
+    auto outer = std::vector<int>(std::size_t(ndim), 0);
+    std::iota(outer.begin(), outer.end(), 0);
+    std::shuffle(outer.begin(), outer.end() - 1, random);
+    auto const copy = work("box " + std::to_string(box), dtype, extents, strides(outer, 3), strides(order, 9));
+    auto const source = numbered(copy.bytes, unsigned(box));
+    std::vector<std::byte> expected(copy.bytes, std::byte{0x55});
+    auto const bytes = std::size_t(size_of(dtype));
+    std::vector<Index> cell(std::size_t(copy.task.ndim), 0);
+    for (Index left = copy.task.num_elements(); left > 0; --left) {
+      Index to = 1;
+      Index from = 1;
+      for (std::size_t a = 0; a < cell.size(); ++a) {
+        to += cell[a] * copy.task.to_stride[a];
+        from += cell[a] * copy.task.from_stride[a];
+      }
+      std::memcpy(expected.data() + std::size_t(to) * bytes, source.data() + std::size_t(from) * bytes, bytes);
+      for (std::size_t a = cell.size(); a-- > 0 && ++cell[a] == copy.task.extent[a];) cell[a] = 0;
+    }
+    for (auto const& kernel : copy_kernels()) {
+      if (!has_feature(kernel)) continue;
+      use_copy_kernel(kernel);
+      ASSERT_TRUE(run(copy, source) == expected) << copy.name << " by " << kernel.name;
+    }
   }
   use_copy_kernel(before);
 }
