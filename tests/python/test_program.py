@@ -7,9 +7,12 @@ import functools
 import gc
 import importlib.util
 import os
+import random
 import shutil
 import tempfile
+import warnings
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
@@ -518,6 +521,85 @@ def test_masks_with_known_values_are_indices():
         close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), serial(fields()))
 
 
+class Options:
+    def __init__(self):
+        self.factor = 2.0
+
+    def __call__(self, x):
+        return x * self.factor
+
+
+class Attributes(nn.Module):
+    """Reads attributes that are neither parameters nor buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self.channels = torch.tensor([True, False, True])
+        self.scale, self.offset = torch.tensor(2.0), torch.ones(ROWS, 1, dtype=torch.float64)
+        self.power, self.steps, self.parts = 1.5, 0, [1.0, {"deep": 2.0}]
+        self.options, self.rows = Options(), np.arange(ROWS) * 0.1
+        self.norm, self.cache = nn.BatchNorm2d(3, dtype=torch.float64), {}
+
+    def forward(self, x):
+        if x.shape not in self.cache:
+            self.cache[x.shape] = torch.arange(x.shape[-2], dtype=x.dtype)[:, None]
+        h = self.norm(x)[:, self.channels].mean(1, keepdim=True) * self.scale.item() + self.offset + self.cache[x.shape]
+        return self.options(h.abs() ** self.power * self.parts[0] * self.parts[1]["deep"]) + torch.tensor(self.rows)[:, None]
+
+
+def test_attributes_that_change_between_calls_are_seen():
+    changes = (lambda net: net.channels.logical_not_(), lambda net: net.scale.fill_(3.0), lambda net: net.offset.mul_(2),
+               lambda net: setattr(net, "offset", net.offset * 2), lambda net: setattr(net, "power", 2.0),
+               lambda net: net.parts[1].update(deep=1.0), lambda net: setattr(net.options, "factor", 5.0), lambda net: np.negative(net.rows, out=net.rows),
+               lambda net: setattr(net.norm, "eps", 0.5), lambda net: net.norm.register_forward_hook(lambda part, given, result: 2 * result))
+    serial, net = Attributes(), Attributes()
+    sharded = graticule.shard_program(net, DOMAIN)
+    before = None
+    for number, change in enumerate((lambda net: None, *changes)):
+        change(serial), change(net)
+        out = serial(fields())
+        assert before is None or not torch.equal(out, before), number
+        close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), out, 1e-10)
+        before = out
+    programs = DOMAIN._num_programs
+    serial.steps = net.steps = 7  # which nothing reads
+    sharded(cut(fields()))
+    serial.power = net.power = 1.5
+    net.power = 2.0
+    sharded(cut(fields()))
+    assert DOMAIN._num_programs == programs
+
+
+class Keeps(nn.Module):
+    """A state of the network that is no buffer."""
+
+    def __init__(self, line):
+        super().__init__()
+        self.line, self.state, self.count = line, None, 1
+
+    def forward(self, x):
+        return self.line(self, x)
+
+
+def kept_state(net, x):
+    net.state = x if net.state is None else x + 0.5 * net.state
+    return net.state
+
+
+def kept_count(net, x):
+    net.count += 1
+    return x * net.count
+
+
+def test_states_that_a_program_lacks_are_named():
+    raises("RefusedProgram", lambda: graticule.shard_program(Keeps(kept_state), DOMAIN)(cut(fields())), "Keeps.state", "argument")
+    raises("RefusedProgram", lambda: graticule.shard_program(Keeps(lambda net, x: x * random.random()), DOMAIN)(cut(fields())), "Python's random")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        close(graticule.shard_program(Keeps(kept_count), DOMAIN)(cut(fields())), 2 * cut(fields()))
+    assert any("Keeps.count" in str(one.message) for one in found), [str(one.message) for one in found]
+
+
 def test_dropout_zeroes_the_same_cells_on_any_number_of_ranks():
     alone = graticule.Domain(graticule_self())
     whole = graticule.shard_program(Norms(), alone, seed=3)(fields())
@@ -1004,6 +1086,36 @@ def test_programs_of_files():
     if RANK == 0:
         os.remove(path)
         os.rmdir(folder)
+
+
+class Detaches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64)
+
+    def forward(self, x):
+        with torch.no_grad():
+            scale = self.a(x).square().mean((2, 3), keepdim=True).sqrt()
+        return self.a(x) * scale + self.a(x).detach() * x
+
+
+def test_files_of_any_decompositions_have_the_gradients_of_the_network():
+    folder = COMM.bcast(tempfile.mkdtemp() if RANK == 0 else None)
+    serial = Detaches()
+    for number, decompose in enumerate((lambda program: program, lambda program: program.run_decompositions({}), lambda program: program.run_decompositions())):
+        path = os.path.join(folder, f"{number}.pt2")
+        if RANK == 0:
+            torch.export.save(decompose(torch.export.export(serial, (fields(),))), path)
+        COMM.Barrier()
+        net = graticule.Program(path, DOMAIN)
+        serial.load_state_dict(net.state_dict())
+        x, whole = cut(fields()).clone().requires_grad_(), fields().requires_grad_()
+        gradients_of(graticule.reduce_loss(net(x).square().sum(), DOMAIN), net)
+        serial.zero_grad()
+        serial(whole).square().sum().backward()
+        close(graticule.whole_field(x.grad, DOMAIN), whole.grad, 1e-10)
+        for found, wanted in zip(net.parameters(), serial.parameters()):
+            close(found.grad, wanted.grad, 1e-10)
 
 
 class Outputs(nn.Module):

@@ -54,6 +54,39 @@ TEST(ReadGraph, returns_nodes_values_and_signature) {
   EXPECT_EQ(program.schema_minor, 20);
 }
 
+// What default decompositions make of y = conv2d(x, w).detach() and of z = relu(y), the latter within torch.no_grad.
+Json decomposed(bool ends_within) {
+  Json program = one_convolution();
+  append(program, "aten.alias.default", {{"self", tensor("y")}}, "a", {1, 4, 8, 16});
+  append(program, "aten.relu.default", {{"self", tensor("a")}}, "z", {1, 4, 8, 16});
+  append(program, "aten.neg.default", {{"self", tensor("z")}}, "n", {1, 4, 8, 16});
+  Json& nodes = graph_of(program)["nodes"];
+  nodes[1]["metadata"]["torch_fn"] = "detach_1;method_descriptor.detach";
+  for (std::size_t i = 2; i < (ends_within ? 4u : 3u); ++i) {
+    nodes[i]["metadata"]["torch_fn"] = "wrap_with_set_grad_enabled;WrapWithSetGradEnabled.wrap_with_set_grad_enabled";
+  }
+  set_output(program, "n");
+  return program;
+}
+
+TEST(ReadGraph, detaches_what_decompositions_have_attached) {
+  Graph const graph = read_graph(decomposed(false).dump()).graph;
+
+  std::vector<std::string> targets;
+  for (Node const& node : graph.nodes) targets.push_back(node.target);
+  EXPECT_EQ(targets, (std::vector<std::string>{"aten.conv2d.default", "aten.detach.default", "aten.relu.default",
+                                               "aten.detach.default", "aten.neg.default"}));
+  EXPECT_EQ(graph.value(graph.find("z")).producer, 3);
+  EXPECT_EQ(std::get<TensorRef>(*graph.nodes[4].input("self")).value, graph.find("z"));
+  auto const relu = std::get<TensorRef>(graph.nodes[2].outputs[0]).value;
+  EXPECT_EQ(graph.value(relu).producer, 2);
+  EXPECT_EQ(std::get<TensorRef>(*graph.nodes[3].input("self")).value, relu);
+}
+
+TEST(ReadGraph, leaves_a_graph_that_would_have_no_gradient) {
+  EXPECT_EQ(read_graph(decomposed(true).dump()).graph.nodes.size(), 4u);
+}
+
 TEST(ReadGraph, names_the_users_line_and_not_one_of_pytorch) {
   Json program = one_convolution();
   Json& trace = graph_of(program)["nodes"][0]["metadata"]["stack_trace"];

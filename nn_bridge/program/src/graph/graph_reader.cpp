@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "graph/graph_reader.hpp"
 
+#include "graph/graph_edit.hpp"
+#include "graph/visit.hpp"
+
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <map>
+#include <set>
 #include <utility>
+#include <variant>
 
 namespace graticule::program::detail {
 
@@ -137,6 +145,39 @@ GraphReader::GraphReader(Json const& graph, std::string place, int depth)
   }
 }
 
+namespace {
+
+/// Whether a decomposition has made the node from this operator, by the notes of PyTorch 2.6 and later.
+bool came_of(Json const& metadata, std::string_view function, std::string_view target, std::string_view place) {
+  auto const has = [&](char const* note, std::string_view word) {
+    return metadata.contains(note) && text(metadata, note, place).find(word) != std::string::npos;
+  };
+  return has("torch_fn", function) || has("from_node", target);
+}
+
+std::vector<ValueId> tensors_of(std::vector<Argument> const& arguments) {
+  std::vector<ValueId> ids;
+  for (Argument const& argument : arguments) visit_tensors(argument, [&](ValueId id) { ids.push_back(id); });
+  return ids;
+}
+
+void replace_tensors(Argument& argument, std::map<ValueId, ValueId> const& ids) {
+  auto const replace = [&](TensorRef& tensor) {
+    if (auto const found = ids.find(tensor.value); found != ids.end()) tensor.value = found->second;
+  };
+  if (auto* tensor = std::get_if<TensorRef>(&argument)) {
+    replace(*tensor);
+  } else if (auto* tensors = std::get_if<Tensors>(&argument)) {
+    std::ranges::for_each(*tensors, replace);
+  } else if (auto* optional = std::get_if<OptionalTensors>(&argument)) {
+    for (auto& one : *optional) {
+      if (one) replace(*one);
+    }
+  }
+}
+
+}  // namespace
+
 void GraphReader::read() {
   for (Json const& input : list(json_, "inputs", place_)) {
     graph_.inputs.push_back(definition(input, -1, place_ + ", inputs"));
@@ -147,6 +188,62 @@ void GraphReader::read() {
   for (Json const& output : list(json_, "outputs", place_)) {
     graph_.outputs.push_back(argument(output, place_ + ", outputs"));
   }
+  detach_parts();
+}
+
+// PyTorch's decompositions run what was within `torch.no_grad()` as what was not. What leaves such a part gets a node
+// that detaches it, and keeps its value's id; within the part it has another. A graph that would have no gradient at
+// all stays as it is: torch.export takes all that follows some Functions for such a part.
+void GraphReader::detach_parts() {
+  std::set<ValueId> inner;
+  std::set<ValueId> leaving;
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    Node const& node = graph_.nodes[i];
+    if (without_gradients_[i] != 0 && node.target != "aten.detach.default") {
+      std::ranges::copy(tensors_of(node.outputs), std::inserter(inner, inner.end()));
+    }
+    for (NamedArgument const& input : node.inputs) {
+      if (without_gradients_[i] == 0) visit_tensors(input.value, [&](ValueId id) { leaving.insert(id); });
+    }
+  }
+  auto const results = tensors_of(graph_.outputs);
+  leaving.insert(results.begin(), results.end());
+  std::erase_if(leaving, [&](ValueId id) { return !inner.contains(id); });
+  if (leaving.empty() || std::ranges::all_of(results, [&](ValueId id) { return inner.contains(id); })) return;
+  Graph whole;
+  whole.values = std::move(graph_.values);
+  whole.inputs = std::move(graph_.inputs);
+  whole.outputs = std::move(graph_.outputs);
+  std::map<ValueId, ValueId> within;
+  for (ValueId const id : leaving) {
+    within[id] = static_cast<ValueId>(whole.values.size());
+    whole.values.push_back(whole.value(id));
+    whole.values.back().name += "_within_no_grad";
+  }
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    Node node = std::move(graph_.nodes[i]);
+    auto const made = tensors_of(node.outputs);
+    if (without_gradients_[i] != 0) {
+      for (NamedArgument& input : node.inputs) replace_tensors(input.value, within);
+      for (Argument& output : node.outputs) replace_tensors(output, within);
+    }
+    Node detach{.target = "aten.detach.default",
+                .name = node.name,
+                .inputs = {},
+                .outputs = {},
+                .modules = node.modules,
+                .stack_trace = node.stack_trace,
+                .casts = {},
+                .region = node.region};
+    append_node(whole, std::move(node));
+    for (ValueId const id : made) {
+      if (!leaving.contains(id)) continue;
+      detach.inputs = {NamedArgument{.name = "self", .value = TensorRef{within.at(id)}}};
+      detach.outputs = {TensorRef{id}};
+      append_node(whole, detach);
+    }
+  }
+  graph_ = std::move(whole);
 }
 
 void GraphReader::read_node(Json const& json) {
@@ -183,6 +280,12 @@ void GraphReader::read_node(Json const& json) {
   if (metadata.contains("custom")) {
     node.region = read_region(text(metadata, "custom", place), place);
   }
+  if (node.target == "aten.alias.default" && came_of(metadata, ".detach", "aten.detach.default", place)) {
+    node.target = "aten.detach.default";
+  }
+  without_gradients_.push_back(
+      char(!node.target.starts_with("higher_order.") &&
+           came_of(metadata, "wrap_with_set_grad_enabled;", "\"target\": \"wrap_with_set_grad_enabled\"", place)));
   graph_.nodes.push_back(std::move(node));
 }
 

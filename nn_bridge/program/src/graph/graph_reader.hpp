@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace graticule::program::detail {
 
@@ -37,12 +38,14 @@ class GraphReader {
   [[nodiscard]] Argument definition(Json const& value, NodeId producer, std::string_view place);
   ValueId define(std::string const& name, Value::Kind kind, NodeId producer, std::string_view place);
   void read_node(Json const& node);
+  void detach_parts();
 
   Json const& json_;
   std::string place_;
   int depth_;
   Graph graph_;
   std::unordered_map<std::string, ValueId> ids_;
+  std::vector<char> without_gradients_;  ///< of each node whether it ran within `torch.no_grad()`
 };
 
 }  // namespace graticule::program::detail

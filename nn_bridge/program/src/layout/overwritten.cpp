@@ -4,7 +4,7 @@
 #include <graticule/program/detail/operators.hpp>
 
 #include "cut_moves.hpp"
-#include "graph_edit.hpp"
+#include "graph/graph_edit.hpp"
 #include "node_shapes.hpp"
 #include "rules.hpp"
 

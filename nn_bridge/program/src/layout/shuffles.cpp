@@ -2,7 +2,7 @@
 #include "shuffles.hpp"
 
 #include "cut_moves.hpp"
-#include "graph_edit.hpp"
+#include "graph/graph_edit.hpp"
 
 #include <numeric>
 #include <utility>
