@@ -2,6 +2,7 @@
 """Serial PyTorch models, sharded by one call, against themselves."""
 import copy
 import os
+import warnings
 
 import numpy as np
 import torch
@@ -377,7 +378,18 @@ def test_copies_of_views_are_not_changed_in_place():
         y[:, :, 1:][:, 0].add_(1.0)
         return y
 
-    for act in (to_a_copy, to_its_source, to_a_view_of_a_copy):
+    def to_a_whole_copy(y):
+        z = y.clone()
+        z.diagonal(0, -2, -1).add_(1.0)
+        return z
+
+    def to_the_source_of_a_whole_copy(y):
+        z = y.clone()
+        part = z.diagonal(0, -2, -1)
+        z.add_(1.0)
+        return part * 2
+
+    for act in (to_a_copy, to_its_source, to_a_view_of_a_copy, to_a_whole_copy, to_the_source_of_a_whole_copy):
         net = Act(act)
         graticule.shard(net, domain)
         raises("NotSharded", lambda: net(graticule.shard_of(torch.randn(1, 1, 9, 6), domain)), "a view of another", "clone")
@@ -407,6 +419,75 @@ def test_an_input_may_need_a_gradient_on_one_rank_alone():
         act(serial).square().sum().backward()
         if RANK == 0:
             close(x.grad, graticule.shard_of(serial.grad, domain), 1e-12)
+
+
+def test_hooks_on_tensors_get_the_gradient_of_the_globe():
+    whole, domain = torch.randn(1, 1, 9, 6, dtype=torch.float64), graticule.Domain(COMM)
+
+    def act(y):
+        z = y * 2
+        z.register_hook(lambda gradient: gradient / gradient.norm() + gradient.roll(1, -2))
+        return z.square()
+
+    net = Act(act).double()
+    net.conv = nn.Identity()
+    graticule.shard(net, domain)
+    x, serial = graticule.shard_of(whole, domain, rows=uneven(9)).clone().requires_grad_(), whole.clone().requires_grad_()
+    graticule.reduce_loss(net(x).square().sum(), domain).backward()
+    act(serial).square().sum().backward()
+    close(graticule.whole_field(x.grad, domain), serial.grad, 1e-12)
+    if RANKS > 1:
+        net = Act(lambda y: (y, y.mean().register_hook(lambda gradient: gradient))[0])
+        graticule.shard(net, domain)
+        raises("NotSharded", lambda: net(graticule.shard_of(torch.randn(1, 1, 9, 6), domain)), "a hook on a tensor that is whole")
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * gradient
+
+
+def test_what_cannot_be_seen_is_refused_or_named():
+    domain = graticule.Domain(COMM)
+    if RANKS > 1:
+        net = Act(lambda y: torch.nested.to_padded_tensor(torch.nested.nested_tensor([y[0], y[0, :, :2]]), 0.0))
+        graticule.shard(net, domain)
+        raises("NotSharded", lambda: net(graticule.shard_of(torch.randn(1, 1, 9, 6), domain)), "nested")
+    raises("NotSharded", lambda: graticule.shard(nn.Sequential(torch.jit.script(nn.Softmax(2)), nn.Conv2d(1, 1, 1)), domain), "torch.jit.script")
+    net = Act(lambda y: Doubled.apply(y))
+    graticule.shard(net, domain)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            net(graticule.shard_of(torch.randn(1, 1, 9, 6), domain))
+    assert sum("Doubled" in str(one.message) for one in found) == 1, [str(one.message) for one in found]
+
+
+def test_options_of_layers_that_change_between_calls_are_seen():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm, self.pool, self.drop = nn.Conv2d(2, 2, 3, padding=1), nn.BatchNorm2d(2), nn.AvgPool2d(2), nn.Dropout(0.0)
+
+        def forward(self, x):
+            return self.drop(self.pool(self.norm(self.conv(x))))
+
+    changes = (lambda net: setattr(net.norm, "momentum", 0.5), lambda net: setattr(net.norm, "eps", 0.5), lambda net: setattr(net.conv, "padding_mode", "circular"),
+               lambda net: setattr(net.conv, "stride", (1, 2)), lambda net: (setattr(net.pool, "kernel_size", 3), setattr(net.pool, "stride", 3)),
+               lambda net: setattr(net.drop, "p", 1.0))
+    serial, domain = Net().double(), graticule.Domain(COMM)
+    net = copy.deepcopy(serial)
+    graticule.shard(net, domain)
+    whole = torch.randn(2, 2, 14, 12, dtype=torch.float64)
+    for change in (lambda net: None, *changes):
+        change(serial), change(net)
+        close(graticule.whole_field(net(graticule.shard_of(whole, domain, rows=uneven(14))).detach(), domain), serial(whole), 1e-10)
+        close(net.norm.running_mean, serial.norm.running_mean, 1e-10)
 
 
 def test_backward_hooks_of_modules_are_refused():

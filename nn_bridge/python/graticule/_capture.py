@@ -18,7 +18,7 @@ import re
 import sys
 import traceback
 import warnings
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch.utils import _pytree as pytree
@@ -36,7 +36,7 @@ class Captured:
     """The graph of a forward, as text, and the tensors of the module that it reads.
 
     outputs: for each leaf of the result True where it is a tensor that the program returns, else (value,), a constant.
-    masks: buffers whose values the graph has as constants.
+    masks: tensors whose values the graph has as constants. attributes: of modules, by name, whose values it has as constants.
     """
     json: str
     tensors: Dict[str, torch.Tensor]
@@ -44,6 +44,7 @@ class Captured:
     out_spec: Any
     num_inputs: int
     masks: Tuple[torch.Tensor, ...] = ()
+    attributes: Tuple[Tuple[torch.nn.Module, str], ...] = ()
 
 
 # --- Corrections of what torch.export does ---
@@ -118,6 +119,20 @@ def detached_data() -> Any:
     return replaced(torch.Tensor, "data", property(data, plain.__set__))
 
 
+def kept_class() -> Any:
+    """`x.as_subclass(torch.Tensor)` of a fake tensor would be one without memory that is not known to be fake: it stays as it is."""
+    plain = torch._C.TensorBase.as_subclass
+
+    def as_subclass(x: torch.Tensor, kind: type) -> torch.Tensor:
+        if _is_plain(x):
+            return plain(x, kind)
+        if kind is not torch.Tensor:
+            raise CaptureError(f"the network makes a {kind.__name__} of a tensor: a program has tensors of PyTorch's own class")
+        return x
+
+    return replaced(torch.Tensor, "as_subclass", as_subclass)
+
+
 @contextlib.contextmanager
 def own_gradients() -> Iterator[None]:
     """Gradients that the network itself takes by torch.autograd.grad, without create_graph, and `x.data`: no gradients flow through them."""
@@ -127,7 +142,7 @@ def own_gradients() -> Iterator[None]:
         found = plain(outputs, gradients, retain_graph, create_graph, *arguments, **named)
         return found if create_graph or found is None else tuple(x if x is None else x.detach() for x in found)
 
-    with replaced(torch.autograd, "_engine_run_backward", run), detached_data():
+    with replaced(torch.autograd, "_engine_run_backward", run), detached_data(), kept_class():
         yield
 
 
@@ -416,7 +431,8 @@ def _unchecked_variance(plain: Callable[..., Any]) -> Callable[..., Any]:
 class Masks:
     """Boolean masks whose values are known, as indices of their true places: `x[mask]` has a size then.
 
-    Known are plain tensors, lists and arrays, which are constants of the graph, and buffers of the module, which `read` lists.
+    Known are plain tensors, lists and arrays, and buffers of the module. `read` lists the tensors among them, and those whose values
+    the code has asked for.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -427,7 +443,8 @@ class Masks:
 
     def values_of(self, mask: Any) -> Any:
         """The mask with its values, or None."""
-        if type(mask) is torch.Tensor and not torch._is_functional_tensor(mask):
+        if _is_plain(mask):
+            self.read[id(mask)] = mask
             return mask
         for (number, name), values in self.buffers.items():
             if self.parts[number]._buffers.get(name) is mask:
@@ -453,7 +470,7 @@ class Masks:
 
     @contextlib.contextmanager
     def followed(self) -> Iterator[None]:
-        """Opens the masks of `x[...]` and `x[...] = y`."""
+        """Opens the masks of `x[...]` and `x[...] = y`, and lists the plain tensors whose values become numbers of Python."""
         base = torch._C.TensorBase
         read, write = base.__getitem__, base.__setitem__  # type: ignore[attr-defined]
 
@@ -465,13 +482,29 @@ class Masks:
             opened = self.opened(index)
             write(x, index if opened is None else opened, value)
 
-        with replaced(torch.Tensor, "__getitem__", get), replaced(torch.Tensor, "__setitem__", put):
+        def listed(method: Any) -> Any:
+            def values(x: torch.Tensor, *arguments: Any, **named: Any) -> Any:
+                if _is_plain(x):
+                    self.read[id(x)] = x
+                return method(x, *arguments, **named)
+            return values
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(replaced(torch.Tensor, "__getitem__", get))
+            stack.enter_context(replaced(torch.Tensor, "__setitem__", put))
+            for name in ("item", "tolist", "numpy", "__array__"):
+                stack.enter_context(replaced(torch.Tensor, name, listed(getattr(torch.Tensor, name))))
             yield
 
 
+def _is_plain(x: Any) -> bool:
+    """Whether a tensor has values and is no part of a graph."""
+    return type(x) is torch.Tensor and not torch._is_functional_tensor(x)
+
+
 def _is_mask(one: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return one.dtype == torch.bool and one.dim() > 0
+    if isinstance(one, torch.Tensor) or hasattr(one, "__array_interface__"):
+        return str(one.dtype).removeprefix("torch.") == "bool" and one.ndim > 0
     return isinstance(one, list) and bool(one) and all(isinstance(flag, bool) for flag in one)
 
 
@@ -484,6 +517,68 @@ def known_values(module: torch.nn.Module) -> Iterator[Masks]:
     with (replaced(norms, "forward", _averaged_over_batches(norms.forward)),
           replaced(functions, "gaussian_nll_loss", _unchecked_variance(functions.gaussian_nll_loss)), masks.followed()):
         yield masks
+
+
+class Attributes:
+    """What the forward reads of the attributes of modules, and which of these it changes: numbers, options, plain tensors.
+
+    An attribute that it writes before it reads it is none of them.
+    """
+
+    def __init__(self) -> None:
+        self.read: Dict[Tuple[int, str], torch.nn.Module] = {}
+        self.changed: List[str] = []
+        self.states: List[str] = []
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator[None]:
+        """Notes what is read."""
+        read, plain_read, written = self.read, object.__getattribute__, set()
+        plain_write = torch.nn.Module.__setattr__
+
+        def get(part: torch.nn.Module, name: str) -> Any:
+            key = id(part), name
+            if key not in read and key not in written and name not in _OF_MODULES:
+                read[key] = part
+            return plain_read(part, name)
+
+        def put(part: torch.nn.Module, name: str, value: Any) -> None:
+            key = id(part), name
+            if key not in read:
+                written.add(key)
+            plain_write(part, name, value)
+
+        if "torch._dynamo" in sys.modules:  # which would compile them with submodules
+            for spy in (get, put):
+                torch._dynamo.eval_frame.skip_code(spy.__code__)
+        with replaced(torch.nn.Module, "__getattribute__", get), replaced(torch.nn.Module, "__setattr__", put):
+            yield
+
+    def compare(self, part: torch.nn.Module, before: Dict[str, Any]) -> None:
+        """Notes which values of a module are not those that the forward read first."""
+        after = part.__dict__
+        for name in [name for name in before if name in after and after[name] is not before[name] and (id(part), name) in self.read]:
+            old, new = before[name], after[name]
+            if isinstance(new, torch.Tensor) and new.requires_grad and (old is None or isinstance(old, torch.Tensor)):
+                self.states.append(f"{type(part).__name__}.{name}")
+            elif isinstance(old, (bool, int, float, str)) and old != new or isinstance(old, torch.Tensor):
+                self.changed.append(f"{type(part).__name__}.{name}")
+
+    def check(self) -> None:
+        """Refuses values of a call that the next call of the serial model would read, or warns where they may have no effect."""
+        if self.states:
+            raise CaptureError(f"the forward keeps {', '.join(sorted(set(self.states)))} for its next call, which a graph lacks: make it an argument and a "
+                               "result, or a buffer")
+        if self.changed:
+            warnings.warn(f"the forward changes {', '.join(sorted(set(self.changed)))}, which it reads: a captured program keeps the value "
+                          "before the call; make it a buffer or an argument, or use graticule.shard", RuntimeWarning, stacklevel=2)
+
+    def held(self) -> Tuple[Tuple[torch.nn.Module, str], ...]:
+        """The modules and the names of what they hold themselves."""
+        return tuple((part, name) for (_, name), part in self.read.items() if name in part.__dict__)
+
+
+_OF_MODULES = frozenset(("__dict__", "__class__", *vars(torch.nn.Module())))
 
 
 # --- Capture ---
@@ -502,20 +597,25 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with mode:
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
+    attributes = Attributes()
+    for name, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise CaptureError(f"{name or 'the network'} is a module of torch.jit.script, which torch.export does not take: use the module that it is made of")
     with (no_collection(), _unchanged(module), _named_errors(module), ended_transforms(), _quiet(), marked_regions(module, blocks), own_gradients(),
-          known_values(module) as masks):
+          known_values(module) as masks, attributes.followed()):
         _prefer_operators(module)
         caches = _caches()
         if torch.is_grad_enabled():
             with mode:
-                with _unchanged(module), _emptied_caches(caches):
+                with _unchanged(module, attributes), _emptied_caches(caches):
                     _require_own_gradients(module, args, kwargs, allowed)
-        with _emptied_caches(caches):
+        with _unchanged(module, attributes), _emptied_caches(caches):
             program = torch.export.export(module, args, kwargs, strict=False)
         detach_parts_without_gradients(program.graph_module)
         program = program.run_decompositions(cells_of_recurrent_layers())
         drop_other_marks(program.graph_module)
-    content = dataclasses.replace(_content(module, program), masks=tuple(masks.read.values()))
+    attributes.check()
+    content = dataclasses.replace(_content(module, program), masks=tuple(masks.read.values()), attributes=attributes.held())
     _forget_graph()
     return content
 
@@ -554,6 +654,8 @@ def _content(module: torch.nn.Module, program: Any) -> Captured:
         if isinstance(part, torch.fx.GraphModule):
             for node in part.graph.nodes:
                 node.meta.pop("from_node", None)  # addresses, which differ between ranks
+                if isinstance(made := node.meta.get("val"), torch.Tensor) and made.layout is not torch.strided:
+                    raise CaptureError(f"{node.target} makes a sparse tensor: use a dense one, or index_add and gather")
     out_spec = program.call_spec.out_spec
     program._module_call_graph = []  # classes of the result need not have names in files
     signature = program.graph_signature
@@ -586,16 +688,22 @@ def _not_sorted() -> Any:
 
 
 @contextlib.contextmanager
-def _unchanged(module: torch.nn.Module) -> Iterator[None]:
-    """Puts back what the forward stores on its modules, which are fake tensors. Refuses new buffers, whose program would be wrong."""
+def _unchanged(module: torch.nn.Module, changes: Optional[Attributes] = None) -> Iterator[None]:
+    """Puts back what the forward stores on its modules, which are fake tensors. Refuses new buffers, whose program would be wrong.
+
+    changes: notes which of the values are others.
+    """
     # Hooks as well: a model that installs its own on the first call would have them twice.
     names = [name for name, value in vars(torch.nn.Module()).items() if isinstance(value, dict)]
     kept = [(part, dict(part.__dict__), {name: dict(part.__dict__[name]) for name in names if name in part.__dict__}) for part in module.modules()]
+    caches = [(part, name, value, value.copy()) for part, attributes, _ in kept for name, value in attributes.items() if name not in names and type(value) in (dict, list)]
     added: List[str] = []
     try:
         yield
     finally:
         for part, attributes, tables in kept:
+            if changes is not None:
+                changes.compare(part, attributes)
             added.extend(f"{type(part).__name__}.{name}" for name in set(part._buffers) - set(tables["_buffers"]))
             part.__dict__.clear()
             part.__dict__.update(attributes)
@@ -604,6 +712,14 @@ def _unchanged(module: torch.nn.Module) -> Iterator[None]:
                 if list(table) != list(values) or any(table[name] is not values[name] for name in values):
                     table.clear()
                     table.update(values)
+        for part, name, cache, values in caches:
+            if changes is not None and isinstance(cache, list) and len(cache) != len(values):
+                changes.changed.append(f"{type(part).__name__}.{name}")
+            if isinstance(cache, dict):
+                cache.clear()
+                cache.update(values)
+            else:
+                cache[:] = values
         if added:
             raise CaptureError(f"the forward registers the buffer {', '.join(sorted(added))}: register it when the module is made")
 

@@ -22,7 +22,7 @@ RANDOM = _words("""
 RECURRENT = _words("lstm gru rnn_tanh rnn_relu")
 # Of the tensor, not of its cells.
 PLAIN = _words("""
-    __set__ __delete__ __repr__ __format__ __reduce_ex__ __setstate__ dim ndimension data_ptr const_data_ptr backward register_hook
+    __set__ __delete__ __repr__ __format__ __reduce_ex__ __setstate__ dim ndimension data_ptr const_data_ptr backward
     register_post_accumulate_grad_hook retain_grad is_floating_point is_complex is_signed is_conj is_neg is_inference is_pinned
     is_shared is_contiguous element_size get_device new_zeros new_ones new_empty new_full new_tensor result_type can_cast
     _is_view requires_grad_ share_memory_ record_stream""")

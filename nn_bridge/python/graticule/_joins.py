@@ -2,7 +2,10 @@
 """What the code of a sharded model does between its layers."""
 from __future__ import annotations
 
+import contextlib
 import math
+import warnings
+import weakref
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -70,6 +73,8 @@ class Joins(TorchFunctionMode):
                 return func(*args, **kwargs)
         if name in _COUNTS:
             return _COUNTS[name](first, shape_of(first, mark_of(first)))
+        if name == "register_hook":
+            return _plainly(func, first, self._hook(args[1], mark_of(first)), *args[2:], **kwargs)
         if name in known.PLAIN:
             return func(*args, **kwargs)
         if name in ("type_as", "to") and args and mark_of(args[0]) is None:
@@ -92,14 +97,43 @@ class Joins(TorchFunctionMode):
 
     def _on_whole(self, func: Any, name: str, args: tuple, kwargs: dict) -> Any:
         """A function of tensors that are whole. What it makes of those that are known to be is, too."""
-        result = _random.agreed(self.domain, func, args, kwargs) if _random.draws(name, args, kwargs) else func(*args, **kwargs)
         given = tensors((args, kwargs))
+        self._refuse_nested(name, given)
+        if name == "register_hook" and self.domain.num_ranks > 1 and is_whole(given[0]) and not isinstance(given[0], torch.nn.Parameter):
+            raise NotSharded("a hook on a tensor that is whole would get this rank's part of its gradient: put it on a shard, or on the loss's side of a sum")
+        copies = [x for x in given if hasattr(x, "_graticule_copy")]
+        versions = [x._version for x in copies]
+        if copies and name not in _KEEPS:
+            _calls.refuse_old_copies(_name(func, name), copies)
+        result = _random.agreed(self.domain, func, args, kwargs) if _random.draws(name, args, kwargs) else func(*args, **kwargs)
+        for x, version in zip(copies, versions):
+            _calls.refuse_old_copies(_name(func, name), [x], (0,) if x._version != version else ())
+            for y in tensors(result):
+                if y is not x and torch._C._is_alias_of(x, y):
+                    _calls.follow_copies(y, 0, [x])
         known_whole = all(is_whole(x) or x.dim() <= 1 for x in given) and (not given or any(map(is_whole, given)))
         if known_whole and isinstance(result, (torch.Tensor, tuple, list)) and name not in _KEEPS:
             for x in tensors(result):
                 if mark_of(x) is None and not isinstance(x, torch.nn.Parameter):
                     mark_whole(x)
         return result
+
+    def _hook(self, hook: Any, of: Mark) -> Any:
+        """A hook on a tensor that is cut: the gradient that it gets is cut likewise, and its code is that of the model."""
+        def call(gradient: torch.Tensor) -> Any:
+            with torch.no_grad() if not torch.is_grad_enabled() else contextlib.nullcontext(), self.again() as mode:
+                found = hook(place(gradient.view_as(gradient), of))
+                if found is None or mark_of(found) == of:
+                    return found
+                if mark_of(found) is None:
+                    raise NotSharded("a hook on a tensor that is a shard returns a tensor that is none: it has to return the gradient of its cells")
+                return mode._moved_to(found, of) if not isinstance(of, At) else mode._call(torch.clone, "clone", "clone", (found,), {}, (of,))
+        return call
+
+    @staticmethod
+    def _refuse_nested(name: str, given: Sequence[torch.Tensor]) -> None:
+        if any(x.is_nested for x in given):
+            raise NotSharded(f"{name} of a nested tensor: whether its parts are shards cannot be seen; pad them to one size")
 
     # --- One function ---
 
@@ -276,6 +310,7 @@ class Joins(TorchFunctionMode):
     def returned(self, x: torch.Tensor) -> torch.Tensor:
         """What a model returns: fields of the extents of an input in the cuts of that input, other fields as they are, all else whole. Collective."""
         of = mark_of(x)
+        self._refuse_nested("the result", [x])
         if of is None:
             return x
         shape = shape_of(x, of)
@@ -396,6 +431,25 @@ def guard_scripts() -> None:
         before = kind.__call__
         if not getattr(before, "graticule", False):
             kind.__call__ = _guarded(before)
+
+
+def guard_functions() -> None:
+    """Makes a torch.autograd.Function that runs on shards warn, once per class: its backward is not seen. Once."""
+    before = vars(torch.autograd.Function)["apply"]
+    if getattr(before.__func__, "graticule", False):
+        return
+
+    def apply(function: Any, *arguments: Any, **named: Any) -> Any:
+        if Active.mode is not None and function not in warned and not function.__module__.startswith(("torch.", "graticule.")) and any(
+                mark_of(x) is not None for x in arguments):
+            warned.add(function)
+            warnings.warn(f"{function.__module__}.{function.__qualname__} runs on shards: its backward sees this rank's cells alone, and is right where "
+                          "it needs no others (docs/shard_pytorch.md)", RuntimeWarning, stacklevel=2)
+        return before.__get__(None, function)(*arguments, **named)
+
+    warned: "weakref.WeakSet[type]" = weakref.WeakSet()
+    apply.graticule = True  # type: ignore[attr-defined]
+    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
 
 
 def _guarded(before: Any) -> Any:

@@ -14,6 +14,7 @@ from ._errors import Error, tensor_of
 from ._library import require_eager, start
 from ._placed import at
 
+_OPTIONS = (type(None), bool, int, float, str, tuple)
 _STATE = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 
 
@@ -31,6 +32,7 @@ class TorchLayer:
         self._made: Dict[Any, _core.Layer] = {}
         self._numbers: Dict[Any, int] = {}  # of cuts, the earliest first
         self._results: Dict[Any, Any] = {}
+        self._watch: Optional[Any] = None  # of the attributes that the layers are made of
 
     def __deepcopy__(self, memo: dict) -> "TorchLayer":
         return TorchLayer(self.type, self.path, self.domain, self.options)
@@ -48,7 +50,12 @@ class TorchLayer:
         return self._numbers[of]
 
     def make(self, module: nn.Module, number: int = 0, **changes: Any) -> _core.Layer:
-        """A C++ layer of the module's attributes; options and `changes` replace some of them."""
+        """A C++ layer of the module's present attributes; options and `changes` replace some of them."""
+        if self._watch is None or not self._watch.unchanged():
+            self._made.clear()
+            self._results.clear()
+            own = module.__dict__
+            self._watch = _core.WatchValues([(own, name, value) for name, value in own.items() if isinstance(value, _OPTIONS) and name != "training"])
         key = (number, tuple(sorted(changes.items())))
         found = self._made.get(key)
         if found is None:

@@ -8,7 +8,8 @@ import io
 import os
 import sys
 import traceback
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar
+import types
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 import torch
 
@@ -194,3 +195,53 @@ def watch(model: Any) -> Any:
         for table in (part._parameters, part._buffers, part._modules):
             entries.extend((table, name, value) for name, value in table.items())
     return _core.Watch(entries)
+
+
+_MOST = 4096  # of the values that one attribute holds
+_DEEPEST = 4
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def watch_attributes(attributes: Sequence[Tuple[Any, str]], model: Any) -> Any:
+    """Tells whether attributes of modules, and what is in their dictionaries, lists, arrays and other holders of values, are as they are
+    now, and whether the modules of a model have the hooks that they have now."""
+    entries: List[Tuple[Any, Any, Any]] = []
+    for part, name in attributes:
+        entries.append((part.__dict__, name, part.__dict__[name]))
+        held: List[Tuple[Any, Any, Any]] = []
+        _add_contents(part.__dict__[name], held, 0)
+        entries.extend(held[:_MOST])
+    for part in model.modules():
+        if "forward" not in part.__dict__:
+            entries.append((part.__dict__, "forward", ...))
+        for table in (part.__dict__[name] for name in _HOOKS):
+            entries.extend([(table, None, len(table)), *((table, key, hook) for key, hook in table.items())])
+    return _core.WatchValues(entries)
+
+
+def _add_contents(value: Any, entries: List[Tuple[Any, Any, Any]], depth: int) -> None:
+    if depth == _DEEPEST or len(entries) > _MOST:
+        return
+    if isinstance(value, (dict, list)):
+        pairs = list(value.items() if isinstance(value, dict) else enumerate(value))
+        entries.append((value, None, len(pairs)))
+    elif isinstance(value, tuple):
+        pairs = []
+        for held in value:
+            _add_contents(held, entries, depth + 1)
+    elif hasattr(value, "__array_interface__"):
+        if value.nbytes <= 1 << 20 and value.flags.c_contiguous:
+            entries.append((value, None, value.tobytes()))
+        return
+    elif not isinstance(value, _OPAQUE) and type(value).__module__.partition(".")[0] not in _OF_OTHERS:
+        value = getattr(value, "__dict__", None)
+        pairs = [] if type(value) is not dict else list(value.items())
+    else:
+        return
+    for key, held in pairs:
+        entries.append((value, key, held))
+        _add_contents(held, entries, depth + 1)
+
+
+_OPAQUE = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.MethodType, types.ModuleType)
+_OF_OTHERS = {"torch", "numpy", "mpi4py", "graticule", "builtins", "functools", "logging", "threading", "pathlib", "datetime"}

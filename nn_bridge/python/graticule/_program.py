@@ -20,8 +20,9 @@ from ._cuts import is_field, is_whole
 from ._domain import Domain, _balanced
 from ._errors import Error
 from ._failures import Together
-from ._library import require_eager, uncompiled, watch
+from ._library import require_eager, uncompiled, watch, watch_attributes
 from ._outside import guard_backward, note_result
+from ._random import of_python
 from ._training import expect_reductions
 
 _CAPACITY = 8  # structures that a model keeps, the latest first
@@ -120,9 +121,18 @@ class _Made:
     out_spec: Any
     inputs: Tuple[ProgramInput, ...]
     number: int  # among the programs of the domain
-    masks: Tuple[torch.Tensor, ...]  # buffers whose values the program has as constants
+    masks: Tuple[Tuple[torch.Tensor, int], ...]  # tensors whose values the program has as constants, and checksums of these
+    values: Any  # watches the attributes of modules whose values it has as constants
     cuts: int = -1  # of the latest call
     axes: Optional[List[Optional[int]]] = None  # of the outputs, with these cuts
+
+    def versions(self) -> Tuple[int, ...]:
+        """Of the masks."""
+        return tuple(0 if x.is_inference() else x._version for x, _ in self.masks)
+
+    def is_valid(self) -> bool:
+        """Whether its constants are the values of the model."""
+        return self.values.unchanged() and all(_checksum(x) == before for x, before in self.masks)
 
 
 @dataclasses.dataclass(eq=False)
@@ -141,7 +151,7 @@ class _Structure:
 
     def fits(self, spec: Any, kinds: Tuple[Any, ...], modes: Tuple[Any, ...]) -> bool:
         return (self.kinds == kinds and self.modes == modes and self.spec == spec and self.watch.unchanged()
-                and self.masks == tuple(_version(mask) for mask in self.made.masks))
+                and self.made.values.unchanged() and self.masks == self.made.versions())
 
 
 def _kinds(leaves: Sequence[Any]) -> Tuple[Any, ...]:
@@ -157,10 +167,6 @@ def _flattened(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[List[Any]
 
 def _unflattened(leaves: Sequence[Any], spec: Any) -> Any:
     return (tuple(leaves), {}) if isinstance(spec, int) else pytree.tree_unflatten(leaves, spec)
-
-
-def _version(x: torch.Tensor) -> int:
-    return 0 if x.is_inference() else x._version
 
 
 def _modes() -> Tuple[Any, ...]:
@@ -184,7 +190,7 @@ class ShardedProgram(nn.Module):
         for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[name] = model.__dict__[name]
         own.pop("training", None)
-        own.update(_structures=[], _made={}, _latest=None)
+        own.update(_structures=[], _made=[], _latest=None)
         guard_backward()
         expect_reductions(self, domain)
 
@@ -366,23 +372,22 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
         _require_equal_content(domain, inputs, [given[i] for i in tensor_places])
     global_key = (tuple((x.path, x.shape, x.field) for x in inputs), needs, tuple(str(given[i].dtype) for i in tensor_places),
                   tuple((paths[i], repr(x)) for i, x in enumerate(given) if not isinstance(x, torch.Tensor)), str(modes),
-                  _flags(model), tuple(id(p) for p in _tensors(model)), tuple(_checksum(p) for p in model.buffers() if p.dtype == torch.bool))
-    made = net._made.get(global_key)
+                  _flags(model), tuple(id(p) for p in _tensors(model)))
+    made = next((one for key_of, one in net._made if key_of == global_key and one.is_valid()), None)
     if _core.compare_calls(domain._object, 2 if made is None else 1, 0) == 2:
         captured = attempt(lambda: _captured(net, pos, key, order, given, tensor_places, inputs, needs), "RefusedProgram")
         domain._object.require_same("StructureDisagreement", captured.json)
         program = _core.Program.of_graph(captured.json, captured.tensors, domain._object, [x.field for x in inputs], net._seed,
                                          net._largest_gather)
         domain._num_programs += 1
-        made = _Made(program, captured.outputs, captured.out_spec, tuple(inputs), domain._num_programs, captured.masks)
-        while len(net._made) >= _CAPACITY:
-            net._made.pop(next(iter(net._made)))
-        net._made[global_key] = made
+        made = _Made(program, captured.outputs, captured.out_spec, tuple(inputs), domain._num_programs,
+                     tuple((mask, _checksum(mask)) for mask in captured.masks), watch_attributes(captured.attributes, model))
+        net._made[:] = [*net._made[-_CAPACITY + 1:], (global_key, made)]
         del captured
         gc.collect()  # of a graph in Python, which would lie beside the first activations
     sizes = zlib.crc32(repr(shapes).encode())
     return _Structure(spec, kinds, modes, watch(model), tuple(order[i] for i in tensor_places), sizes, 2 * (sizes + (made.number << 32)), made,
-                      needs == tuple(given[i].requires_grad for i in tensor_places), tuple(_version(mask) for mask in made.masks))
+                      needs == tuple(given[i].requires_grad for i in tensor_places), made.versions())
 
 
 def _paths(pos: Tuple[Any, ...], key: Mapping[str, Any], names: Sequence[str]) -> Tuple[List[str], List[int]]:
@@ -550,10 +555,15 @@ def _captured(net: ShardedProgram, pos: Any, key: Any, order: Sequence[int], giv
     for i, one, needed in zip(tensor_places, inputs, needs):
         stand_ins[order[i]] = Like(one.shape, given[i].dtype, given[i].device, needed)
     args, kwargs = pytree.tree_map(lambda place: stand_ins[place], (pos, key))
+    draws = of_python()
     try:
         captured = capture(net._model, args, kwargs, net._allowed_functions, net._checkpoint_blocks)
     except CaptureError as error:
         raise CaptureError(f"{str(error).rstrip('.')}; graticule.shard(model, domain), which runs the model's own code, may take it") from error
+    for source, before, after in zip(("Python's random", "numpy.random"), draws, of_python()):
+        if before != after:
+            raise CaptureError(f"{type(net._model).__name__} draws numbers of {source}, which a program would have as constants: draw by torch.rand, "
+                               "pass them as an argument, or use graticule.shard")
     if captured.num_inputs != len(inputs):
         raise CaptureError(f"{type(net._model).__name__}: torch.export made {captured.num_inputs} inputs of {len(inputs)} tensors")
     return captured

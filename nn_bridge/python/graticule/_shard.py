@@ -17,7 +17,7 @@ from ._cuts import Active, NotSharded, cuts, extents, is_whole, mark_whole
 from ._domain import Domain
 from ._entry import run_code
 from ._errors import Error
-from ._joins import guard_scripts
+from ._joins import guard_functions, guard_scripts
 from ._layer import NativeLayer, TorchLayer, layers_of
 from ._library import uncompiled
 from ._outside import guard_backward
@@ -149,6 +149,8 @@ class _Sharder:
         if any(is_lazy(t) for t in (*module._parameters.values(), *module._buffers.values())):
             return self.add(path, name, "refused", "is lazy: its parameters have no sizes before a first call. Call the serial model once, with "
                                                    "a small field, before shard")
+        if isinstance(module, torch.jit.ScriptModule):
+            return self.add(path, name, "refused", "is a module of torch.jit.script: what it does with a shard cannot be seen; use the module that it is made of")
         if isinstance(module, NativeLayer):
             return self.visit_native(module, path, name)
         if kind in _CONTAINERS:
@@ -237,6 +239,7 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
     if refused and on_refusal == "fail":
         raise NotSharded("; ".join(f"{m.path or 'the model'} ({m.type}): {m.reason}" for m in refused))
     guard_scripts()
+    guard_functions()
     guard_checkpoints(domain)
     guard_backward()
     for change in sharder.changes:

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -276,6 +278,64 @@ class Watch {
   std::vector<Entry> entries_;
 };
 
+/// Values in dictionaries and lists that have to be as at first: the same objects, or equal numbers and texts; `...`
+/// for none. Without a key: the number of values of a container, or the bytes of an array.
+class WatchValues {
+ public:
+  explicit WatchValues(std::vector<std::tuple<py::object, py::object, py::object>> entries)
+      : entries_(std::move(entries)) {}
+
+  [[nodiscard]] bool unchanged() const {
+    return std::ranges::all_of(entries_, [](auto const& entry) {
+      auto const& [holder, key, value] = entry;
+      if (key.is_none()) {
+        if (PyBytes_Check(value.ptr())) return has_bytes(holder, value);
+        return py::len(holder) == value.template cast<std::size_t>();
+      }
+      PyObject* const now = PyDict_Check(holder.ptr()) ? PyDict_GetItem(holder.ptr(), key.ptr())
+                                                       : PyList_GetItem(holder.ptr(), PyLong_AsSsize_t(key.ptr()));
+      if (now == nullptr) PyErr_Clear();
+      if (value.ptr() == Py_Ellipsis) return now == nullptr;
+      return now == value.ptr() || (now != nullptr && equal(now, value.ptr()));
+    });
+  }
+
+ private:
+  /// Of numbers and texts, by their bits: 0.0 is not -0.0.
+  static bool equal(PyObject* one, PyObject* other) {
+    if (Py_TYPE(one) != Py_TYPE(other)) return false;
+    if (PyFloat_CheckExact(one)) {
+      return std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(one)) ==
+             std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(other));
+    }
+    if (PyTuple_CheckExact(one)) {
+      auto const size = PyTuple_GET_SIZE(one);
+      if (size != PyTuple_GET_SIZE(other)) return false;
+      for (Py_ssize_t i = 0; i < size; ++i) {
+        auto* const a = PyTuple_GET_ITEM(one, i);
+        auto* const b = PyTuple_GET_ITEM(other, i);
+        if (a != b && !equal(a, b)) return false;
+      }
+      return true;
+    }
+    return (PyLong_CheckExact(one) || PyUnicode_CheckExact(one)) && PyObject_RichCompareBool(one, other, Py_EQ) == 1;
+  }
+
+  static bool has_bytes(py::object const& array, py::object const& bytes) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) {
+      PyErr_Clear();
+      return false;
+    }
+    bool const same = view.len == PyBytes_GET_SIZE(bytes.ptr()) &&
+                      std::memcmp(view.buf, PyBytes_AS_STRING(bytes.ptr()), std::size_t(view.len)) == 0;
+    PyBuffer_Release(&view);
+    return same;
+  }
+
+  std::vector<std::tuple<py::object, py::object, py::object>> entries_;
+};
+
 /// How a call compares with the latest one, on all ranks: 0 where it repeats it, 1 where its structure is known, 2
 /// where it is new to any rank or ranks have different ones. Collective. @param own this rank's answer
 int compare_calls(nn::Domain const& domain, int own, std::uint64_t hash) {
@@ -340,6 +400,9 @@ void define_program(py::module_& m) {
   py::class_<Watch>(m, "Watch")
       .def(py::init<std::vector<std::tuple<py::dict, py::str, py::object>> const&>(), py::arg("entries"))
       .def("unchanged", &Watch::unchanged);
+  py::class_<WatchValues>(m, "WatchValues")
+      .def(py::init<std::vector<std::tuple<py::object, py::object, py::object>>>(), py::arg("entries"))
+      .def("unchanged", &WatchValues::unchanged);
   m.def("compare_calls", &compare_calls, py::arg("domain"), py::arg("own"), py::arg("hash"), ReleaseGil());
   m.def("gather_numbers", &gather, py::arg("domain"), py::arg("own"), ReleaseGil());
 }
