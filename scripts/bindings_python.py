@@ -8,7 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / 'nn_bridge/python/graticule'
-MODULE = PACKAGE / 'engine.py'
 PAGE = ROOT / 'docs/reference/python.md'
 # In Python by other means: started at the first call and ended with the program, errors as exceptions.
 BY_HAND = {'gr_init', 'gr_finalize', 'gr_error_text', 'gr_error_rule', 'gr_error_status', 'gr_comm_create', 'gr_comm_mpi', 'gr_field_dense'}
@@ -254,9 +253,9 @@ def signature_of(node):
     return re.sub(r'^(self|cls)(, |$)', '', text)
 
 
-def entries(path, public=None):
+def entries(text, public=None):
     """Classes and functions of a source with their documentation: (title, text) and, for classes, their methods."""
-    for node in ast.parse(path.read_text()).body:
+    for node in ast.parse(text).body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith('_') and \
                 (public is None or node.name in public) and ast.get_docstring(node):
             yield node
@@ -279,7 +278,7 @@ def described(node, prefix=''):
     return lines
 
 
-def reference_page():
+def reference_page(api):
     public = set(re.findall(r'"(\w+)"', (PACKAGE / '__init__.py').read_text().split('__all__', 1)[1]))
     lines = ['# Python package', '', 'Made by `scripts/bindings` from the sources of [the package](../../nn_bridge/python/README.md) and from '
              '[graticule.h](../../halo/bindings/include/graticule/graticule.h). [Python](../python.md) shows programs.', '']
@@ -292,6 +291,7 @@ def reference_page():
         if title == 'graticule.nn':
             lines += [ast.get_docstring(ast.parse((PACKAGE / 'nn.py').read_text())), '']
         for name in names:
-            for node in entries(PACKAGE / f'{name}.py', only):
+            text = engine_module(api) if name == 'engine' else (PACKAGE / f'{name}.py').read_text()
+            for node in entries(text, only):
                 lines += described(node)
     return '\n'.join(line.rstrip() for line in '\n'.join(lines).splitlines()) + '\n'

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The Fortran module is built where a Fortran compiler and its MPI exist. Probes: does this compiler pass arrays by right C
 # descriptors (else gr_field has a function for each kind and rank), and does the module mpi_f08 belong to it?
+# The module is made by scripts/bindings, a program in Python.
 include(CheckLanguage)
+find_package(Python3 QUIET COMPONENTS Interpreter)
 if(NOT DEFINED GRATICULE_ENABLE_FORTRAN)
   check_language(Fortran)
   set(_graticule_fortran OFF)
   if(CMAKE_Fortran_COMPILER)
     enable_language(Fortran)
     graticule_find_mpi_fortran()
-    if(TARGET graticule_dep::mpi_fortran)
+    if(TARGET graticule_dep::mpi_fortran AND Python3_Interpreter_FOUND)
       set(_graticule_fortran ON)
     endif()
   endif()
 endif()
-option(GRATICULE_ENABLE_FORTRAN "Build the Fortran module; by default where a Fortran compiler and its MPI are found" ${_graticule_fortran})
+option(GRATICULE_ENABLE_FORTRAN "Build the Fortran module; by default where a Fortran compiler, its MPI and Python 3 are found" ${_graticule_fortran})
 if(NOT GRATICULE_ENABLE_FORTRAN)
   message(STATUS "Graticule: no Fortran module")
   return()
@@ -25,6 +27,11 @@ if(NOT TARGET graticule_dep::mpi_fortran)
   message(FATAL_ERROR
     "GRATICULE_ENABLE_FORTRAN is ON, and ${CMAKE_Fortran_COMPILER} finds no MPI for Fortran beside ${MPI_C_COMPILER}. "
     "Pass -DMPI_Fortran_COMPILER=/path/to/mpifort, or -DGRATICULE_ENABLE_FORTRAN=OFF to do without.")
+endif()
+
+if(NOT Python3_Interpreter_FOUND)
+  message(FATAL_ERROR "GRATICULE_ENABLE_FORTRAN is ON, and there is no Python 3, which makes the module at the build. "
+                      "Install it, pass -DPython3_EXECUTABLE=/path/to/python3, or pass -DGRATICULE_ENABLE_FORTRAN=OFF to do without.")
 endif()
 
 set(_graticule_probes "${PROJECT_SOURCE_DIR}/scripts/cmake/fortran")

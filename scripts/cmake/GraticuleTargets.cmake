@@ -20,6 +20,23 @@ function(graticule_build_reader_before target)
   endif()
 endfunction()
 
+# graticule_make_module(TARGET FILE PYTHON): TARGET writes FILE, a module of Fortran or Python that scripts/bindings makes from the
+# headers in C.
+function(graticule_make_module target file python)
+  set(bindings "${PROJECT_SOURCE_DIR}/scripts/bindings")
+  set(headers "${PROJECT_SOURCE_DIR}/halo/bindings/include/graticule/graticule.h"
+      "${PROJECT_SOURCE_DIR}/nn_bridge/bindings/include/graticule/graticule_nn.h")
+  cmake_path(GET file FILENAME name)
+  file(GLOB_RECURSE templates "${PROJECT_SOURCE_DIR}/halo/bindings/fortran/${name}.in" "${PROJECT_SOURCE_DIR}/nn_bridge/bindings/fortran/${name}.in")
+  add_custom_command(
+    OUTPUT "${file}"
+    COMMAND "${python}" "${bindings}" --module "${file}"
+    DEPENDS "${bindings}" "${bindings}_python.py" ${headers} ${templates}
+    COMMENT "Making ${name}"
+    VERBATIM)
+  add_custom_target(${target} DEPENDS "${file}")
+endfunction()
+
 # A target whose sources do not include Kokkos: hipcc compiles them as C++, not as HIP, on which clang 15 breaks off now and
 # then.
 function(graticule_compile_as_cxx target)

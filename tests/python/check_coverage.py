@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""check_coverage.py PROJECT: the tests name every public class, function and method of the package, and every layer."""
+"""check_coverage.py PROJECT PACKAGE: the tests name every public class, function and method of the package, and every layer."""
 import ast
 import re
 import sys
 from pathlib import Path
 
 project = Path(sys.argv[1])
-package = project / 'nn_bridge/python/graticule'
+package = Path(sys.argv[2])  # the built one
 tests = '\n'.join(path.read_text() for path in (project / 'tests/python').glob('test_*.py'))
 words = set(re.findall(r'\w+', tests))
 public = set(re.findall(r'"(\w+)"', (package / '__init__.py').read_text().split('__all__', 1)[1]))
