@@ -1,35 +1,149 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ratios in one run: what a data movement or a layer costs against what it must at least cost.
+#include <graticule/app/joined.hpp>
+#include <graticule/app/numbers.hpp>
 #include <graticule/app/shared_options.hpp>
 #include <graticule/partition/error.hpp>
 
-#include "case.hpp"
-#include "kinds.hpp"
 #include "options.hpp"
 
 #ifdef GRATICULE_BENCH_LAYER
 #include <graticule/models/detail/device.hpp>
 #endif
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
 namespace graticule::bench {
 namespace {
 
+#ifdef GRATICULE_BENCH_LAYER
+#define GRATICULE_OF_LAYERS(run) run
+#else
+#define GRATICULE_OF_LAYERS(run) nullptr
+#endif
+
+/// Where a kind may compute.
+enum class Place { host, kokkos_device, torch_device };
+
+/// A kind of measurement.
+struct Kind {
+  std::string name;
+  void (*run)(app::Context&, Options const&);  ///< nullptr: this build has no LibTorch
+  /// Options that not all kinds take. With `--grid`: also the others of the grid.
+  std::vector<std::string> options = {};
+  Indices grid{721, 1440};
+  Index channels = 64;
+  bool has_poles = false;
+  bool takes_file = false;
+  bool may_only_weigh = false;  ///< no repetitions: memory and traffic alone
+  Place place = Place::host;
+};
+
+std::vector<Kind> const& all_kinds() {
+  static std::vector<Kind> const kinds{
+      {.name = "halo",
+       .run = run_halo,
+       .options = {"--grid", "--dtype", "--partition", "--transport", "--widths", "--width", "--device"},
+       .has_poles = true,
+       .place = Place::kokkos_device},
+      {.name = "repartition",
+       .run = run_repartition,
+       .options = {"--grid", "--dtype", "--partition", "--transport", "--levels", "--device"},
+       .grid = {512, 512},
+       .channels = 1,
+       .place = Place::kokkos_device},
+      {.name = "layer", .run = GRATICULE_OF_LAYERS(run_layer), .options = {"--grid"}, .channels = 8, .has_poles = true},
+      {.name = "repartition-layer",
+       .run = GRATICULE_OF_LAYERS(run_repartition_layer),
+       .options = {"--grid"},
+       .has_poles = true},
+      {.name = "spherical",
+       .run = GRATICULE_OF_LAYERS(run_spherical),
+       .options = {"--grid"},
+       .channels = 16,
+       .has_poles = true},
+      {.name = "unet",
+       .run = GRATICULE_OF_LAYERS(run_unet),
+       .options = {"--grid", "--device"},
+       .channels = 8,
+       .has_poles = true,
+       .may_only_weigh = true,
+       .place = Place::torch_device},
+      {.name = "data-parallel",
+       .run = GRATICULE_OF_LAYERS(run_data_parallel),
+       .options = {"--grid", "--batch", "--device"},
+       .grid = {32, 32},
+       .place = Place::torch_device},
+      {.name = "program",
+       .run = GRATICULE_OF_LAYERS(run_program),
+       .options = {"--share"},
+       .takes_file = true,
+       .may_only_weigh = true},
+      {.name = "machine", .run = GRATICULE_OF_LAYERS(run_machine), .options = {"--machine"}},
+      {.name = "replay", .run = run_replay, .takes_file = true}};
+  return kinds;
+}
+#undef GRATICULE_OF_LAYERS
+
+template <class Wanted>
+std::vector<std::string> names_of_kinds(Wanted const& wanted) {
+  std::vector<std::string> names;
+  for (auto const& kind : all_kinds())
+    if (wanted(kind)) names.push_back(kind.name);
+  return names;
+}
+
+/// @pre it is the name of a kind
+Kind const& kind_of(std::string const& name) { return *std::ranges::find(all_kinds(), name, &Kind::name); }
+
+/// Options that not all kinds take, in the order of --help. `FILE` has a rule of its own.
+std::vector<std::string> const limited_options{"--share",     "--nlat",      "--nlon",   "--grid",   "--dtype",
+                                               "--partition", "--transport", "--widths", "--levels", "--channels",
+                                               "--batch",     "--machine",   "--width",  "--device"};
+
+bool takes(Kind const& kind, std::string const& option) {
+  bool const is_of_grid = option == "--nlat" || option == "--nlon" || option == "--channels";
+  return std::ranges::find(kind.options, is_of_grid ? "--grid" : option) != kind.options.end();
+}
+
+/// Adds the kinds that take an option to its help: `halo, io`, or `not program, replay` where that is shorter.
+void describe_kinds(CLI::App& app) {
+  for (auto const& name : limited_options) {
+    auto const those = names_of_kinds([&](Kind const& kind) { return takes(kind, name); });
+    auto const others = names_of_kinds([&](Kind const& kind) { return !takes(kind, name); });
+    auto* const option = app.get_option(name);
+    option->description(option->get_description() + " (" +
+                        (others.size() < those.size() ? "not " + app::joined(others) : app::joined(those)) + ")");
+  }
+}
+
+/// Takes their defaults from options that do not apply to the kind, so that `--dump-config` omits them.
+void settle_kind(CLI::App& app, Options& options) {
+  if (options.kind.empty()) return;
+  for (auto const& name : limited_options) {
+    if (takes(kind_of(options.kind), name)) continue;
+    auto* const option = app.get_option(name);
+    if (option->count() > 0) options.misplaced = name;
+    option->default_str("");
+    option->group("");  // not in `KIND --help`
+  }
+}
+
 /// Kinds that measure a device; the others stay on the host, unless a device is asked for.
 void choose_device(Options& options, Comm const& comm) {
-  bool const is_of_library = options.kind == "unet" || options.kind == "data-parallel";
-  if (!is_of_library && options.kind != "halo" && options.kind != "repartition") {
+  auto const place = kind_of(options.kind).place;
+  if (place == Place::host) {
+    auto const on_devices = names_of_kinds([](Kind const& kind) { return kind.place != Place::host; });
     if (options.device.asked() != "auto" && options.device.asked() != "cpu")
-      throw Error(Fault::usage, "BadOption",
-                  "--device " + options.device.asked() + ": " + options.kind +
-                      " is measured on the host; halo, repartition, unet and data-parallel on devices, too");
+      refuse("--device " + options.device.asked() + ": " + options.kind + " is measured on the host; " +
+             app::joined(on_devices) + " on devices, too");
     return;
   }
   app::DeviceOption::Library library;
 #ifdef GRATICULE_BENCH_LAYER
-  if (is_of_library)
+  if (place == Place::torch_device)
     library = [](std::string const& kind) {
       auto const found = models::torch_devices(kind);
       return app::FoundDevices{found.count, found.missing};
@@ -54,7 +168,7 @@ void declare_case(CLI::App& app, Options& options) {
                  "Benchmark: layer is a convolution, spherical a transform, program an exported network, "
                  " machine rates for forecasts; replay times a plan")
       ->required()
-      ->check(CLI::IsMember(all_kinds()));
+      ->check(CLI::IsMember(names_of_kinds([](Kind const&) { return true; })));
   app.add_option("FILE,--plan", options.plan,
                  "Plan file written by GRATICULE_DUMP (replay), or network exported by torch.export (program)");
   app.add_option("--share", options.share,
@@ -104,24 +218,24 @@ void declare_measurement(CLI::App& app, Options& options) {
 
 /// @throws `BadOption`, `BadBoundary` (usage)
 void check_options(Options& options) {
-  if ((options.kind == "replay" || options.kind == "program") == options.plan.empty())
-    throw Error(Fault::usage, "BadOption",
-                options.plan.empty() ? options.kind + " requires a file" : options.kind + " accepts no file");
-  if (!options.misplaced.empty())
-    throw Error(Fault::usage, "BadOption", options.misplaced + " does not apply to the kind " + options.kind);
-  bool const weighs = options.kind == "program" || options.kind == "unet";
-  if (options.timing.num_repetitions < 3 && (!weighs || options.timing.num_repetitions > 0))
-    throw Error(Fault::usage, "BadOption",
-                "--repetitions " + std::to_string(options.timing.num_repetitions) + ": " + options.kind +
-                    " takes at least 3" + (weighs ? ", or 0" : ""));
-  bool const moves = options.kind == "repartition";
-  bool const trains = options.kind == "data-parallel";
-  bool const has_poles =
-      !moves && !trains && options.kind != "replay" && options.kind != "program" && options.kind != "machine";
-  if (!options.grid.empty()) set_grid(options);
-  if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
-  if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
-  if (has_poles && options.num_columns % 2 != 0)
+  auto const& kind = kind_of(options.kind);
+  if (kind.takes_file == options.plan.empty())
+    refuse(options.kind + (options.plan.empty() ? " requires a file" : " accepts no file"));
+  if (!options.misplaced.empty()) refuse(options.misplaced + " does not apply to the kind " + options.kind);
+  if (options.timing.num_repetitions < 3 && (!kind.may_only_weigh || options.timing.num_repetitions > 0))
+    refuse("--repetitions " + std::to_string(options.timing.num_repetitions) + ": " + options.kind +
+           " takes at least 3" + (kind.may_only_weigh ? ", or 0" : ""));
+  if (!options.grid.empty()) {
+    auto const grid = app::two_counts_from(options.grid);
+    if (!grid || (*grid)[0] < 2 || (*grid)[1] < 2)
+      refuse("--grid " + options.grid + " is not LATITUDESxLONGITUDES such as 721x1440");
+    options.num_rows = (*grid)[0];
+    options.num_columns = (*grid)[1];
+  }
+  if (options.num_rows == 0) options.num_rows = kind.grid[0];
+  if (options.num_columns == 0) options.num_columns = kind.grid[1];
+  if (options.num_channels == 0) options.num_channels = kind.channels;
+  if (kind.has_poles && options.num_columns % 2 != 0)
     throw Error(Fault::usage, "BadBoundary",
                 "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
 }
@@ -139,22 +253,10 @@ app::Report::Json device_report(Options const& options, Comm const& comm) {
 void run_kind(app::Context& context, Options const& options) {
   // Before the first plan, all of which ask rank 0's environment.
   if (options.transport != "auto") ::setenv("GRATICULE_TRANSPORT", options.transport.c_str(), 1);
-  if (options.kind == "repartition") run_repartition(context, options);
-  if (options.kind == "halo") run_halo(context, options);
-  if (options.kind == "replay") run_replay(context, options);
-#ifdef GRATICULE_BENCH_LAYER
-  if (options.kind == "layer") run_layer(context, options);
-  if (options.kind == "repartition-layer") run_repartition_layer(context, options);
-  if (options.kind == "spherical") run_spherical(context, options);
-  if (options.kind == "unet") run_unet(context, options);
-  if (options.kind == "program") run_program(context, options);
-  if (options.kind == "data-parallel") run_data_parallel(context, options);
-  if (options.kind == "machine") run_machine(context, options);
-#else
-  if (options.kind.ends_with("layer") || options.kind == "unet" || options.kind == "program" ||
-      options.kind == "data-parallel" || options.kind == "machine")
+  auto* const run = kind_of(options.kind).run;
+  if (run == nullptr)
     throw Error(Fault::usage, "Unsupported", "this graticule-bench was built without LibTorch; layers need it");
-#endif
+  run(context, options);
   // Kinds of the engine's own fields report it while these exist.
   auto& data = context.report.data();
   if (!data.contains("device")) data["device"] = device_report(options, context.comm);
@@ -181,7 +283,7 @@ int main(int argc, char** argv) {
                   {.name = "graticule-bench",
                    .description = "Measures data movements and layers, as ratios within one run.",
                    .declare = declare,
-                   .settle_defaults = [&](CLI::App& app) { options.misplaced = bench::settle_kind(app, options.kind); },
+                   .settle_defaults = [&](CLI::App& app) { bench::settle_kind(app, options); },
                    .run = run,
                    .before_start = [&](Comm const& comm) { bench::choose_device(options, comm); }});
 }

@@ -1,26 +1,165 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Halos and transposes of fields in memory of the host or of a device, against copies and bare messages.
+#include <graticule/app/numbers.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/cells.hpp>
+#include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/repartition/kokkos_view.hpp>
 #include <graticule/repartition/plan.hpp>
 
-#include "case.hpp"
-#include "mock.hpp"
+#include "options.hpp"
+#include "timing.hpp"
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace graticule::bench {
 
 namespace {
+
+/// The checked command line of a measurement.
+struct Case {
+  Indices extents;  ///< latitudes and longitudes
+  Index channels = 1;
+  DType dtype = DType::f32;
+  ProcessGrid grid{1, 1};
+  std::vector<Width> widths;  ///< of the halo, per axis
+
+  [[nodiscard]] Index cell_bytes() const { return channels * size_of(dtype); }
+  /// `64 x 721 x 1440 f32, 4x1 ranks`
+  [[nodiscard]] std::string text() const {
+    return std::to_string(channels) + " x " + std::to_string(extents[0]) + " x " + std::to_string(extents[1]) + " " +
+           to_string(dtype) + ", " + to_string(grid) + " ranks";
+  }
+};
+
+std::vector<Width> widths_of(Options const& options) {
+  if (options.widths.empty()) return {{options.width, options.width}, {options.width, options.width}};
+  auto const both = app::count_from(options.widths);
+  auto const widths = both ? Indices{*both, *both} : app::two_counts_from(options.widths).value_or(Indices{0, 0});
+  if (widths[0] + widths[1] == 0)
+    refuse("--widths " + options.widths + " is neither a number of cells nor ROWSxCOLUMNS such as 1x2");
+  return {{widths[0], widths[0]}, {widths[1], widths[1]}};
+}
+
+/// @throws `BadOption` (usage)
+Case case_of(Options const& options, Comm const& comm, DType usual_dtype) {
+  Case result;
+  result.extents = {options.num_rows, options.num_columns};
+  result.channels = options.num_channels;
+  result.dtype = options.dtype.empty() ? usual_dtype : options.dtype == "f64" ? DType::f64 : DType::f32;
+  result.grid = options.partition == "auto" ? bands(comm) : app::parse_partition(options.partition, comm.num_ranks());
+  result.widths = widths_of(options);
+  return result;
+}
+
+/// Contiguous `MPI_Isend` and `MPI_Irecv` of the bytes that a plan moves between the same ranks.
+class RawMessages {
+ public:
+  /// @throws `BadOption` (usage) for what one MPI call does not take
+  RawMessages(Comm const& comm, std::span<PeerPath const> paths, Index cell_bytes) : comm_(comm) {
+    run_agreed(comm, [&] {
+      for (auto const& path : paths)
+        if (std::max(path.send_cells, path.receive_cells) > std::numeric_limits<int>::max() / cell_bytes)
+          refuse("messages of more than 2 GiB; choose a smaller grid");
+    });
+    auto const add = [&](std::vector<Buffer>& to, int peer, Index cells) {
+      if (cells > 0) to.push_back({peer, std::vector<std::byte>(std::size_t(cells * cell_bytes))});
+    };
+    for (auto const& path : paths) {
+      add(sends_, path.peer, path.send_cells);
+      add(receives_, path.peer, path.receive_cells);
+    }
+    requests_.resize(sends_.size() + receives_.size());
+  }
+
+  void exchange() {
+    constexpr int tag = 30010;
+    std::size_t r = 0;
+    for (auto& [peer, bytes] : receives_)
+      check_mpi(MPI_Irecv(bytes.data(), int(bytes.size()), MPI_BYTE, peer, tag, comm_.handle(), &requests_[r++]),
+                "MPI_Irecv");
+    for (auto& [peer, bytes] : sends_)
+      check_mpi(MPI_Isend(bytes.data(), int(bytes.size()), MPI_BYTE, peer, tag, comm_.handle(), &requests_[r++]),
+                "MPI_Isend");
+    check_mpi(MPI_Waitall(int(r), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+  }
+
+ private:
+  struct Buffer {
+    int peer;
+    std::vector<std::byte> bytes;
+  };
+  Comm comm_;
+  std::vector<Buffer> sends_;
+  std::vector<Buffer> receives_;
+  std::vector<MPI_Request> requests_;
+};
+
+/// Seconds of each phase of a call, of the slowest rank, on average over the repetitions; printed and in the report
+/// under `phases`. Collective.
+void show_phases(app::Context& context, std::string const& title, Timing const& timing,
+                 std::function<PullStats()> const& stats, std::function<void()> const& call) {
+  auto const seconds = [&] {
+    auto const now = stats();
+    return std::array<double, 4>{now.pack_seconds, now.local_seconds, now.wait_seconds, now.unpack_seconds};
+  };
+  auto mean = seconds();
+  for (int i = 0; i < timing.num_repetitions; ++i) {
+    context.comm.barrier();
+    call();
+  }
+  auto const after = seconds();
+  for (std::size_t p = 0; p < mean.size(); ++p) mean[p] = (after[p] - mean[p]) / timing.num_repetitions;
+  context.comm.max(mean);
+  context.report.data()["results"][title]["phases"] = {
+      {"pack_and_post", mean[0]}, {"local", mean[1]}, {"wait", mean[2]}, {"unpack", mean[3]}};
+  if (context.comm.rank() == 0)
+    std::printf("  phases, warm: pack and post %.1f us, local %.1f us, wait %.1f us, unpack %.1f us\n", 1e6 * mean[0],
+                1e6 * mean[1], 1e6 * mean[2], 1e6 * mean[3]);
+}
+
+/// `transport` of the report: path, messages and bytes of one call, minimum, mean and maximum over the ranks.
+/// Collective.
+void report_transport(app::Context& context, std::span<PeerPath const> paths, Index cell_bytes) {
+  auto const& comm = context.comm;
+  std::array<Index, 2> num_peers{};  // by node-shared memory, by messages
+  Index messages = 0;
+  Index bytes = 0;
+  for (auto const& path : paths) {
+    ++num_peers[path.path == Transport::node_shared ? 0 : 1];
+    if (path.send_cells > 0) ++messages;
+    bytes += path.send_cells * cell_bytes;
+  }
+  comm.max(num_peers);
+  auto const spread = [&](Index value) {
+    auto const all = comm.gather_to_all(value);
+    double sum = 0;
+    for (Index const one : all) sum += double(one);
+    return app::Report::Json{{"minimum", *std::min_element(all.begin(), all.end())},
+                             {"mean", sum / double(all.size())},
+                             {"maximum", *std::max_element(all.begin(), all.end())}};
+  };
+  auto& transport = context.report.data()["transport"];
+  transport["path"] = {{"self", "copy"},
+                       {"others", num_peers[0] > 0 && num_peers[1] > 0 ? "node-shared memory and point-to-point"
+                                  : num_peers[0] > 0                   ? "node-shared memory"
+                                  : num_peers[1] > 0                   ? "point-to-point"
+                                                                       : "none"}};
+  transport["unit"] = "one call";
+  transport["messages"] = spread(messages);
+  transport["bytes"] = spread(bytes);
+}
 
 using DeviceSpace = Kokkos::DefaultExecutionSpace::memory_space;
 
@@ -203,7 +342,10 @@ void halo_of_case(app::Context& context, Options const& options, Case const& c) 
 template <class T, class Space>
 void repartition_of_case(app::Context& context, Options const& options, Case const& c) {
   bool const on_host = options.device.is_host();
-  auto const [extents, first, second] = transposition_of(options, c);
+  Indices const extents{options.num_rows, options.num_columns, options.num_levels};
+  auto const& ranks = c.grid.extents();
+  Layout const first(ProcessGrid{ranks[0], ranks[1], 1}, extents);
+  Layout const second(ProcessGrid{1, ranks[0], ranks[1]}, extents);
   RepartitionPlan const plan(context.comm, first, second);
   Field<T, Space> const from(plan.source_box(), c.channels, on_host);
   Field<T, Space> const to(plan.target_box(), c.channels, on_host);
@@ -244,13 +386,13 @@ void with_memory(Options const& options, Case const& c, Action&& action) {
 }  // namespace
 
 void run_halo(app::Context& context, Options const& options) {
-  auto const c = case_of(options, context.comm, 64, DType::f32);
+  auto const c = case_of(options, context.comm, DType::f32);
   with_memory(options, c,
               [&](auto element, auto space) { halo_of_case<decltype(element), decltype(space)>(context, options, c); });
 }
 
 void run_repartition(app::Context& context, Options const& options) {
-  auto const c = case_of(options, context.comm, 1, DType::f64);
+  auto const c = case_of(options, context.comm, DType::f64);
   with_memory(options, c, [&](auto element, auto space) {
     repartition_of_case<decltype(element), decltype(space)>(context, options, c);
   });

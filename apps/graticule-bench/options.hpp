@@ -3,6 +3,7 @@
 
 #include <graticule/app/device.hpp>
 #include <graticule/app/driver.hpp>
+#include <graticule/partition/error.hpp>
 #include <graticule/partition/process_grid.hpp>
 
 #include "timing.hpp"
@@ -16,12 +17,12 @@ struct Options {
   std::string misplaced;  ///< option that was given but does not apply to the kind; empty: none
   std::string plan;       ///< file of a plan to replay, or of a network
   std::string share;      ///< file of the network for the rows of one rank; empty: `plan` takes any number of rows
-  Index num_rows = 0;     ///< 0: 721, for repartition 512, for data-parallel 32
-  Index num_columns = 0;  ///< 0: 1440, for repartition 512, for data-parallel 32
-  Index num_levels = 64;  ///< third axis of a repartition
-  /// 0: 1 for repartition, 8 for layer and unet, 16 for spherical, otherwise 64.
+  /// Those of the kind where the command line has 0.
+  Index num_rows = 0;
+  Index num_columns = 0;
   Index num_channels = 0;
-  Index batch = 16;  ///< images of a rank in data-parallel
+  Index num_levels = 64;  ///< third axis of a repartition
+  Index batch = 16;       ///< images of a rank in data-parallel
   Index width = 1;
   app::DeviceOption device;
   std::string network_device = "cpu";  ///< as LibTorch names it
@@ -33,6 +34,8 @@ struct Options {
   std::string machine;  ///< file to write the rates of this machine to; empty: none
   Timing timing;
 };
+
+[[noreturn]] inline void refuse(std::string const& text) { throw Error(Fault::usage, "BadOption", text); }
 
 /// Bands of latitude.
 [[nodiscard]] inline ProcessGrid bands(Comm const& comm) { return ProcessGrid{comm.num_ranks(), 1}; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plan_file.hpp"
 
+#include "options.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -189,80 +191,50 @@ std::string place_of(std::string const& text, std::size_t byte) {
 constexpr std::size_t most_values = 10'000'000;
 constexpr std::size_t most_fields = 4096;
 
-/// Counts what a plan has, without keeping it.
-class Sizes : public nlohmann::json_sax<Json> {
- public:
+/// The file as JSON. Ranks and fields beyond the limits are counted, but not kept.
+Json read_json(std::string const& text, std::string const& name, int num_ranks) {
   std::size_t num_values = 0;
-  std::size_t num_ranks = 0;
-  std::size_t num_fields = 0;
-  std::size_t end = 0;  ///< of what is JSON, in bytes, where not all is
-
-  bool null() override { return value(); }
-  bool boolean(bool) override { return value(); }
-  bool number_integer(number_integer_t) override { return value(); }
-  bool number_unsigned(number_unsigned_t) override { return value(); }
-  bool number_float(number_float_t, string_t const&) override { return value(); }
-  bool string(string_t&) override { return value(); }
-  bool binary(binary_t&) override { return value(); }
-  bool start_object(std::size_t) override { return value() && enter(); }
-  bool start_array(std::size_t) override { return value() && enter(); }
-  bool end_object() override { return leave(); }
-  bool end_array() override { return leave(); }
-  bool key(string_t& name) override {
-    if (depth_ < keys_.size()) keys_[depth_] = name;
-    return true;
+  std::size_t ranks = 0;
+  std::size_t fields = 0;
+  std::array<std::string, 3> keys;  // by depth: that of the value which is read
+  auto const count = [&](int at, Json::parse_event_t event, Json& value) {
+    auto const depth = std::size_t(at);
+    if (event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end) return true;
+    if (event == Json::parse_event_t::key) {
+      if (depth < keys.size()) keys[depth] = value.get<std::string>();
+      return true;
+    }
+    if (++num_values > most_values)
+      throw Error(Fault::input, "BadInput",
+                  name + " holds more than " + std::to_string(most_values) + " values, the most that a replay takes");
+    bool const is_rank = depth == 2 && keys[1] == "ranks";
+    bool const is_field = depth == 3 && keys[1] == "call" && keys[2] == "fields";
+    if (event != Json::parse_event_t::value && depth + 1 < keys.size()) keys[depth + 1].clear();
+    ranks += is_rank ? 1 : 0;
+    fields += is_field ? 1 : 0;
+    return !(is_rank && ranks > std::size_t(num_ranks)) && !(is_field && fields > most_fields);
+  };
+  Json json;
+  try {
+    json = Json::parse(text, count);
+  } catch (Json::parse_error const& error) {
+    throw Error(
+        Fault::input, "BadInput",
+        name + ", " + place_of(text, error.byte) + ": not JSON from here on; the file is damaged or incomplete");
   }
-  bool parse_error(std::size_t byte, std::string const&, Json::exception const&) override {
-    end = byte;
-    return false;
-  }
-
- private:
-  bool value() {
-    ++num_values;
-    // Elements of the lists `ranks` and `call.fields`.
-    num_ranks += depth_ == 2 && keys_[1] == "ranks" ? 1 : 0;
-    num_fields += depth_ == 3 && keys_[1] == "call" && keys_[2] == "fields" ? 1 : 0;
-    return true;
-  }
-  bool enter() {
-    ++depth_;
-    if (depth_ < keys_.size()) keys_[depth_].clear();
-    return true;
-  }
-  bool leave() {
-    --depth_;
-    return true;
-  }
-
-  std::size_t depth_ = 0;
-  std::array<std::string, 3> keys_;  ///< by depth: that of the value which is read
-};
-
-void check_sizes(std::string const& text, std::string const& name, int num_ranks) {
-  Sizes sizes;
-  if (!Json::sax_parse(text, &sizes))
+  if (ranks > 0 && ranks != std::size_t(num_ranks))
+    refuse(name + " is a plan of " + std::to_string(ranks) + " ranks, this run has " + std::to_string(num_ranks));
+  if (fields > most_fields)
     throw Error(Fault::input, "BadInput",
-                name + ", " + place_of(text, sizes.end) + ": not JSON from here on; the file is damaged or incomplete");
-  if (sizes.num_ranks > 0 && sizes.num_ranks != std::size_t(num_ranks))
-    throw Error(Fault::usage, "BadOption",
-                name + " is a plan of " + std::to_string(sizes.num_ranks) + " ranks, this run has " +
-                    std::to_string(num_ranks));
-  if (sizes.num_fields > most_fields)
-    throw Error(Fault::input, "BadInput",
-                name + ": call.fields has " + std::to_string(sizes.num_fields) + " elements; a replay takes at most " +
+                name + ": call.fields has " + std::to_string(fields) + " elements; a replay takes at most " +
                     std::to_string(most_fields));
-  if (sizes.num_values > most_values)
-    throw Error(Fault::input, "BadInput",
-                name + " holds " + std::to_string(sizes.num_values) + " values; a replay takes at most " +
-                    std::to_string(most_values));
+  return json;
 }
 
 }  // namespace
 
 PlanFile parse_plan(std::string const& text, std::string const& name, int num_ranks) {
-  check_sizes(text, name, num_ranks);
-  auto json = Json::parse(text);
+  auto json = read_json(text, name, num_ranks);
   PlanFile file;
   file.name = name;
   Node const root(json, name, "");

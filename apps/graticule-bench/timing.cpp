@@ -49,6 +49,12 @@ std::vector<Candidate> every_copy(std::string const& first, std::byte* to, std::
   return result;
 }
 
+void require(Comm const& comm, bool holds, std::string const& what) {
+  run_agreed(comm, [&] {
+    if (!holds) throw Error(Fault::check, "CheckFailed", what);
+  });
+}
+
 std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> const& candidates, Timing const& timing) {
   int const num_warm_ups = 5;
   int const num_repetitions = timing.num_repetitions;

@@ -50,6 +50,9 @@ struct Timing {
 [[nodiscard]] std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> const& candidates,
                                               Timing const& timing);
 
+/// Throws `CheckFailed` on all ranks unless it holds on all. Collective.
+void require(Comm const& comm, bool holds, std::string const& what);
+
 /// Prints the table of ratios to the median of the first candidate and, where candidates have one, to the limit; stores
 /// every sample in the report. Rank 0.
 void show(app::Context& context, std::string const& title, std::vector<Samples> const& samples);

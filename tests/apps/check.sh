@@ -1023,7 +1023,7 @@ case_replay_damaged() {
     { sed '/"fields": \[/ { s/\("fields": \[\).*/\1/; q }' good.json && for _ in $(seq 100000); do printf '%s' "$field"; done && sed -n 's/.*"fields": \[//p' good.json && echo '}'; } >fields.json
     refuses fields.json ": call.fields has 100001 elements; a replay takes at most 4096"
     awk 'BEGIN { printf "{\"ranks\": [{}, {}], \"more\": ["; for (i = 0; i < 11000000; ++i) printf "%s0", i ? "," : ""; print "]}" }' >values.json
-    refuses values.json " holds 110000"
+    refuses values.json " holds more than 10000000 values"
     spoils ": call.fields[0].dtype is 'f65', which is not known" 's/"f64"/"f65"/'
     spoils ": call.fields[0].kind is 1, not an integer from 0 to 0" 's/{"kind": 0/{"kind": 1/'
 }

@@ -47,22 +47,26 @@ torch::nn::Sequential make_model(Index channels, torch::Device device) {
   return model;
 }
 
-/// A replica with its optimizer; it trains by itself unless it is given options.
+using CutParameters = training::ShardedParameters;
+
+/// A replica with its optimizer. It trains by itself unless it is given options, or cuts parameters, gradients and the
+/// optimizer's state among the ranks.
 struct Trainer {
-  Trainer(Comm const& comm, Options const& options, Index channels,
-          std::optional<training::DataParallelOptions> const& how)
+  Trainer(Comm const& comm, Options const& options, std::optional<training::DataParallelOptions> const& how, bool cuts)
       : device(options.network_device),
-        model(make_model(channels, device)),
-        optimizer(model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)),
+        model(make_model(options.num_channels, device)),
+        shards(cuts ? std::make_unique<CutParameters>(model.ptr(), nn::TeamRule{comm, nn::Reduction::mean}) : nullptr),
+        optimizer(cuts ? shards->parameters() : model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)),
         images(torch::randn({options.batch, 3, options.num_rows, options.num_columns}).to(device)),
         labels(torch::randint(num_classes, {options.batch}, torch::kLong).to(device)) {
     if (how) parallel.emplace(*model, optimizer, std::vector<nn::TeamRule>{{comm, nn::Reduction::mean}}, *how);
   }
 
   void operator()() {
+    auto const forward = [&] { return model->forward(images); };
     for (int step = 0; step < num_steps; ++step) {
       optimizer.zero_grad();
-      torch::cross_entropy_loss(model->forward(images), labels).backward();
+      torch::cross_entropy_loss(shards ? shards->forward(forward) : forward(), labels).backward();
       if (parallel)
         parallel->step();
       else
@@ -74,37 +78,11 @@ struct Trainer {
 
   torch::Device device;
   torch::nn::Sequential model;
+  std::unique_ptr<CutParameters> shards;
   torch::optim::SGD optimizer;
   torch::Tensor images;
   torch::Tensor labels;
   std::optional<training::DataParallel> parallel;
-};
-
-/// The same with parameters, gradients and optimizer state that ranks cut among themselves.
-struct ShardedTrainer {
-  ShardedTrainer(Comm const& comm, Options const& options, Index channels)
-      : device(options.network_device),
-        model(make_model(channels, device)),
-        sharded(model.ptr(), {comm, nn::Reduction::mean}),
-        optimizer(sharded.parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)),
-        images(torch::randn({options.batch, 3, options.num_rows, options.num_columns}).to(device)),
-        labels(torch::randint(num_classes, {options.batch}, torch::kLong).to(device)) {}
-
-  void operator()() {
-    for (int step = 0; step < num_steps; ++step) {
-      optimizer.zero_grad();
-      torch::cross_entropy_loss(sharded.forward([&] { return model->forward(images); }), labels).backward();
-      optimizer.step();
-    }
-    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
-  }
-
-  torch::Device device;
-  torch::nn::Sequential model;
-  training::ShardedParameters sharded;
-  torch::optim::SGD optimizer;
-  torch::Tensor images;
-  torch::Tensor labels;
 };
 
 }  // namespace
@@ -113,12 +91,12 @@ void run_data_parallel(app::Context& context, Options const& options) {
   auto const& comm = context.comm;
   torch::set_num_threads(context.num_threads);
   torch::manual_seed(1 + std::uint64_t(comm.rank()));
-  Index const channels = options.num_channels ? options.num_channels : 64;
   std::vector<std::shared_ptr<Trainer>> trainers;
   std::vector<Candidate> candidates;
-  auto const add = [&](std::string const& name, std::optional<training::DataParallelOptions> const& how) {
-    auto const trainer = std::make_shared<Trainer>(comm, options, channels, how);
-    trainers.push_back(trainer);
+  auto const add = [&](std::string const& name, std::optional<training::DataParallelOptions> const& how,
+                       bool cuts = false) {
+    auto const trainer = std::make_shared<Trainer>(comm, options, how, cuts);
+    if (!cuts) trainers.push_back(trainer);
     candidates.push_back({name, [trainer] { (*trainer)(); }});
   };
   add("each rank alone, no communication", {});
@@ -126,9 +104,7 @@ void run_data_parallel(app::Context& context, Options const& options) {
   add("DataParallel, late", training::DataParallelOptions{.wait = training::GradientWait::late});
   add("DataParallel, MPI's all-reduce", training::DataParallelOptions{.order = training::SumOrder::any});
   add("DataParallel, bf16 on the wire", training::DataParallelOptions{.wire = training::Wire::bf16});
-
-  auto const sharded = std::make_shared<ShardedTrainer>(comm, options, channels);
-  candidates.push_back({"ShardedParameters", [sharded] { (*sharded)(); }});
+  add("ShardedParameters", {}, true);
 
   Index num_parameters = 0;
   for (auto const& parameter : trainers.front()->model->parameters()) num_parameters += parameter.numel();

@@ -43,7 +43,7 @@ void run_layer(app::Context& context, Options const& options) {
 }
 
 void run_repartition_layer(app::Context& context, Options const& options) {
-  Shards const shards(context, options, 64);
+  Shards const shards(context, options);
   auto const& domain = shards.domain;
   nn::Repartition to_channels(nn::RepartitionOptions{domain.sharding(), {{-3}, ProcessGrid{context.comm.num_ranks()}}},
                               domain);

@@ -12,8 +12,8 @@ namespace graticule::bench {
 
 /// Bands of latitude for layers: this rank's tensors.
 struct Shards {
-  Shards(app::Context const& context, Options const& options, Index usual_channels = 8)
-      : channels(options.num_channels ? options.num_channels : usual_channels),
+  Shards(app::Context const& context, Options const& options)
+      : channels(options.num_channels),
         rows(balanced_cuts(options.num_rows, context.comm.num_ranks()).size(context.comm.rank())),
         columns(options.num_columns),
         domain(context.comm, bands(context.comm)),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/spectral/spherical_harmonics.hpp>
 
-#include "mock.hpp"
 #include "options.hpp"
 #include "shards.hpp"
 #include "timing.hpp"
@@ -20,7 +19,7 @@ nn::LatitudeRule rows_of(Index count) {
 }  // namespace
 
 void run_spherical(app::Context& context, Options const& options) {
-  Shards const shards(context, options, 16);
+  Shards const shards(context, options);
   auto const& comm = context.comm;
   nn::Domain const alone(comm.split(comm.rank(), 0), ProcessGrid{1, 1}, Boundary::uniform(2, Edge::replicate));
   auto const own = balanced_cuts(options.num_rows, comm.num_ranks()).lo(comm.rank());

@@ -58,7 +58,7 @@ TEST(Swe, converges_with_order_two_also_over_the_poles) {
 
 /// Heights of the surface after two days at some cells of a grid of 32 x 64: rows `first`, `first + stride` and so on,
 /// columns 0, `stride` and so on. From a spectral model of another program, in triangular truncation at degree 106:
-///   scripts/bench/swe_reference run --case 6 out.npz; scripts/bench/swe_reference sample out.npz --day 2 --stride 4
+///   tests/apps/swe/swe_reference run --case 6 out.npz; tests/apps/swe/swe_reference sample out.npz --day 2 --stride 4
 /// On day 2 a damping of 2 h gives the same heights as 24 h.
 struct Reference {
   char const* name;
