@@ -47,8 +47,7 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
   app.add_option("--lead", o.lead, "With --model: its step, in steps of the time axis or hours (6h)")
       ->type_name("STEPS|DURATION");
   app.add_option("--predict", o.predict, "With --model: whether its output is the next state or the tendency")
-      ->check(CLI::IsMember(predict_names()))
-      ->capture_default_str();
+      ->check(CLI::IsMember(predict_names()));
   app.add_option("--input", o.input,
                  "netCDF-4 file with the initial states, and truth where it has later ones; or a pattern")
       ->required()
@@ -77,12 +76,9 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
       ->required()
       ->delimiter(',')
       ->type_name("DATE");
-  app.add_option("--steps", o.steps, "Steps of each forecast, one lead each")
-      ->check(CLI::Range(Index(1), many))
-      ->capture_default_str();
+  app.add_option("--steps", o.steps, "Steps of each forecast, one lead each")->check(CLI::Range(Index(1), many));
   app.add_option("--every", o.every, "Steps between the records that are written and scored")
-      ->check(CLI::Range(Index(1), many))
-      ->capture_default_str();
+      ->check(CLI::Range(Index(1), many));
   app.add_option("--members", o.members,
                  "Members, as many of each network: its first starts from the input, the others from perturbed states; "
                  "default: one of each")
@@ -91,15 +87,13 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
                  "Standard deviation of the perturbations, as a part of that of a step's change; default: that of a "
                  "training with --loss crps, otherwise 0.5")
       ->check(CLI::Range(0.0, 100.0));
-  app.add_option("--seed", o.seed, "Seed of the perturbations")->capture_default_str();
+  app.add_option("--seed", o.seed, "Seed of the perturbations");
   app.add_option("--teams", o.teams,
                  "Teams of ranks that the members are divided among; must divide the number of ranks")
-      ->check(CLI::Range(1, int(many)))
-      ->capture_default_str();
+      ->check(CLI::Range(1, int(many)));
   app.add_option("--maps", o.maps,
                  "Leads of the first forecast that are drawn as maps: the first, the last and some between")
-      ->check(CLI::Range(Index(1), Index(1000)))
-      ->capture_default_str();
+      ->check(CLI::Range(Index(1), Index(1000)));
   add_shared(app, "--partition", o.partition.partition, ". Of each team");
   add_shared(app, "--output", o.output, "forecast.nc, scores, pictures and report.json");
   graticule::app::declare_output_format(app, o.output_format, "forecasts");

@@ -29,18 +29,19 @@ namespace {
 
 constexpr Index many = 1'000'000;
 
+[[noreturn]] void refuse_option(std::string const& text) { throw Error(Fault::usage, "BadOption", text); }
+
 /// A list that may be `none`.
 void drop_none(std::vector<std::string>& names, char const* option) {
   auto const none = std::find(names.begin(), names.end(), "none");
   if (none == names.end()) return;
-  if (names.size() > 1) throw Error(Fault::usage, "BadOption", std::string(option) + ": 'none' excludes all others");
+  if (names.size() > 1) refuse_option(std::string(option) + ": 'none' excludes all others");
   names.clear();
 }
 
 void require_distinct(std::vector<std::string> const& names, char const* option) {
   std::set<std::string> const distinct(names.begin(), names.end());
-  if (distinct.size() != names.size())
-    throw Error(Fault::usage, "BadOption", std::string(option) + " lists a field twice");
+  if (distinct.size() != names.size()) refuse_option(std::string(option) + " lists a field twice");
 }
 
 /// Names of values, in the order in which a user reads them.
@@ -156,18 +157,17 @@ void check_layers(Options const& options) {
   NetworkSettings const& net = options.run.network;
   for (char const* option : layer_options)
     if (net.model == ModelKind::program && options.is_given(option))
-      throw Error(Fault::usage, "BadOption",
-                  std::string(option) + " is not for --model " + net.program.string() + ", which has its own layers");
+      refuse_option(std::string(option) + " is not for --model " + net.program.string() + ", which has its own layers");
 }
 
 /// An option that takes names, separated by commas.
 void add_list(CLI::App& app, char const* name, std::vector<std::string>& value, char const* description) {
-  app.add_option(name, value, description)->delimiter(',')->capture_default_str()->group("Forecast");
+  app.add_option(name, value, description)->delimiter(',');
 }
 
 template <class Value>
 void add_text(CLI::App& app, char const* name, Value& value, char const* description, char const* type) {
-  app.add_option(name, value, description)->type_name(type)->capture_default_str()->group("Forecast");
+  app.add_option(name, value, description)->type_name(type);
 }
 
 void declare_states(CLI::App& app, Options& options) {
@@ -184,12 +184,9 @@ void declare_states(CLI::App& app, Options& options) {
   add_text(app, "--static-file", forecast.static_file,
            "File with the fields that --static names, such as orography and lsm", "FILE");
   app.add_option("--history", forecast.history, "States that a forecast starts from, one lead apart")
-      ->check(CLI::Range(Index(1), Index(64)))
-      ->capture_default_str()
-      ->group("Forecast");
+      ->check(CLI::Range(Index(1), Index(64)));
   add_choice(app, "--predict", forecast.predict, choices_of<models::Predict>(),
-             "Output of the network: the change from the present state, or the next state")
-      ->group("Forecast");
+             "Output of the network: the change from the present state, or the next state");
 }
 
 void declare_perturbations(CLI::App& app, Options& options) {
@@ -197,29 +194,21 @@ void declare_perturbations(CLI::App& app, Options& options) {
   app.add_option(
          "--members", forecast.members,
          "With --loss crps: forecasts from perturbed initial states that a sample is trained and validated with")
-      ->check(CLI::Range(Index(2), Index(1000)))
-      ->capture_default_str()
-      ->group("Forecast");
+      ->check(CLI::Range(Index(2), Index(1000)));
   app.add_option("--perturbation", forecast.perturbation,
                  "With --loss crps: standard deviation of the perturbations, as a part of that of a step's change")
-      ->check(positive_number)
-      ->capture_default_str()
-      ->group("Forecast");
+      ->check(positive_number);
   app.add_option(
          "--input-noise", forecast.input_noise,
          "Standard deviation of noise in each cell that is added to the states that a training starts from, as a "
          "part of that of a step's change: the network learns to remove small scales that do not belong, and long "
          "forecasts stay stable")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str()
-      ->group("Forecast");
+      ->check(CLI::Range(0.0, 100.0));
   app.add_option(
          "--polar-filter", forecast.polar_filter,
          "Latitude in degrees beyond which predictions have only waves along a row that rows there resolve, for "
          "long forecasts; 0: all")
-      ->check(CLI::Range(0.0, 89.0))
-      ->capture_default_str()
-      ->group("Forecast");
+      ->check(CLI::Range(0.0, 89.0));
 }
 
 void declare_rollouts(CLI::App& app, Options& options) {
@@ -227,17 +216,13 @@ void declare_rollouts(CLI::App& app, Options& options) {
   app.add_option("--rollout", options.rollout,
                  "Steps that a forecast of the training takes, each from the one before, as far as targets lie in the "
                  "training part")
-      ->check(CLI::Range(Index(1), Index(1000)))
-      ->capture_default_str()
-      ->group("Forecast");
+      ->check(CLI::Range(Index(1), Index(1000)));
   add_list(app, "--rollout-schedule", options.rollout_schedule,
            "Steps of the rollout from an epoch on, counted from 0, such as 1@0,2@10,4@20; instead of --rollout");
   app.add_option("--rollout-checkpoint", forecast.rollout_checkpoint,
                  "Steps of a rollout whose activations are computed again together in the backward, to save memory; 0: "
                  "all are kept")
-      ->check(CLI::Range(Index(0), Index(1000)))
-      ->capture_default_str()
-      ->group("Forecast");
+      ->check(CLI::Range(Index(0), Index(1000)));
 }
 
 void declare_scores(CLI::App& app, Options& options) {
@@ -253,9 +238,7 @@ void declare_scores(CLI::App& app, Options& options) {
            "Period of the targets that the last report scores; default: those that validate", "A..B");
   app.add_option("--validate-steps", forecast.validate_steps,
                  "Leads that validation and test forecast, one after the other")
-      ->check(CLI::Range(Index(1), many))
-      ->capture_default_str()
-      ->group("Forecast");
+      ->check(CLI::Range(Index(1), many));
   add_text(
       app, "--channel-weights", options.channel_weights,
       "YAML file with the weight of channels in the loss, by variable (t: 2) or label ('t 850 hPa': 0.5); default: 1",
@@ -263,6 +246,7 @@ void declare_scores(CLI::App& app, Options& options) {
 }
 
 void declare_forecast(CLI::App& app, Options& options) {
+  app.option_defaults()->group("Forecast");
   declare_states(app, options);
   declare_perturbations(app, options);
   declare_rollouts(app, options);
@@ -270,52 +254,36 @@ void declare_forecast(CLI::App& app, Options& options) {
 }
 
 void declare_data(CLI::App& app, Options& options) {
+  app.option_defaults()->group("Data");
   RunSettings& run = options.run;
   app.add_option(
          "--input", run.input,
          "netCDF-4 or HDF5 file or Zarr store with the fields, or a pattern of files that are consecutive in time")
       ->required()
-      ->type_name("FILE")
-      ->group("Data");
-  app.add_option("--inputs", run.inputs, "Input fields of the network")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->group("Data");
-  app.add_option("--targets", run.targets, "Target fields of the network")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->group("Data");
+      ->type_name("FILE");
+  app.add_option("--inputs", run.inputs, "Input fields of the network")->delimiter(',');
+  app.add_option("--targets", run.targets, "Target fields of the network")->delimiter(',');
   app.add_option("--static", run.statics, "Static input fields: coriolis, sin_latitude, cos_latitude; or none")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->group("Data");
+      ->delimiter(',');
   app.add_option("--features", run.features,
                  "Features of each input: value, east, north (derivatives); auto: only the derivatives of a potential, "
                  "otherwise all three")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->group("Data");
+      ->delimiter(',');
   add_choice(app, "--mirror", run.mirror, choices_of<Mirror>(),
-             "Train on the samples' mirror images across the equator too")
-      ->group("Data");
+             "Train on the samples' mirror images across the equator too");
   app.add_option("--train-fraction", run.train_fraction,
                  "Fraction of the first dimension used for training; the rest is for validation")
-      ->check(fraction)
-      ->capture_default_str()
-      ->group("Data");
+      ->check(fraction);
   add_choice(app, "--missing", run.missing, {{"warn", MissingRule::warn}, {"error", MissingRule::refuse}},
              "Cells that only some samples lack, and NaN and default fill values that neither _FillValue nor "
-             "missing_value declares: warn, and treat them as missing data, or error")
-      ->group("Data");
+             "missing_value declares: warn, and treat them as missing data, or error");
   add_choice(app, "--repeated-longitude", run.repeated,
              {{"error", samples::RepeatedColumn::refuse}, {"drop", samples::RepeatedColumn::drop}},
-             "A last column of longitudes that repeats the first, as for plots: error, or drop it")
-      ->group("Data");
+             "A last column of longitudes that repeats the first, as for plots: error, or drop it");
   app::add_shared(app, "--memory", options.memory,
                   "samples and batches, such as 2GiB or 500MB. Samples that do not fit are read again during the step "
                   "before they are needed. auto: a quarter of the node's memory, divided by its ranks")
-      ->type_name("auto|BYTES")
-      ->group("Data");
+      ->type_name("auto|BYTES");
 }
 
 /// Declares the options of the table; values land in the settings.
@@ -379,35 +347,31 @@ struct Declarer {
  private:
   template <class Value>
   CLI::Option* plain(SettingRow const& row, Value& value) const {
-    return app.add_option(row.option, value, row.help)->capture_default_str()->group(row.group);
+    return app.add_option(row.option, value, row.help)->group(row.group);
   }
 };
 
 void declare_partition(CLI::App& app, Options& options) {
+  app.option_defaults()->group("Partition");
   RunSettings& run = options.run;
-  app::add_shared(app, "--partition", run.partition.partition)->group("Partition");
+  app::add_shared(app, "--partition", run.partition.partition);
   app.add_option("--data-teams", run.data_teams,
                  "Number of data-parallel teams: each holds the whole grid and trains on its part of every batch; must "
                  "divide the number of ranks")
-      ->check(CLI::Range(1, int(many)))
-      ->capture_default_str()
-      ->group("Partition");
+      ->check(CLI::Range(1, int(many)));
   app.add_option("--cuts", run.partition.cuts,
-                 "Cuts of latitude: balanced (equal rows), area (equal area), or rows per rank such as 61,60,60,60")
-      ->capture_default_str()
-      ->group("Partition");
+                 "Cuts of latitude: balanced (equal rows), area (equal area), or rows per rank such as 61,60,60,60");
 }
 
 void declare_output(CLI::App& app, Options& options) {
-  app::add_shared(app, "--output", options.output, "prediction.nc, loss.csv, map.png and report.json")->group("Output");
+  app.option_defaults()->group("Output");
+  app::add_shared(app, "--output", options.output, "prediction.nc, loss.csv, map.png and report.json");
   app::declare_output_format(app, options.output_format, "prediction.nc");
   app::add_shared(app, "--checkpoint-every", options.checkpoint_every)
-      ->check(CLI::Range(Index(0), Index(1'000'000'000)))
-      ->group("Output");
+      ->check(CLI::Range(Index(0), Index(1'000'000'000)));
   app::add_shared(app, "--resume", options.resume, "; or a checkpoint file to resume from")
-      ->type_name("auto|never|FILE")
-      ->group("Output");
-  app::add_shared(app, "--time-limit", options.time_limit)->group("Output");
+      ->type_name("auto|never|FILE");
+  app::add_shared(app, "--time-limit", options.time_limit);
 }
 
 /// Of a training that is resumed: options of the settings' table, those that the data of the checkpoint show (channels,
@@ -475,32 +439,31 @@ namespace {
 /// Training modes that exclude each other.
 void check_parallel(Options const& options) {
   NetworkSettings const& net = options.run.network;
-  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   bool const cut = net.shards != Shards::none;
   if ((cut || net.compute != Compute::own) && net.parallel != Parallel::blocking)
-    refuse(std::string(cut ? "--shard-parameters" : "--precision bf16") + " does not go with --parallel " +
-           (net.parallel == Parallel::daso ? "daso, which needs whole parameters in their own precision"
-                                           : "nonblocking: its gradients are awaited at the end of the backward"));
+    refuse_option(std::string(cut ? "--shard-parameters" : "--precision bf16") + " does not go with --parallel " +
+                  (net.parallel == Parallel::daso
+                       ? "daso, which needs whole parameters in their own precision"
+                       : "nonblocking: its gradients are awaited at the end of the backward"));
   if (net.parallel == Parallel::daso && options.verify && options.run.data_teams > 1)
-    refuse("--verify does not go with --parallel daso, whose teams differ between two averages");
+    refuse_option("--verify does not go with --parallel daso, whose teams differ between two averages");
 }
 
 /// Rejects options of a training mode that is not selected, which would have no effect.
 void check_daso(Options const& options) {
   NetworkSettings const& net = options.run.network;
   DasoSettings const untouched;
-  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   auto const require_daso = [&](std::string const& option, Index value, Index default_value) {
     if (net.parallel != Parallel::daso && value != default_value)
-      refuse(option + " " + std::to_string(value) + " is for --parallel daso only");
+      refuse_option(option + " " + std::to_string(value) + " is for --parallel daso only");
   };
   require_daso("--daso-warmup", net.daso.warmup_epochs, untouched.warmup_epochs);
   require_daso("--daso-cooldown", net.daso.cooldown_epochs, untouched.cooldown_epochs);
   require_daso("--daso-max-skip", net.daso.max_skip, untouched.max_skip);
   require_daso("--daso-node-teams", net.daso.teams_per_node, untouched.teams_per_node);
   if (net.daso.teams_per_node > options.run.data_teams)
-    refuse("--daso-node-teams " + std::to_string(net.daso.teams_per_node) + " is more than --data-teams " +
-           std::to_string(options.run.data_teams));
+    refuse_option("--daso-node-teams " + std::to_string(net.daso.teams_per_node) + " is more than --data-teams " +
+                  std::to_string(options.run.data_teams));
 }
 
 void resolve_daso(NetworkSettings& net) {
@@ -508,9 +471,8 @@ void resolve_daso(NetworkSettings& net) {
   if (net.daso.warmup_epochs < 0) net.daso.warmup_epochs = third;
   if (net.daso.cooldown_epochs < 0) net.daso.cooldown_epochs = third;
   if (net.parallel == Parallel::daso && net.daso.warmup_epochs + net.daso.cooldown_epochs > net.epochs)
-    throw Error(Fault::usage, "BadOption",
-                "--daso-warmup " + std::to_string(net.daso.warmup_epochs) + " and --daso-cooldown " +
-                    std::to_string(net.daso.cooldown_epochs) + " exceed --epochs " + std::to_string(net.epochs));
+    refuse_option("--daso-warmup " + std::to_string(net.daso.warmup_epochs) + " and --daso-cooldown " +
+                  std::to_string(net.daso.cooldown_epochs) + " exceed --epochs " + std::to_string(net.epochs));
 }
 
 /// `STEPS@EPOCH` entries, the first at epoch 0.
@@ -525,9 +487,8 @@ std::vector<std::pair<Index, Index>> rollouts_of(Options const& options) {
                       CLI::detail::lexical_cast(entry.substr(at + 1), epoch) && steps >= 1 && steps <= 1000 &&
                       (rollouts.empty() ? epoch == 0 : epoch > rollouts.back().first);
     if (!fits)
-      throw Error(
-          Fault::usage, "BadOption",
-          "--rollout-schedule: '" + entry + "' is not STEPS@EPOCH with epochs that rise from 0, such as 1@0,2@10,4@20");
+      refuse_option("--rollout-schedule: '" + entry +
+                    "' is not STEPS@EPOCH with epochs that rise from 0, such as 1@0,2@10,4@20");
     rollouts.emplace_back(epoch, steps);
   }
   return rollouts;
@@ -537,7 +498,7 @@ std::string text_of(std::string const& option, std::filesystem::path const& file
   try {
     return read_text(file);
   } catch (Error const& error) {
-    throw Error(Fault::usage, "BadOption", option + " " + error.text());
+    refuse_option(option + " " + error.text());
   }
 }
 
@@ -548,13 +509,11 @@ std::map<std::string, double> channel_weights_of(std::filesystem::path const& fi
     for (auto const& entry : YAML::Load(text_of("--channel-weights", file))) {
       double const weight = entry.second.as<double>();
       if (!std::isfinite(weight) || weight < 0)
-        throw Error(Fault::usage, "BadOption",
-                    "--channel-weights: a weight in " + file.string() + " is below 0 or infinite");
+        refuse_option("--channel-weights: a weight in " + file.string() + " is below 0 or infinite");
       weights[entry.first.as<std::string>()] = weight;
     }
   } catch (YAML::Exception const& error) {
-    throw Error(Fault::usage, "BadOption",
-                "--channel-weights " + file.string() + " is no YAML file of names and weights: " + error.what());
+    refuse_option("--channel-weights " + file.string() + " is no YAML file of names and weights: " + error.what());
   }
   return weights;
 }
@@ -562,47 +521,44 @@ std::map<std::string, double> channel_weights_of(std::filesystem::path const& fi
 /// Options of a forecast have no effect without `--lead`, and those of fields of the same time none with it.
 void refuse_options_of_the_other_use(Options const& options) {
   bool const is_forecast = !options.lead.empty();
-  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   for (char const* option : forecast_options)
     if (!is_forecast && options.is_given(option))
-      refuse(std::string(option) + " is for forecasts only: give --lead too");
+      refuse_option(std::string(option) + " is for forecasts only: give --lead too");
   for (char const* option : same_time_options)
     if (is_forecast && options.is_given(option))
-      refuse(std::string(option) +
-             " is for fields of the same time; forecasts (--lead) have --prognostic and --diagnostic");
+      refuse_option(std::string(option) +
+                    " is for fields of the same time; forecasts (--lead) have --prognostic and --diagnostic");
   for (char const* option : period_options)
     if (options.is_given("--train-fraction") && options.is_given(option))
-      refuse(std::string("--train-fraction excludes ") + option);
+      refuse_option(std::string("--train-fraction excludes ") + option);
   for (std::string const& name : options.run.statics)
     if (!is_forecast && name != "coriolis" && name != "sin_latitude" && name != "cos_latitude")
-      refuse("--static takes coriolis, sin_latitude, cos_latitude or none, not '" + name + "'");
+      refuse_option("--static takes coriolis, sin_latitude, cos_latitude or none, not '" + name + "'");
 }
 
 /// Options of an ensemble have no effect without its loss, which is for forecasts.
 void check_ensemble(Options const& options) {
-  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   bool const is_crps = options.run.network.loss == LossKind::crps;
   if (is_crps && options.lead.empty())
-    refuse("--loss crps is for forecasts, whose initial states are perturbed: give --lead");
+    refuse_option("--loss crps is for forecasts, whose initial states are perturbed: give --lead");
   for (char const* option : ensemble_options)
-    if (!is_crps && options.is_given(option)) refuse(std::string(option) + " is for --loss crps only");
+    if (!is_crps && options.is_given(option)) refuse_option(std::string(option) + " is for --loss crps only");
 }
 
 void check_forecast(Options& options) {
   refuse_options_of_the_other_use(options);
   if (options.lead.empty()) return;
   ForecastSettings forecast = options.forecast;
-  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   forecast.lead = options.lead;
   static_cast<void>(samples::parse_lead("--lead", options.lead));
-  if (forecast.prognostic.empty()) refuse("--lead needs --prognostic, the variables of the state");
+  if (forecast.prognostic.empty()) refuse_option("--lead needs --prognostic, the variables of the state");
   drop_none(forecast.forcings, "--forcing");
   require_distinct(forecast.forcings, "--forcing");
   static_cast<void>(models::forcings_of(forecast.forcings));
   auto variables = forecast.prognostic;
   variables.insert(variables.end(), forecast.diagnostic.begin(), forecast.diagnostic.end());
   require_distinct(variables, "--prognostic with --diagnostic");
-  if (options.rollout != 1 && !options.rollout_schedule.empty()) refuse("--rollout excludes --rollout-schedule");
+  if (options.rollout != 1 && !options.rollout_schedule.empty()) refuse_option("--rollout excludes --rollout-schedule");
   forecast.rollouts = rollouts_of(options);
   forecast.channel_weights = channel_weights_of(options.channel_weights);
   auto const period = [](char const* option, std::string const& text) {
@@ -615,22 +571,21 @@ void check_forecast(Options& options) {
   auto const longest = std::max_element(forecast.rollouts.begin(), forecast.rollouts.end(),
                                         [](auto const& a, auto const& b) { return a.second < b.second; });
   if (longest->second > 1 && options.run.network.shards != Shards::none)
-    refuse("--shard-parameters does not go with rollouts of several steps");
+    refuse_option("--shard-parameters does not go with rollouts of several steps");
   auto const& net = options.run.network;
   if (forecast.rollout_checkpoint > 0 &&
       (net.shards != Shards::none || net.parallel == Parallel::daso || net.compute != Compute::own))
-    refuse("--rollout-checkpoint does not go with --shard-parameters, --parallel daso and --precision bf16");
+    refuse_option("--rollout-checkpoint does not go with --shard-parameters, --parallel daso and --precision bf16");
   options.run.forecast = std::move(forecast);
 }
 
 void check_training(NetworkSettings const& net) {
-  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   bool const is_daso = net.parallel == Parallel::daso;
   bool const is_cut = net.shards != Shards::none;
   if (net.ema > 0 && (is_daso || is_cut))
-    refuse(std::string("--ema does not go with ") + (is_daso ? "--parallel daso" : "--shard-parameters"));
-  if (net.clip > 0 && is_daso) refuse("--clip does not go with --parallel daso");
-  if (net.accumulate > 1 && is_daso) refuse("--accumulate does not go with --parallel daso");
+    refuse_option(std::string("--ema does not go with ") + (is_daso ? "--parallel daso" : "--shard-parameters"));
+  if (net.clip > 0 && is_daso) refuse_option("--clip does not go with --parallel daso");
+  if (net.accumulate > 1 && is_daso) refuse_option("--accumulate does not go with --parallel daso");
 }
 
 }  // namespace

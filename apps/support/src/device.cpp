@@ -129,8 +129,7 @@ void DeviceOption::declare(CLI::App& app, std::string const& kinds) {
               return error.what();
             }
           },
-          ""))
-      ->capture_default_str();
+          ""));
 }
 
 void DeviceOption::choose(Comm const& comm, Library const& library) {

@@ -70,7 +70,6 @@ OutputFolder::~OutputFolder() {
 void declare_output_format(CLI::App& app, std::string& format, std::string const& files) {
   app.add_option("--output-format", format, "Format of " + files + ": netcdf (netCDF-4, .nc) or zarr (stores, .zarr)")
       ->check(CLI::IsMember({"netcdf", "zarr"}))
-      ->capture_default_str()
       ->group("Output");
 }
 
