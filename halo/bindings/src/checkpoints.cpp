@@ -20,14 +20,23 @@ FieldView owned_view(Comm const& comm, gr_layout const* layout, gr_field const* 
 
 /// One value is a number, several are a list.
 template <class T>
-CheckpointValue value_of(T const* values, int num_values) {
-  if (num_values == 1) return values[0];
-  return std::vector<T>(values, values + num_values);
+void add_values(gr_checkpoint_writer* writer, char const* name, int num_values, T const* values) {
+  auto& of = required(writer, "writer");
+  auto const value = agreed(of.comm, [&]() -> CheckpointValue {
+    required(name, "name");
+    require_count(num_values, 1, "num_values");
+    required(values, "values");
+    if (num_values == 1) return values[0];
+    return std::vector<T>(values, values + num_values);
+  });
+  of.writer.add_value(name, value);
 }
 
 template <class T>
-void write_values(Checkpoint const& checkpoint, char const* name, int num_values, T* values) {
-  auto const& value = checkpoint.value(name);
+void write_values(gr_checkpoint const* handle, char const* name, int num_values, T* values) {
+  auto const& checkpoint = required(handle, "checkpoint").checkpoint;
+  required(values, "values");
+  auto const& value = checkpoint.value(&required(name, "name"));
   std::vector<T> all;
   if (auto const* const one = std::get_if<T>(&value))
     all = {*one};
@@ -95,28 +104,12 @@ gr_status gr_checkpoint_add_replicated(gr_checkpoint_writer* writer, char const*
 
 gr_status gr_checkpoint_add_integers(gr_checkpoint_writer* writer, char const* name, int num_values,
                                      int64_t const* values) {
-  return GR_BODY({
-    auto& of = required(writer, "writer");
-    auto const value = agreed(of.comm, [&] {
-      required(name, "name");
-      require_count(num_values, 1, "num_values");
-      return value_of<Index>(&required(values, "values"), num_values);
-    });
-    of.writer.add_value(name, value);
-  });
+  return GR_BODY({ add_values(writer, name, num_values, values); });
 }
 
 gr_status gr_checkpoint_add_reals(gr_checkpoint_writer* writer, char const* name, int num_values,
                                   double const* values) {
-  return GR_BODY({
-    auto& of = required(writer, "writer");
-    auto const value = agreed(of.comm, [&] {
-      required(name, "name");
-      require_count(num_values, 1, "num_values");
-      return value_of<double>(&required(values, "values"), num_values);
-    });
-    of.writer.add_value(name, value);
-  });
+  return GR_BODY({ add_values(writer, name, num_values, values); });
 }
 
 gr_status gr_checkpoint_add_text(gr_checkpoint_writer* writer, char const* name, char const* text) {
@@ -233,19 +226,11 @@ gr_status gr_checkpoint_convert(gr_checkpoint* checkpoint, int converts) {
 }
 
 gr_status gr_checkpoint_integers(gr_checkpoint const* checkpoint, char const* name, int num_values, int64_t* values) {
-  return GR_BODY({
-    auto const& of = required(checkpoint, "checkpoint").checkpoint;
-    required(values, "values");
-    write_values<Index>(of, &required(name, "name"), num_values, values);
-  });
+  return GR_BODY({ write_values(checkpoint, name, num_values, values); });
 }
 
 gr_status gr_checkpoint_reals(gr_checkpoint const* checkpoint, char const* name, int num_values, double* values) {
-  return GR_BODY({
-    auto const& of = required(checkpoint, "checkpoint").checkpoint;
-    required(values, "values");
-    write_values<double>(of, &required(name, "name"), num_values, values);
-  });
+  return GR_BODY({ write_values(checkpoint, name, num_values, values); });
 }
 
 gr_status gr_checkpoint_text(gr_checkpoint const* checkpoint, char const* name, char const** text) {

@@ -135,32 +135,24 @@ std::string name_of_misfit(HaloPlan const& plan, int num_fields, gr_field const*
   return {};
 }
 
-/// Runs a call with the fields of a plan. Where they cannot be used, the plan refuses the call too, so that the ranks
-/// that wait for this one get an error.
+/// Runs a call with the fields of a plan.
 template <class Call, class Check = NoCheck>
 auto with_fields(Object<gr_halo> const& halo, int num_fields, gr_field const* fields, Call&& call, Check&& check = {}) {
   LastFields::Claim const claim(halo.last);
-  std::exception_ptr failure;
-  try {
-    check();
-    if (auto const* const last = claim.find(num_fields, fields)) return call(last->views(), last->queue());
-    FewOrMany<HaloField> all(num_fields);
-    auto const queue = add_fields(all, halo.plan, num_fields, fields);
-    claim.keep(num_fields, fields, all.all(), queue);
-    return call(all.all(), queue.queue());
-  } catch (Error const& error) {
-    if (error.rule() == "FieldMismatch")
+  auto const run = [&] {
+    try {
+      check();
+      if (auto const* const last = claim.find(num_fields, fields)) return call(last->views(), last->queue());
+      FewOrMany<HaloField> all(num_fields);
+      auto const queue = add_fields(all, halo.plan, num_fields, fields);
+      claim.keep(num_fields, fields, all.all(), queue);
+      return call(all.all(), queue.queue());
+    } catch (Error const& error) {
+      if (error.rule() != "FieldMismatch") throw;
       throw Error(error.fault(), error.rule(), name_of_misfit(halo.plan, num_fields, fields) + error.text());
-    if (error.rule() != bad_argument("").rule()) throw;
-    failure = std::current_exception();
-  }
-  try {
-    std::vector<HaloField> const none(std::size_t(std::clamp(num_fields, 1, 1024)));
-    (void)call(std::span<HaloField const>(none), DeviceQueue());
-  } catch (Error const&) {
-    // The argument is the error to report.
-  }
-  std::rethrow_exception(failure);
+    }
+  };
+  return run_or_refuse<HaloField>(num_fields, run, [&](auto none) { return call(none, DeviceQueue()); });
 }
 
 }  // namespace

@@ -144,28 +144,16 @@ Call call_of(Object<gr_repartition> const& handle, int num_from, gr_field const*
   return call;
 }
 
-/// Runs a call with its fields. Where they cannot be used, the plan refuses the call too, so that the ranks that wait
-/// for this one get an error.
+/// Runs a call with its fields.
 template <class Run>
 auto with_fields(gr_repartition const* handle, int num_from, gr_field const* from, int num_to, gr_field const* to,
                  gr_update const* updates, Run&& run) {
   auto const& object = required(handle, "plan");
-  auto const& plan = object.plan;
-  std::exception_ptr failure;
-  try {
+  auto const run_given = [&] {
     auto const call = call_of(object, num_from, from, num_to, to, updates);
-    return run(plan, std::span<RepartitionField const>(call.fields));
-  } catch (Error const& error) {
-    if (error.rule() != bad_argument("").rule()) throw;
-    failure = std::current_exception();
-  }
-  try {
-    std::vector<RepartitionField> const none(std::size_t(std::clamp(num_from, 1, 1024)));
-    (void)run(plan, std::span<RepartitionField const>(none));
-  } catch (Error const&) {
-    // The argument is the error to report.
-  }
-  std::rethrow_exception(failure);
+    return run(object.plan, std::span<RepartitionField const>(call.fields));
+  };
+  return run_or_refuse<RepartitionField>(num_from, run_given, [&](auto none) { return run(object.plan, none); });
 }
 
 /// Passes the call of `run` to the caller.

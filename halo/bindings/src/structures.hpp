@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <new>
 #include <span>
@@ -129,6 +130,26 @@ Enum enumerator(Of value, Name const& name, char const* member = "") {
 struct NoCheck {
   void operator()() const noexcept {}
 };
+
+/// Runs a call of a plan, `run` with the caller's fields. Where an argument cannot be used, the plan refuses the call
+/// too, by `run_without` with as many fields without memory, so that the ranks that wait for this one get an error.
+template <class Field, class Run, class RunWithout>
+auto run_or_refuse(int num_fields, Run&& run, RunWithout&& run_without) {
+  std::exception_ptr failure;
+  try {
+    return run();
+  } catch (Error const& error) {
+    if (error.rule() != bad_argument("").rule()) throw;
+    failure = std::current_exception();
+  }
+  try {
+    std::vector<Field> const none(std::size_t(std::clamp(num_fields, 1, 1024)));
+    (void)run_without(std::span<Field const>(none));
+  } catch (Error const&) {
+    // The argument is the error to report.
+  }
+  std::rethrow_exception(failure);
+}
 
 /// The fields of a call. Calls of few fields allocate nothing, and set up no more than they use.
 template <class T>

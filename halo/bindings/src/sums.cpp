@@ -30,28 +30,17 @@ std::vector<AxisSumField> fields_of(AxisSumPlan const& plan, int num_fields, gr_
   return fields;
 }
 
-/// Runs a call with its fields. Where they cannot be used, the plan refuses the call too, so that the ranks that wait
-/// for this one get an error.
+/// Runs a call with its fields.
 template <class Run, class Check = NoCheck>
 auto with_fields(gr_zonal const* zonal, int num_fields, gr_field const* cells, gr_field const* sums, Run&& run,
                  Check&& check = {}) {
   auto const& plan = required(zonal, "zonal").plan;
-  std::exception_ptr failure;
-  try {
+  auto const run_given = [&] {
     check();
     auto const fields = fields_of(plan, num_fields, cells, sums);
     return run(plan, std::span<AxisSumField const>(fields));
-  } catch (Error const& error) {
-    if (error.rule() != bad_argument("").rule()) throw;
-    failure = std::current_exception();
-  }
-  try {
-    std::vector<AxisSumField> const none(std::size_t(std::clamp(num_fields, 1, 1024)));
-    (void)run(plan, std::span<AxisSumField const>(none));
-  } catch (Error const&) {
-    // The argument is the error to report.
-  }
-  std::rethrow_exception(failure);
+  };
+  return run_or_refuse<AxisSumField>(num_fields, run_given, [&](auto none) { return run(plan, none); });
 }
 
 }  // namespace
