@@ -3,7 +3,6 @@
 
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/repartition/detail/copy_kernels.hpp>
-#include <graticule/repartition/detail/strided.hpp>
 
 #include "call/wide_vectors.hpp"
 
@@ -125,8 +124,7 @@ template <class T>
 class Results {
  public:
   explicit Results(torch::Tensor& result)
-      : to_(result.mutable_data_ptr<T>()),
-        past_caches_(has_wide_vectors() && Index(result.nbytes()) >= graticule::detail::least_streamed_bytes) {}
+      : to_(result.mutable_data_ptr<T>()), past_caches_(has_wide_vectors() && writes_past_caches(result.nbytes())) {}
 
   /// to[i] = value(i) for first <= i < last.
   template <class Value>

@@ -2,6 +2,7 @@
 #include "taps.hpp"
 
 #include "call/kept.hpp"
+#include "call/wide_vectors.hpp"
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
@@ -64,20 +65,39 @@ struct Planes {
   Index inner = 1;
 };
 
-/// Rows of neighboring cells, one sum of rows for each output.
+/// Rows of neighboring cells, one sum of rows for each output. Two rows are added in one pass, in their order.
 template <class T>
 void apply_row(Taps const& taps, std::vector<T> const& weights, Index output, T const* plane, T* row, Index inner) {
-  auto const begin = taps.first[std::size_t(output)];
-  auto const end = taps.first[std::size_t(output) + 1];
-  if (begin == end) std::fill_n(row, inner, T(0));
-  for (auto e = begin; e < end; ++e) {
-    auto const weight = weights[std::size_t(e)];
-    T const* const from = plane + taps.cells[std::size_t(e)] * inner;
-    if (e == begin)
-      for (Index i = 0; i < inner; ++i) row[i] = weight * from[i];
-    else
-      for (Index i = 0; i < inner; ++i) row[i] += weight * from[i];
+  auto e = std::size_t(taps.first[std::size_t(output)]);
+  auto const end = std::size_t(taps.first[std::size_t(output) + 1]);
+  auto const input = [&](std::size_t tap) { return plane + taps.cells[tap] * inner; };
+  if (e == end) {
+    std::fill_n(row, inner, T(0));
+    return;
   }
+  in_wide_vectors([&] {
+    T const weight = weights[e];
+    T const* const from = input(e);
+    if (e + 1 == end) {
+      for (Index i = 0; i < inner; ++i) row[i] = weight * from[i];
+      return;
+    }
+    T const next_weight = weights[e + 1];
+    T const* const next = input(e + 1);
+    for (Index i = 0; i < inner; ++i) row[i] = weight * from[i] + next_weight * next[i];
+  });
+  for (e += 2; e < end; e += 2)
+    in_wide_vectors([&] {
+      T const weight = weights[e];
+      T const* const from = input(e);
+      if (e + 1 == end) {
+        for (Index i = 0; i < inner; ++i) row[i] += weight * from[i];
+        return;
+      }
+      T const next_weight = weights[e + 1];
+      T const* const next = input(e + 1);
+      for (Index i = 0; i < inner; ++i) row[i] = (row[i] + weight * from[i]) + next_weight * next[i];
+    });
 }
 
 /// One row of inputs, cell by cell.

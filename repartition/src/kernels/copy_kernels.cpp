@@ -3,6 +3,7 @@
 // nothing useful out of them. Which of the ways is the fastest differs between processors, by up to two.
 #include <graticule/partition/error.hpp>
 #include <graticule/repartition/detail/copy_kernels.hpp>
+#include <graticule/repartition/detail/strided.hpp>
 
 #include <algorithm>
 #include <array>
@@ -188,6 +189,10 @@ CopyKernel const& copy_kernel() {
   CopyKernel const* none = nullptr;
   chosen.compare_exchange_strong(none, &once);
   return *chosen.load();
+}
+
+bool writes_past_caches(std::size_t bytes) {
+  return bytes >= std::size_t(detail::least_streamed_bytes) && &copy_kernel() != &kernels.back();
 }
 
 void use_copy_kernel(CopyKernel const& kernel) noexcept { chosen = &kernel; }

@@ -42,7 +42,7 @@ bool can_stream(StridedTask const& task) {
   Index const bytes = size_of(task.dtype);
   return task.op == StridedOp::copy && !task.clear_from && task.ndim > 0 && task.to_stride[inner] == 1 &&
          (task.from_stride[inner] == 1 || is_permuted(task)) && task.extent[inner] * bytes >= least_run_bytes(task) &&
-         (task.streams || task.num_elements() * bytes >= least_streamed_bytes) && copy_kernel().name != "memcpy";
+         writes_past_caches(std::size_t(task.streams ? least_streamed_bytes : task.num_elements() * bytes));
 }
 
 StridedTask in_order_of_source(StridedTask const& task) {

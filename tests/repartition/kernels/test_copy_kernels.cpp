@@ -236,6 +236,18 @@ TEST(CopyKernels, the_fastest_bypasses_the_caches_where_one_can) {
   EXPECT_EQ(fastest.bypasses_caches, some);
 }
 
+TEST(CopyKernels, memory_of_16_MiB_is_written_past_the_caches_unless_memcpy_is_asked_for) {
+  auto const& before = copy_kernel();
+  constexpr std::size_t least = std::size_t(16) << 20U;
+
+  for_each_kernel([&](CopyKernel const& kernel) {
+    use_copy_kernel(kernel);
+    EXPECT_EQ(writes_past_caches(least), kernel.name != "memcpy") << kernel.name;
+    EXPECT_FALSE(writes_past_caches(least - 1)) << kernel.name;
+  });
+  use_copy_kernel(before);
+}
+
 TEST(CopyKernels, the_choice_is_the_same_in_all_calls_and_shows) {
   auto const& kernel = copy_kernel();
 

@@ -35,6 +35,11 @@ void store_fence() noexcept;
 /// @throws `BadOption` where `GRATICULE_COPY` names none, or one that this processor lacks
 [[nodiscard]] CopyKernel const& copy_kernel();
 
+/// Memory of so many bytes, written whole at once, goes past the caches: by `copy_kernel()` where it is copied, and by
+/// stores of their own kind where results are computed on the way, as in norms. False below 16 MiB, and with `memcpy`,
+/// which keeps everything in the caches. The only place that decides. @throws as `copy_kernel`
+[[nodiscard]] bool writes_past_caches(std::size_t bytes);
+
 /// Replaces the choice, to compare kernels. @pre one of `copy_kernels()`, and this processor has its feature
 void use_copy_kernel(CopyKernel const& kernel) noexcept;
 
