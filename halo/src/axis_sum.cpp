@@ -34,8 +34,8 @@ using detail::RoundToDouble;
 using detail::RoundTotals;
 using detail::rows_of;
 using detail::Scratch;
+using detail::sum_plainly;
 using detail::SumExactly;
-using detail::SumPlainly;
 using detail::with_float;
 
 namespace {
@@ -365,8 +365,7 @@ std::vector<PullField> AxisSumPlan::State::add_rows(std::span<FieldView const> v
         for_each_index(views[f].space, calls.queue(), rows.number, rows.row_extent + 64,
                        SumExactly<T>{rows, static_cast<std::int64_t*>(to.partial_view.data)});
       else
-        for_each_index(views[f].space, calls.queue(), rows.number, rows.row_extent,
-                       SumPlainly<T>{rows, static_cast<double*>(to.partial_view.data)});
+        sum_plainly<T>(views[f].space, calls.queue(), rows, static_cast<double*>(to.partial_view.data));
     });
     zero(to.totals_view, calls.queue());
     pulls.push_back({to.totals_view, std::span(&to.partial_view, 1)});

@@ -113,17 +113,41 @@ struct SumExactly {
   }
 };
 
-template <class T>
+/// Sums of `together` rows, each in the order of its cells: additions of one row wait for one another.
+template <class T, int together>
 struct SumPlainly {
   Rows rows;
   double* sums;
-  KOKKOS_INLINE_FUNCTION void operator()(Index row) const {
-    T const* values = static_cast<T const*>(rows.data) + rows.offset(row);
-    double sum = 0;
-    for (Index i = 0; i < rows.row_extent; ++i) sum += double(values[i * rows.row_stride]);
-    sums[row] = sum;
+  KOKKOS_INLINE_FUNCTION void operator()(Index group) const {
+    Index const first = group * together;
+    if (first + together <= rows.number) return add<together>(first);
+    for (Index row = first; row < rows.number; ++row) add<1>(row);
+  }
+
+ private:
+  template <int count>
+  KOKKOS_INLINE_FUNCTION void add(Index row) const {
+    T const* values[count];
+    double sum[count];
+    for (int r = 0; r < count; ++r) {
+      values[r] = static_cast<T const*>(rows.data) + rows.offset(row + r);
+      sum[r] = 0;
+    }
+    for (Index i = 0; i < rows.row_extent; ++i)
+      for (int r = 0; r < count; ++r) sum[r] += double(values[r][i * rows.row_stride]);
+    for (int r = 0; r < count; ++r) sums[row + r] = sum[r];
   }
 };
+
+template <class T>
+void sum_plainly(MemorySpace space, DeviceQueue const& queue, Rows const& rows, double* sums) {
+  constexpr int together = 8;
+  if (space == MemorySpace::device)
+    for_each_index(space, queue, rows.number, rows.row_extent, SumPlainly<T, 1>{rows, sums});
+  else
+    for_each_index(space, queue, (rows.number + together - 1) / together, together * rows.row_extent,
+                   SumPlainly<T, together>{rows, sums});
+}
 
 /// Totals to values of the field's type, divided by `divisor`.
 template <class T>

@@ -389,6 +389,30 @@ TEST(AxisSumPlan, of_a_region_covers_its_rings_only) {
   EXPECT_EQ(last ? sums.at({}, {4, 0}) : 403.5, 403.5);
 }
 
+TEST(AxisSumPlan, fast_sums_of_a_rank_add_cells_in_their_order) {
+  constexpr Index num_rows = 19;
+  constexpr Index num_columns = 37;
+  Random random(5);
+  std::vector<float> cells(std::size_t(num_rows * num_columns));
+  for (auto& cell : cells) cell = float(draw(random, -1000, 1000)) / 7;
+  for (int const axis : {0, 1}) {
+    AxisSumPlan const plan(Comm(MPI_COMM_SELF), Layout(ProcessGrid{1, 1}, Indices{num_rows, num_columns}), axis,
+                           {.how = AxisSumMethod::fast});
+    Index const num_sums = axis == 0 ? num_columns : num_rows;
+    std::vector<float> sums(std::size_t(num_sums), 0);
+
+    plan.apply(field_view(cells.data(), {num_rows, num_columns}, 2),
+               field_view(sums.data(), axis == 0 ? Indices{1, num_columns} : Indices{num_rows, 1}, 2));
+
+    for (Index s = 0; s < num_sums; ++s) {
+      double expected = 0;
+      for (Index i = 0; i < (axis == 0 ? num_rows : num_columns); ++i)
+        expected += double(cells[std::size_t(axis == 0 ? i * num_columns + s : s * num_columns + i)]);
+      EXPECT_EQ(sums[std::size_t(s)], float(expected)) << "axis " << axis << ", sum " << s;
+    }
+  }
+}
+
 TEST(AxisSumPlan, fast_sums_are_sums_too) {
   auto const comm = Comm::world();
   Random random(87);
