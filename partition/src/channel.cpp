@@ -20,8 +20,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <numeric>
-#include <span>
 #include <thread>
 #include <utility>
 
@@ -35,13 +33,6 @@ constexpr double seconds_before_failure = 0.2;
 /// How long a rank that leaves by `std::exit` waits for the others, so that they have its notice and show their errors
 /// before the launcher ends them.
 constexpr double seconds_to_leave = 1;
-/// Up to as many ranks tell each other their ends, one message per pair.
-constexpr int most_direct_ranks = 16;
-/// How long a rank that ends waits until another one has taken its report: one that ends as well does it at once.
-constexpr double seconds_for_report = 0.1;
-/// How long the rank that tells the others waits for reports first; then twice as long each time.
-constexpr double seconds_for_reports = 0.1;
-
 /// Exit code of a process that leaves with 0 before MPI has ended.
 int code_at_exit = 0;
 
@@ -101,63 +92,6 @@ struct SignOfExit {
   }
 };
 
-/// Ends of ranks as one message: equal ones share their text.
-std::vector<std::byte> packed(std::span<Channel::Received const> ends) {
-  std::vector<std::byte> bytes;
-  auto const add = [&bytes](void const* data, std::size_t size) {
-    auto const* const from = static_cast<std::byte const*>(data);
-    bytes.insert(bytes.end(), from, from + size);
-  };
-  std::vector<bool> is_packed(ends.size(), false);
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (is_packed[i]) continue;
-    auto const& notice = ends[i].notice;
-    std::vector<std::int32_t> ranks;
-    for (std::size_t j = i; j < ends.size(); ++j) {
-      auto const& other = ends[j].notice;
-      if (is_packed[j] || other.fault != notice.fault || other.number != notice.number || other.text != notice.text)
-        continue;
-      is_packed[j] = true;
-      ranks.push_back(ends[j].from);
-    }
-    auto const text_bytes = std::int32_t(std::strlen(notice.text.data()));
-    auto const num_ranks = std::int32_t(ranks.size());
-    add(&notice.fault, sizeof notice.fault);
-    add(&notice.number, sizeof notice.number);
-    add(&text_bytes, sizeof text_bytes);
-    add(&num_ranks, sizeof num_ranks);
-    add(notice.text.data(), std::size_t(text_bytes));
-    add(ranks.data(), ranks.size() * sizeof ranks[0]);
-  }
-  return bytes;
-}
-
-std::vector<Channel::Received> unpacked(std::vector<std::byte> const& bytes) {
-  std::vector<Channel::Received> ends;
-  auto const* at = bytes.data();
-  auto const take = [&at](void* data, std::size_t size) {
-    if (size > 0) std::memcpy(data, at, size);
-    at += size;
-  };
-  while (at != bytes.data() + bytes.size()) {
-    Notice notice;
-    notice.kind = Notice::Kind::ended;
-    std::int32_t text_bytes = 0;
-    std::int32_t num_ranks = 0;
-    take(&notice.fault, sizeof notice.fault);
-    take(&notice.number, sizeof notice.number);
-    take(&text_bytes, sizeof text_bytes);
-    take(&num_ranks, sizeof num_ranks);
-    take(notice.text.data(), std::size_t(text_bytes));
-    for (std::int32_t i = 0; i < num_ranks; ++i) {
-      std::int32_t rank = 0;
-      take(&rank, sizeof rank);
-      ends.push_back({rank, notice});
-    }
-  }
-  return ends;
-}
-
 std::vector<Channel*>& channels() {
   static auto& all = *new std::vector<Channel*>;
   return all;
@@ -186,7 +120,7 @@ std::pair<Channel*, std::vector<int>> Channel::find(MPI_Comm comm) {
 Channel& Channel::make(MPI_Comm comm) {
   if (channels().empty()) end_before_others();
   auto& made = *channels().emplace_back(new Channel(comm));
-  end_together(made.size_);
+  end_together(made.mail_.size());
   return made;
 }
 
@@ -228,9 +162,9 @@ void Channel::leave(int status) noexcept {
   auto const begin = std::chrono::steady_clock::now();
   auto const all_end = [](Channel* channel) {
     // MPI_Abort ends a process that is alone by exit, and may be the call of MPI that is under way here.
-    if (channel->size_ == 1) return true;
+    if (channel->mail_.size() == 1) return true;
     channel->poll();
-    return channel->all_received() && channel->num_ended() == channel->size_ - 1;
+    return channel->mail_.all_received() && channel->num_ended() == channel->mail_.size() - 1;
   };
   bool all_ended = false;
   while (!all_ended &&
@@ -244,7 +178,7 @@ void Channel::leave(int status) noexcept {
   // one is gone.
   int num_ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &num_ranks);
-  auto const has_all = [num_ranks](Channel const* channel) { return channel->size_ == num_ranks; };
+  auto const has_all = [num_ranks](Channel const* channel) { return channel->mail_.size() == num_ranks; };
   if (num_ranks > 1 && std::any_of(channels().begin(), channels().end(), has_all)) MPI_Finalize();
 }
 
@@ -254,7 +188,7 @@ int Channel::num_ended() const noexcept {
 }
 
 int Channel::code_of_end() const noexcept {
-  int code = missed_ || num_ended() < size_ - 1 ? 1 : 0;
+  int code = missed_ || num_ended() < mail_.size() - 1 ? 1 : 0;
   for (auto const& [from, notice] : received_) {
     // A call was given up, or a rank is in MPI_Finalize, where it waits for this one.
     if (notice.kind == Notice::Kind::failed || notice.number == 0) code = std::max(code, 1);
@@ -263,59 +197,12 @@ int Channel::code_of_end() const noexcept {
   return code;
 }
 
-Channel::Channel(MPI_Comm parent) {
-  check_made(MPI_Comm_dup(parent, &handle_), "MPI_Comm_dup");
-  check_mpi(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check_mpi(MPI_Comm_group(handle_, &group_), "MPI_Comm_group");
-  check_mpi(MPI_Comm_rank(handle_, &rank_), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(handle_, &size_), "MPI_Comm_size");
-  has_ended_.assign(std::size_t(size_), false);
-  is_at_end_.assign(std::size_t(size_), false);
-}
-
-std::optional<std::vector<int>> Channel::places(MPI_Comm comm) const {
-  if (have_same_ranks(comm, handle_)) {
-    std::vector<int> all(std::size_t(size_), 0);
-    std::iota(all.begin(), all.end(), 0);
-    return all;
-  }
-  MPI_Group group = MPI_GROUP_NULL;
-  int size = 0;
-  check_mpi(MPI_Comm_group(comm, &group), "MPI_Comm_group");
-  check_mpi(MPI_Group_size(group, &size), "MPI_Group_size");
-  std::vector<int> ranks(std::size_t(size), 0);
-  std::vector<int> result(std::size_t(size), 0);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  check_mpi(MPI_Group_translate_ranks(group, size, ranks.data(), group_, result.data()), "MPI_Group_translate_ranks");
-  check_mpi(MPI_Group_free(&group), "MPI_Group_free");
-  if (std::find(result.begin(), result.end(), MPI_UNDEFINED) != result.end()) return std::nullopt;
-  return result;
-}
+Channel::Channel(MPI_Comm parent)
+    : mail_(parent), has_ended_(std::size_t(mail_.size()), false), is_at_end_(std::size_t(mail_.size()), false) {}
 
 void Channel::tell(int to, Notice const& notice) noexcept {
-  if (handle_ == MPI_COMM_NULL) return;
   auto const* const bytes = reinterpret_cast<std::byte const*>(&notice);
-  static_cast<void>(send(to, notice_tag, {bytes, bytes + sizeof notice}));
-}
-
-Channel::Sent& Channel::send(int to, int tag, std::vector<std::byte> bytes) noexcept {
-  auto& sent = *sent_.emplace_back(std::make_unique<Sent>());
-  sent.bytes = std::move(bytes);
-  // Synchronous, so that this rank knows when nothing of it is left under way.
-  MPI_Issend(sent.bytes.data(), int(sent.bytes.size()), MPI_BYTE, to, tag, handle_, &sent.request);
-  return sent;
-}
-
-std::optional<std::vector<std::byte>> Channel::take(int tag) noexcept {
-  int found = 0;
-  int size = 0;
-  MPI_Status status;
-  if (MPI_Iprobe(MPI_ANY_SOURCE, tag, handle_, &found, &status) != MPI_SUCCESS || !found) return std::nullopt;
-  if (MPI_Get_count(&status, MPI_BYTE, &size) != MPI_SUCCESS) return std::nullopt;
-  std::vector<std::byte> bytes(std::size_t(size), std::byte(0));
-  if (MPI_Recv(bytes.data(), size, MPI_BYTE, status.MPI_SOURCE, tag, handle_, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-    return std::nullopt;
-  return bytes;
+  static_cast<void>(mail_.send(to, notice_tag, {bytes, bytes + sizeof notice}));
 }
 
 void Channel::note_end_of(int rank, Notice const& notice) noexcept {
@@ -325,21 +212,14 @@ void Channel::note_end_of(int rank, Notice const& notice) noexcept {
 }
 
 void Channel::poll() noexcept {
-  if (handle_ == MPI_COMM_NULL) return;
-  while (auto const ends = take(ends_tag))
-    for (auto const& [rank, notice] : unpacked(*ends)) {
+  while (auto const ends = mail_.take(EndRelay::ends_tag))
+    for (auto const& [rank, notice] : unpacked(ends->bytes)) {
       is_at_end_[std::size_t(rank)] = true;
-      if (rank != rank_) note_end_of(rank, notice);
+      if (rank != mail_.rank()) note_end_of(rank, notice);
     }
-  for (;;) {
-    int found = 0;
-    MPI_Status status;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, notice_tag, handle_, &found, &status) != MPI_SUCCESS || !found) return;
-    Received received;
-    received.from = status.MPI_SOURCE;
-    if (MPI_Recv(&received.notice, int(sizeof(Notice)), MPI_BYTE, status.MPI_SOURCE, notice_tag, handle_,
-                 MPI_STATUS_IGNORE) != MPI_SUCCESS)
-      return;
+  while (auto const message = mail_.take(notice_tag)) {
+    Received received{message->from, {}};
+    std::memcpy(&received.notice, message->bytes.data(), std::min(message->bytes.size(), sizeof(Notice)));
     received.notice.text.back() = '\0';
     switch (received.notice.kind) {
       case Notice::Kind::asks: questions_.push_back(received); break;
@@ -356,7 +236,7 @@ std::int64_t Channel::ask(std::vector<int> const& others) {
   question.number = ++last_question_;
   answers_.clear();
   for (int const other : others)
-    if (other != rank_) tell(other, question);
+    if (other != mail_.rank()) tell(other, question);
   return last_question_;
 }
 
@@ -391,8 +271,8 @@ void Channel::forget(std::int64_t comm, std::int64_t generation) noexcept {
 void Channel::tell_end(Fault fault, std::string const& text) noexcept {
   if (std::exchange(told_end_, true)) return;
   auto const notice = notice_of_end(fault, text);
-  for (int r = 0; r < size_; ++r)
-    if (r != rank_) tell(r, notice);
+  for (int r = 0; r < mail_.size(); ++r)
+    if (r != mail_.rank()) tell(r, notice);
 }
 
 Notice Channel::notice_of_end(Fault fault, std::string const& text) const noexcept {
@@ -418,53 +298,6 @@ std::string Channel::reason_of_end() {
   return announced().empty() ? std::string() : announced().back().text;
 }
 
-int Channel::recipient(int number) const noexcept {
-  // Ranks 0 and 1, then some that have no pattern in common with those that may all be late, such as the first of each
-  // node.
-  if (number < 2) return number;
-  auto const spread = std::uint32_t(number) * 2654435769U;
-  return int(std::uint64_t(spread) * std::uint64_t(size_) >> 32U);
-}
-
-void Channel::pass_ends_on(double waited) noexcept {
-  if (!std::exchange(told_end_, true)) in_charge_.push_back({rank_, end_ ? *end_ : notice_of_end()});
-  if (leads_) {
-    if (in_charge_.empty() || waited < next_telling_) return;
-    auto const list = packed(in_charge_);
-    for (int r = 0; r < size_; ++r)
-      if (r != rank_ && !is_at_end_[std::size_t(r)]) static_cast<void>(send(r, ends_tag, list));
-    in_charge_.clear();
-    next_telling_ = waited + telling_pause_;
-    telling_pause_ *= 2;
-    return;
-  }
-  if (report_) {
-    // Found in `sent_` as long as nobody has received it.
-    bool const under_way =
-        std::any_of(sent_.begin(), sent_.end(), [this](auto const& sent) { return sent.get() == report_; });
-    if (under_way && waited - reported_at_ < seconds_for_report) return;
-    if (under_way)
-      ++recipient_;
-    else
-      in_charge_.erase(in_charge_.begin(), in_charge_.begin() + std::ptrdiff_t(num_reported_));
-    report_ = nullptr;
-  }
-  if (in_charge_.empty()) return;
-  int most_recipients = 2;
-  while (size_ >> most_recipients > 0) ++most_recipients;
-  int const to = recipient(recipient_);
-  if (size_ <= most_direct_ranks || recipient_ == most_recipients || to == rank_) {
-    leads_ = true;
-    bool const direct = size_ <= most_direct_ranks;
-    next_telling_ = direct ? waited : waited + seconds_for_reports;
-    telling_pause_ = 2 * seconds_for_reports;
-    return;
-  }
-  num_reported_ = in_charge_.size();
-  reported_at_ = waited;
-  report_ = &send(to, report_tag, packed(in_charge_));
-}
-
 void Channel::announce_end(Fault fault, std::string const& text,
                            std::function<bool(Channel&)> const& is_known) noexcept {
   for (auto* channel : channels()) {
@@ -484,29 +317,21 @@ void Channel::note_renewal(std::int64_t comm) noexcept {
   std::erase_if(announced(), [comm](Announced const& one) { return one.comm == comm; });
 }
 
-bool Channel::all_received() noexcept {
-  std::erase_if(sent_, [](std::unique_ptr<Sent> const& sent) {
-    int done = 0;
-    return MPI_Test(&sent->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
-  });
-  return sent_.empty();
-}
-
 void Channel::begin_to_end() noexcept {
-  if (MPI_Ibarrier(handle_, &meeting_) != MPI_SUCCESS) phase_ = Phase::ended;
+  if (MPI_Ibarrier(mail_.handle(), &meeting_) != MPI_SUCCESS) phase_ = Phase::ended;
 }
 
 void Channel::advance_end(double waited, double late) noexcept {
   if (phase_ == Phase::ended) return;
   poll();
-  while (auto const reported = take(report_tag))
-    for (auto const& end : unpacked(*reported)) {
+  while (auto const reported = mail_.take(EndRelay::report_tag))
+    for (auto const& end : unpacked(reported->bytes)) {
       is_at_end_[std::size_t(end.from)] = true;
       note_end_of(end.from, end.notice);
-      in_charge_.push_back(end);
+      relay_.add(end);
     }
   if (phase_ == Phase::meeting) answer([] { return std::string("waits for the others in MPI_Finalize"); });
-  bool const received = all_received();
+  bool const received = mail_.all_received();
   int met = 0;
   if (MPI_Test(&meeting_, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
     phase_ = Phase::ended;
@@ -516,7 +341,8 @@ void Channel::advance_end(double waited, double late) noexcept {
     phase_ = Phase::listening;
     begin_to_end();
   } else if (!met && waited > late) {
-    pass_ends_on(waited);
+    if (!std::exchange(told_end_, true)) relay_.add({mail_.rank(), end_ ? *end_ : notice_of_end()});
+    relay_.pass_on(mail_, is_at_end_, waited);
   }
 }
 
@@ -579,10 +405,7 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
                  why.c_str());
   }
   others_awaited = false;
-  for (auto* channel : channels()) {
-    MPI_Group_free(&channel->group_);
-    MPI_Comm_free(&channel->handle_);
-  }
+  for (auto* channel : channels()) channel->mail_.close();
   channels().clear();
   return MPI_SUCCESS;
 }
