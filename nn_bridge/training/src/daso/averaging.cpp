@@ -176,7 +176,7 @@ void Daso::State::watch() {
 void Daso::State::follow_schedule() {
   if (!reducer) return;
   bool const in_node = schedule.local_sync();
-  reducer->set_team(teams.size() - 1, in_node);
+  reducer->sums().set_team(teams.size() - 1, in_node);
   reducer->set_sync(in_node || teams.size() > 1);
 }
 
@@ -185,7 +185,7 @@ void Daso::State::reduce() {
   if (!reducer) return;
   reducer->end_failed_backward();
   if (reducer->num_begun() == num_reduced && reducer->syncs()) {
-    reducer->forget_reduced();
+    reducer->buckets().forget_reduced();
     reducer->reduce();
   }
   reducer->complete();

@@ -48,7 +48,7 @@ void Join::finish() {
     throw;
   }
   reducer.end_join();
-  for (auto const& parameter : reducer.parameters())
+  for (auto const& parameter : reducer.buckets().parameters())
     for (auto const& rule : parameter.rules)
       take_from_last(reducer.teams()[rule.team], num_own, {{parameter.name, parameter.tensor}});
   for (auto const& team : impl.default_teams()) take_from_last(team, num_own, impl.buffers());

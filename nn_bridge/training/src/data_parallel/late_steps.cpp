@@ -38,7 +38,7 @@ struct LateSteps::UnitHooks : nn::ForwardHooks {
 };
 
 LateSteps::LateSteps(torch::nn::Module& module, torch::optim::Optimizer& optimizer, Reducer& reducer)
-    : optimizer_(optimizer), reducer_(reducer), units_(1), due_(reducer.parameters().size(), false) {
+    : optimizer_(optimizer), reducer_(reducer), units_(1), due_(reducer.buckets().parameters().size(), false) {
   if (auto const shared = module.weak_from_this().lock()) {
     find_units(shared, 0);
   } else {
@@ -76,7 +76,7 @@ void LateSteps::find_units(std::shared_ptr<torch::nn::Module> const& module, std
 }
 
 void LateSteps::add_parameters(torch::nn::Module const& module, std::size_t unit) {
-  auto const& all = reducer_.parameters();
+  auto const& all = reducer_.buckets().parameters();
   for (auto const& item : module.named_parameters(false))
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i].tensor.is_same(item.value())) units_[unit].parameters.push_back(i);
@@ -95,8 +95,8 @@ void LateSteps::step() {
     reducer_.complete(own);
   }
   for (auto const i : own) due_[i] = true;
-  reducer_.hand_over(own);
-  reducer_.hand_over(in_units_);
+  reducer_.buckets().hand_over(own);
+  reducer_.buckets().hand_over(in_units_);
   for (auto const i : in_units_) due_[i] = true;
   update(own);
 }
@@ -118,7 +118,7 @@ void LateSteps::update(std::vector<std::size_t> const& parameters) {
   std::vector<torch::Tensor> grads;
   reducer_.complete(now);
   for (auto const i : now) {
-    auto& parameter = reducer_.parameters()[i];
+    auto& parameter = reducer_.buckets().parameters()[i];
     tensors.push_back(parameter.tensor);
     grads.push_back(std::exchange(parameter.tensor.mutable_grad(), parameter.held));
   }
@@ -132,12 +132,12 @@ void LateSteps::update(std::vector<std::size_t> const& parameters) {
   } const restore{optimizer_, narrow};
   optimizer_.step();
   for (std::size_t n = 0; n < now.size(); ++n) {
-    auto& parameter = reducer_.parameters()[now[n]];
+    auto& parameter = reducer_.buckets().parameters()[now[n]];
     parameter.tensor.mutable_grad() = grads[n];
     if (parameter.held.defined()) nn::detail::keep_for_current_stream(parameter.held);
     parameter.held.reset();
     parameter.handed_over = parameter.reduced = false;
-    reducer_.note(DataParallel::Event::Kind::updated, now[n]);
+    reducer_.log().note(DataParallel::Event::Kind::updated, now[n]);
   }
 }
 

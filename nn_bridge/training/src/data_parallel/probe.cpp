@@ -29,7 +29,7 @@ double rounding(torch::ScalarType type) {
 std::vector<WrongRule> find_wrong_rules(DataParallel& parallel, std::function<void()> const& backward,
                                         std::function<double()> const& global_loss, ProbeOptions const& options) {
   auto& impl = parallel.impl();
-  auto& parameters = impl.reducer().parameters();
+  auto& parameters = impl.reducer().buckets().parameters();
   parallel.finalize();
   auto const zero = [&] {
     for (auto& parameter : parameters) parameter.tensor.mutable_grad().reset();

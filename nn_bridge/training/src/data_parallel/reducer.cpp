@@ -1,93 +1,90 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "reducer.hpp"
 
-#include <graticule/nn_bridge/detail/message_memory.hpp>
-#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/detail/stall_rule.hpp>
 
 #include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <exception>
-#include <thread>
+#include <limits>
 #include <utility>
 
 namespace graticule::training::detail {
 
-namespace {
-
-/// Part of `flat` in the form of a parameter.
-torch::Tensor slot(torch::Tensor const& flat, Index begin, ReducedParameter const& parameter) {
-  auto const part = flat.narrow(0, begin, c10::multiply_integers(parameter.sizes)).view(parameter.sizes);
-  return Index(parameter.sizes.size()) > parameter.tensor.dim() ? torch::view_as_complex(part) : part;
+bool compares_calls(CheckedCalls checks) {
+  return checks == CheckedCalls::on || (checks == CheckedCalls::by_environment && graticule::detail::checks_calls());
 }
 
-bool has_its_sizes(ReducedParameter const& parameter, torch::Tensor const& grad) {
-  auto sizes = grad.sizes().vec();
-  if (grad.is_complex()) sizes.push_back(2);
-  return sizes == parameter.sizes;
+namespace {
+
+DataParallelOptions settled(DataParallelOptions options) {
+  options.own_rules.clear();
+  options.checks = compares_calls(options.checks) ? CheckedCalls::on : CheckedCalls::off;
+  return options;
 }
 
 }  // namespace
 
+Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> teams, DataParallelOptions const& options)
+    : teams_(std::move(teams)),
+      options_(settled(options)),
+      log_(options_.record_events),
+      buckets_(std::move(parameters), teams_, options_),
+      sums_(buckets_, teams_, options_, log_) {
+  std::vector<torch::Tensor> tensors;
+  for (auto const& parameter : buckets_.parameters()) tensors.push_back(parameter.tensor);
+  hooks_.emplace(
+      std::move(tensors), [this](std::size_t i) { before_accumulation(i); },
+      [this](std::size_t i) { after_accumulation(i); });
+}
+
 Reducer::~Reducer() {
   hooks_.reset();
   graticule::detail::forget_work(this);
-  if (broken_) graticule::detail::keep_for_good(std::move(buckets_));
+  if (sums_.is_broken()) buckets_.keep_all();
   // Of an iteration that was given up.
-  if (!broken_ && !iteration_.is_open()) keep_unended();
-  if (broken_ || !iteration_.is_open()) return;
-  using Clock = std::chrono::steady_clock;
+  if (!sums_.is_broken() && !iteration_.is_open()) buckets_.keep_unended();
+  if (sums_.is_broken() || !iteration_.is_open()) return;
   // While an exception unwinds the stack, others may have ended, or wait for this rank in other calls.
-  auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
+  double const longest =
+      std::uncaught_exceptions() > 0 ? graticule::detail::seconds_to_end() : std::numeric_limits<double>::infinity();
   try {
     if (iteration_.stage == Stage::in_backward) iteration_.failed = true;
     fill_in_order(true);
-    for (auto const& bucket : buckets_)
-      while (bucket.num_ended < bucket.sums.size()) {
-        if (std::uncaught_exceptions() > 0 && Clock::now() > end)
-          throw Error("StalledExchange", "the other ranks have gone");
-        advance();
-        std::this_thread::yield();
-      }
+    if (!sums_.end_within(longest)) buckets_.keep_all();
   } catch (...) {
-    graticule::detail::keep_for_good(std::move(buckets_));
+    buckets_.keep_all();
   }
 }
 
-void Reducer::note(DataParallel::Event::Kind kind, std::size_t index) {
-  if (options_.record_events) events_.push_back({kind, index});
-}
-
-void Reducer::require_whole() const {
-  if (broken_) std::rethrow_exception(broken_);
+void Reducer::renew() {
+  if (!sums_.are_outdated()) return;
+  buckets_.keep_unended();
+  sums_.renew();
+  buckets_.renew();
 }
 
 void Reducer::begin() {
   renew();
-  require_whole();
-  graticule::detail::StallScope const scope(stall_rule());
+  sums_.require_whole();
+  graticule::detail::StallScope const scope(sums_.stall_rule());
   if (before_) before_();
   if (join_) {
     count_present();
     if (join_->num_present == 0) return;
   }
   if (counts_.complete == 1) {
-    rebucket();
+    compare("new buckets");
+    buckets_.renew_in_order(iteration_.arrivals);
     counts_.complete = 2;
   }
-  for (auto& bucket : buckets_) {
-    bucket.num_ready = bucket.num_started = bucket.num_ended = 0;
-    bucket.filled = bucket.delivered = bucket.compared = false;
-  }
-  for (auto& parameter : parameters_) parameter.ready = false;
-  for (std::size_t t = 0; t < teams_.size(); ++t) traffic_[t] = {.num_ranks = teams_[t].num_ranks()};
   ++counts_.begun;
-  iteration_ = {.stage = Stage::in_backward,
-                .described = "iteration " + std::to_string(counts_.begun) + ", bucket ",
-                .next_in_queue = std::vector<std::size_t>(teams_.size())};
+  buckets_.begin_iteration();
+  sums_.begin_iteration(counts_.begun, join_.has_value());
+  iteration_ = {.stage = Stage::in_backward};
 }
 
 void Reducer::before_accumulation(std::size_t i) {
@@ -100,19 +97,13 @@ void Reducer::before_accumulation(std::size_t i) {
     iteration_.backward_is = alive;
     torch::autograd::Engine::get_default_engine().queue_callback([this, alive] { end_backward(); });
   }
-  auto& parameter = parameters_[i];
-  if (parameter.reduced) {
-    parameter.before = std::exchange(parameter.tensor.mutable_grad(), torch::Tensor());
-    parameter.reduced = false;
-  } else if (!parameter.tensor.grad().defined()) {
-    parameter.before.reset();
-  }
+  buckets_.put_aside(i);
 }
 
 void Reducer::after_accumulation(std::size_t i) {
   if (!sync_ || iteration_.stage != Stage::in_backward) return;
-  auto& parameter = parameters_[i];
-  auto& bucket = buckets_[bucket_of_[i]];
+  auto& parameter = buckets_.parameters()[i];
+  auto& bucket = buckets_.all()[buckets_.bucket_of(i)];
   try {
     if (bucket.filled)
       throw Error("WrongState", "a second gradient of '" + parameter.name +
@@ -122,13 +113,13 @@ void Reducer::after_accumulation(std::size_t i) {
       parameter.ready = true;
       iteration_.arrivals.push_back(i);
       ++bucket.num_ready;
-      note(DataParallel::Event::Kind::gradient_ready, i);
+      log_.note(DataParallel::Event::Kind::gradient_ready, i);
       fill_in_order(false);
     }
-    advance();
+    sums_.advance();
   } catch (...) {
     iteration_.failed = true;
-    if (!broken_ && !in_run_) fill_in_order(true);
+    if (!sums_.is_broken() && !in_run_) fill_in_order(true);
     throw;
   }
 }
@@ -137,7 +128,7 @@ void Reducer::end_backward() {
   if (iteration_.stage != Stage::in_backward) return;
   torch::NoGradGuard const no_grad;
   iteration_.nested = bool(torch::autograd::get_current_node());
-  note(DataParallel::Event::Kind::last_gradient, iteration_.arrivals.empty() ? 0 : iteration_.arrivals.back());
+  log_.note(DataParallel::Event::Kind::last_gradient, iteration_.arrivals.empty() ? 0 : iteration_.arrivals.back());
   try {
     fill_in_order(true);
   } catch (...) {
@@ -148,7 +139,7 @@ void Reducer::end_backward() {
   if (options_.wait == GradientWait::in_backward || iteration_.nested)
     complete();
   else
-    advance();
+    sums_.advance();
 }
 
 void Reducer::end_failed_backward() {
@@ -156,7 +147,7 @@ void Reducer::end_failed_backward() {
 }
 
 void Reducer::fail() {
-  if (broken_) return;
+  if (sums_.is_broken()) return;
   if (iteration_.stage == Stage::pending) complete();
   if (!iteration_.is_open()) begin();
   iteration_.failed = true;
@@ -177,224 +168,25 @@ void Reducer::reduce() {
   complete();
 }
 
-void Reducer::forget_reduced() {
-  for (auto& parameter : parameters_) parameter.reduced = false;
-}
-
-bool Reducer::is_there(ReducedParameter const& parameter) const {
-  auto const& grad = parameter.tensor.grad();
-  if (!is_present() || iteration_.failed || !grad.defined() || parameter.reduced) return false;
-  nn::detail::require_dense(parameter.name, grad);
-  if (!has_its_sizes(parameter, grad))
-    throw Error("ParametersChanged",
-                "'" + parameter.name + "' has changed its shape: construct the object that reduces its gradient again");
-  return true;
-}
-
-void Reducer::fill(Bucket& bucket) {
-  auto const num = bucket.members.size();
-  std::vector<double> flags(2 * num + 1, 0.0);
-  for (std::size_t m = 0; m < num; ++m) {
-    auto const& parameter = parameters_[bucket.members[m]];
-    bool const there = is_there(parameter);
-    bool const given = parameter.nested && parameter.reduced && parameter.tensor.grad().defined();
-    if (is_present() && (there || !given)) flags[there ? num + m : m] = 1;
-    auto const numel = c10::multiply_integers(parameter.sizes);
-    auto const place = bucket.flat.narrow(0, bucket.begins[m], numel).view(parameter.sizes);
-    if (!there) {
-      place.zero_();
-      continue;
-    }
-    auto const grad = parameter.tensor.grad().detach();
-    place.copy_(grad.is_complex() ? torch::view_as_real(grad.resolve_conj()) : grad);
-  }
-  flags.back() = iteration_.failed ? 1 : 0;
-  auto const given = nn::detail::message_memory({Index(flags.size())}, bucket.flat);
-  given.copy_(torch::from_blob(flags.data(), {Index(flags.size())}, torch::kDouble));
-  bucket.flat.narrow(0, bucket.num_data, Index(flags.size())).copy_(given, /*non_blocking=*/true);
-  bucket.order->follow_current();
-  bucket.filled = true;
-}
-
 void Reducer::fill_in_order(bool all) {
-  while (iteration_.num_filled < buckets_.size()) {
-    auto& bucket = buckets_[iteration_.num_filled];
+  auto& buckets = buckets_.all();
+  for (auto& b = iteration_.num_filled; b < buckets.size();) {
     // The last one leaves at the end of the backward: should that throw, it notifies the others.
-    if (!all && (bucket.num_ready < bucket.members.size() || iteration_.num_filled + 1 == buckets_.size())) return;
-    fill(bucket);
-    if (bucket.sums.empty()) note(DataParallel::Event::Kind::bucket_posted, iteration_.num_filled);
-    ++iteration_.num_filled;
-    start_sums();
-  }
-}
-
-void Reducer::start_sums() {
-  // A team that is left out may let one go on that has been looked at.
-  for (bool left_out = true; left_out;) {
-    left_out = false;
-    for (std::size_t t = 0; t < teams_.size(); ++t)
-      while (start_next(t)) left_out = left_out || !queues_[t].sums;
-  }
-}
-
-bool Reducer::start_next(std::size_t t) {
-  if (iteration_.next_in_queue[t] == queues_[t].buckets.size()) return false;
-  auto const b = queues_[t].buckets[iteration_.next_in_queue[t]];
-  auto& bucket = buckets_[b];
-  auto const k = bucket.num_ended;
-  if (!bucket.filled || bucket.num_started > k || bucket.rules[k].team != t) return false;
-  if (queues_[t].sums && !is_agreed(t, b)) return false;
-  if (k == 0 && !bucket.members.empty()) note(DataParallel::Event::Kind::bucket_posted, b);
-  if (queues_[t].sums) {
-    bool const thin = options_.low_rank && counts_.loaded + counts_.begun > options_.low_rank->first_iterations;
-    double const divisor = bucket.rules[k].reduction == nn::Reduction::mean ? queues_[t].divisor : 1;
-    bucket.order->precede_current();
-    if (options_.hook && !bucket.members.empty())
-      bucket.sums[k].start(bucket.flat, bucket.num_data, options_.hook(given_to_hook(b)));
-    else
-      bucket.sums[k].start(bucket.flat, bucket.num_data, divisor,
-                           thin ? GradientSum::Travels::low_rank : GradientSum::Travels::whole);
-  } else {
-    ++bucket.num_ended;
-  }
-  ++bucket.num_started;
-  ++iteration_.next_in_queue[t];
-  return true;
-}
-
-GradientBucket Reducer::given_to_hook(std::size_t b) const {
-  auto const& bucket = buckets_[b];
-  auto const& [team, reduction] = bucket.rules[bucket.num_ended];
-  GradientBucket given{.index = b,
-                       .num_buckets = std::size_t(std::count_if(
-                           buckets_.begin(), buckets_.end(), [](Bucket const& one) { return !one.members.empty(); })),
-                       .team = teams_[team],
-                       .reduction = reduction,
-                       .values = bucket.flat.narrow(0, 0, bucket.num_data),
-                       .parameters = {},
-                       .gradients = {}};
-  for (std::size_t m = 0; m < bucket.members.size(); ++m) {
-    auto const& parameter = parameters_[bucket.members[m]];
-    given.parameters.push_back(parameter.name);
-    given.gradients.push_back(slot(bucket.flat, bucket.begins[m], parameter));
-  }
-  return given;
-}
-
-bool Reducer::is_agreed(std::size_t team, std::size_t b) {
-  if (!compares() || teams_[team].num_ranks() == 1) return true;
-  auto& bucket = buckets_[b];
-  auto& check = *queues_[team].check;
-  try {
-    if (!bucket.compared) check.start(iteration_.described + std::to_string(b) + " of " + bucket.described);
-    bucket.compared = true;
-    if (!check.advance()) return false;
-  } catch (...) {
-    broken_ = std::current_exception();
-    throw;
-  }
-  bucket.compared = false;
-  return true;
-}
-
-void Reducer::advance() {
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t b = 0; b < iteration_.num_filled; ++b) {
-      auto& bucket = buckets_[b];
-      if (bucket.num_started == bucket.num_ended) continue;
-      auto& sum = bucket.sums[bucket.num_ended];
-      if (!sum.advance()) continue;
-      auto& traffic = traffic_[bucket.rules[bucket.num_ended].team];
-      traffic.collectives += sum.traffic().collectives;
-      traffic.messages += sum.traffic().messages;
-      traffic.bytes += sum.traffic().bytes;
-      bucket.order->follow_current();
-      ++bucket.num_ended;
-      moved = true;
-    }
-    if (moved || compares()) start_sums();
-  }
-}
-
-StallRule Reducer::stall_rule() const {
-  auto rule = graticule::stall_rule();
-  if (options_.patience_seconds > 0) rule.report_seconds = options_.patience_seconds;
-  if (compares() && (options_.patience_seconds > 0 || rule.error_seconds == 0))
-    rule.error_seconds = rule.report_seconds;
-  return rule;
-}
-
-void Reducer::wait_for(std::size_t b) {
-  auto const& bucket = buckets_[b];
-  if (bucket.num_ended == bucket.sums.size()) return;
-  graticule::detail::StallScope const scope(stall_rule());
-  std::function<std::string()> const describe = [this, b] { return waits_for(b); };
-  while (bucket.num_ended < bucket.sums.size()) {
-    auto const rule = bucket.num_ended;
-    graticule::detail::Patience patience(teams_[bucket.rules[rule].team], describe);
-    try {
-      for (advance(); bucket.num_ended == rule; advance()) patience.pause();
-    } catch (Error const& error) {
-      // Rank 0 may have given up first, and its answer names the missing ranks.
-      if (error.rule() != "StalledExchange" || broken_) throw;
-      stall(b, patience.seconds());
-    }
-  }
-}
-
-std::string Reducer::waits_for(std::size_t b) const {
-  auto const& bucket = buckets_[b];
-  auto const& sum = bucket.sums[bucket.num_ended];
-  std::string ranks;
-  if (bucket.num_started > bucket.num_ended)
-    for (int const rank : sum.missing()) ranks += (ranks.empty() ? " " : ", ") + std::to_string(rank);
-  return "rank " + std::to_string(sum.team().rank()) + " waits in " + iteration_.described + std::to_string(b) + " (" +
-         bucket.name + "), for " +
-         (ranks.empty() ? "some rank of a team of " + std::to_string(sum.team().num_ranks()) : "rank" + ranks) +
-         (join_ ? "" : " (ranks with fewer batches than others need a Join)");
-}
-
-void Reducer::stall(std::size_t b, double waited) {
-  try {
-    // The bucket may wait for one before it.
-    for (auto& queue : queues_)
-      if (queue.check && queue.check->started())
-        queue.check->give_up(iteration_.described + std::to_string(b) + " (" + buckets_[b].name + ")", waited);
-    throw Error("StalledExchange", waits_for(b) + " for " + std::to_string(int(waited + 0.5)) + " s");
-  } catch (...) {
-    broken_ = std::current_exception();
-    throw;
+    if (!all && (buckets[b].num_ready < buckets[b].members.size() || b + 1 == buckets.size())) return;
+    buckets_.fill(buckets[b], {.is_present = is_present(), .failed = iteration_.failed});
+    if (buckets[b].sums.empty()) log_.note(DataParallel::Event::Kind::bucket_posted, b);
+    ++b;
+    sums_.start();
   }
 }
 
 bool Reducer::end_sums() {
-  if (iteration_.stage != Stage::pending || !iteration_.awaited || broken_) return false;
-  using Clock = std::chrono::steady_clock;
+  if (iteration_.stage != Stage::pending || !iteration_.awaited || sums_.is_broken()) return false;
   torch::NoGradGuard const no_grad;
-  auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
-  for (auto const& bucket : buckets_)
-    while (bucket.num_ended < bucket.sums.size()) {
-      if (Clock::now() > end) return false;
-      advance();
-      std::this_thread::yield();
-    }
-  return true;
+  return sums_.end_within(graticule::detail::seconds_to_end());
 }
 
-void Reducer::settle() {
-  if (!end_sums()) return;
-  torch::NoGradGuard const no_grad;
-  try {
-    complete();
-  } catch (Error const&) {  // NOLINT(bugprone-empty-catch): the failure of this iteration is the one to be seen
-  }
-}
-
-void Reducer::remember() {
-  counts_before_.begun = counts_.begun;
-  counts_before_.complete = counts_.complete;
-}
+void Reducer::remember() { counts_before_ = counts_; }
 
 void Reducer::abandon() {
   if (iteration_.is_open()) iteration_.failed = true;
@@ -403,18 +195,14 @@ void Reducer::abandon() {
   if (options_.wait != GradientWait::late) counts_.complete = counts_before_.complete;
   iteration_.stage = Stage::ended;
   iteration_.peer_failed = true;
-  for (auto& parameter : parameters_) {
-    parameter.before.reset();
-    if (parameter.handed_over) parameter.held.reset();
-  }
-  for (auto& [key, part] : low_rank_) part.end_iteration(false);
+  buckets_.abandon();
 }
 
 void Reducer::deliver(std::size_t b) {
-  auto& bucket = buckets_[b];
+  auto& bucket = buckets_.all()[b];
   if (bucket.delivered) return;
   bucket.delivered = true;
-  if (!bucket.members.empty()) note(DataParallel::Event::Kind::bucket_waited, b);
+  if (!bucket.members.empty()) log_.note(DataParallel::Event::Kind::bucket_waited, b);
   auto const num = Index(bucket.members.size());
   bucket.order->precede_current();
   auto const flags = bucket.flat.narrow(0, bucket.num_data, 2 * num + 1).to(torch::kCPU, torch::kDouble);
@@ -424,88 +212,62 @@ void Reducer::deliver(std::size_t b) {
     return;
   }
   for (Index m = 0; m < num; ++m) {
-    auto& parameter = parameters_[bucket.members[std::size_t(m)]];
+    auto const& name = buckets_.parameters()[bucket.members[std::size_t(m)]].name;
     bool const missing = flag[m] > 0;
     bool const there = flag[num + m] > 0;
     if (missing && !iteration_.nested && options_.unused == Unused::refused) {
       constexpr std::size_t max_text = 1000;
       if (iteration_.unused.size() < max_text)
         iteration_.unused +=
-            (iteration_.unused.empty() ? "'" : ", '") + parameter.name + (there ? "' on some ranks" : "' on any rank");
-    } else if (there) {
-      deliver_to(parameter, slot(bucket.flat, bucket.begins[std::size_t(m)], parameter));
+            (iteration_.unused.empty() ? "'" : ", '") + name + (there ? "' on some ranks" : "' on any rank");
+    } else if (there && is_present()) {
+      buckets_.deliver(bucket, std::size_t(m));
     }
   }
 }
 
-void Reducer::deliver_to(ReducedParameter& parameter, torch::Tensor const& value) {
-  if (!is_present()) return;
-  auto& target = parameter.handed_over ? parameter.held : parameter.tensor.mutable_grad();
-  auto before = std::exchange(parameter.before, torch::Tensor());
-  if (!before.defined() && target.defined() && parameter.reduced) before = target.detach().clone();
-  if (!target.defined() || target.sizes() != value.sizes())
-    target = value.to(parameter.tensor.options().requires_grad(false), false, true);
-  else
-    target.detach().copy_(value);
-  if (before.defined()) {
-    target.detach().add_(before);
-    nn::detail::keep_for_current_stream(before);
-  }
-  parameter.reduced = true;
-}
-
 void Reducer::complete() {
-  require_whole();
+  sums_.require_whole();
   if (!iteration_.is_open()) return;
   torch::NoGradGuard const no_grad;
   fill_in_order(true);
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    wait_for(b);
+  for (std::size_t b = 0; b < buckets_.all().size(); ++b) {
+    sums_.wait_for(b);
     deliver(b);
   }
   finish();
 }
 
 void Reducer::complete(std::vector<std::size_t> const& parameters) {
-  require_whole();
+  sums_.require_whole();
   if (!iteration_.is_open()) return;
   torch::NoGradGuard const no_grad;
   for (auto const i : parameters) {
-    wait_for(bucket_of_[i]);
-    deliver(bucket_of_[i]);
+    sums_.wait_for(buckets_.bucket_of(i));
+    deliver(buckets_.bucket_of(i));
   }
+  auto const& all = buckets_.all();
   if (iteration_.peer_failed || !iteration_.unused.empty() ||
-      std::all_of(buckets_.begin(), buckets_.end(), [](auto const& bucket) { return bucket.delivered; }))
+      std::all_of(all.begin(), all.end(), [](Bucket const& bucket) { return bucket.delivered; }))
     complete();
 }
 
 void Reducer::await_backward() {
-  require_whole();
+  sums_.require_whole();
   if (!iteration_.is_open()) return;
   torch::NoGradGuard const no_grad;
-  wait_for(buckets_.size() - 1);
-  deliver(buckets_.size() - 1);
+  auto const last = buckets_.all().size() - 1;
+  sums_.wait_for(last);
+  deliver(last);
   if (iteration_.peer_failed) complete();
   iteration_.awaited = true;
-}
-
-void Reducer::hand_over(std::vector<std::size_t> const& parameters) {
-  for (auto const i : parameters) {
-    auto& parameter = parameters_[i];
-    parameter.held = std::exchange(parameter.tensor.mutable_grad(), torch::Tensor());
-    parameter.handed_over = true;
-  }
 }
 
 void Reducer::finish() {
   iteration_.stage = Stage::ended;
   // What a late step has taken is this rank's alone where there are no sums.
-  if (!iteration_.is_whole() || !iteration_.unused.empty())
-    for (auto& parameter : parameters_)
-      if (parameter.handed_over) parameter.held.reset();
-  bool const complete = iteration_.is_whole();
-  for (auto& parameter : parameters_) parameter.nested = iteration_.nested && (parameter.nested || parameter.ready);
-  for (auto& [key, part] : low_rank_) part.end_iteration(complete);
+  if (!iteration_.is_whole() || !iteration_.unused.empty()) buckets_.drop_handed_over();
+  buckets_.end_iteration(iteration_.is_whole(), iteration_.nested);
   if (iteration_.failed) return;
   if (iteration_.peer_failed)
     throw Error("PeerFailed",
@@ -514,6 +276,70 @@ void Reducer::finish() {
   if (!iteration_.unused.empty())
     throw Error("UnusedParameter", "this backward gave no gradient to " + iteration_.unused +
                                        "; freeze it on all ranks, or let the options allow it");
+}
+
+void Reducer::require_watched() const {
+  auto const lost = hooks_->first_lost();
+  if (lost < buckets_.parameters().size())
+    throw Error("ParametersChanged", "'" + buckets_.parameters()[lost].name +
+                                         "' has changed its device or type: construct the DataParallel again");
+}
+
+void Reducer::require_reduced() const {
+  if (iteration_.is_open()) return;
+  // What was summed before the failure is applied by none.
+  if (!iteration_.is_whole())
+    throw Error("WrongState", std::string("the last forward or backward of ") +
+                                  (iteration_.failed ? "this" : "another") + " rank ended with an exception");
+  buckets_.require_reduced();
+}
+
+void Reducer::compare(std::string const& described) {
+  renew();
+  sums_.compare(described + " after iteration " + std::to_string(counts_.begun));
+}
+
+void Reducer::begin_join(std::vector<TeamPlace> rules, JoinOptions const& options) {
+  join_ = Joining{.rules = std::move(rules), .options = options};
+}
+
+void Reducer::end_join() noexcept {
+  join_.reset();
+  sums_.reset_divisors();
+}
+
+void Reducer::count_present() {
+  Index const mine = join_->present ? 1 : 0;
+  // Ranks that are present, ranks that there are, domains of which a part is present.
+  std::array<Index, 3> counts{mine, 1, 0};
+  for (auto const& [t, reduction] : join_->rules) {
+    std::array<Index, 1> here{mine};
+    teams_[t].sum(here);
+    if (reduction == nn::Reduction::sum && here[0] != 0 && here[0] != teams_[t].num_ranks()) counts[2] = 1;
+    if (join_->options.divisor == JoinDivisor::active_ranks) sums_.set_divisor(t, double(std::max<Index>(here[0], 1)));
+  }
+  for (auto const& rule : join_->rules) teams_[rule.team].sum(counts);
+  join_->num_present = counts[0];
+  if (counts[2] > 0)
+    throw Error("UnevenInputs", "some ranks of a team whose gradients are summed have no more batches, others do");
+  if (join_->options.early_end == EarlyEnd::refused && counts[0] > 0 && counts[0] < counts[1])
+    throw Error("UnevenInputs", std::to_string(counts[1] - counts[0]) + " of " + std::to_string(counts[1]) +
+                                    " ranks have no more batches");
+}
+
+bool Reducer::shadow() {
+  complete();
+  if (!join_) return false;
+  join_->present = false;
+  begin();
+  if (join_->num_present == 0) return false;
+  try {
+    complete();
+  } catch (Error const& error) {
+    // Those that have batches are notified, and may go on.
+    if (error.rule() != "PeerFailed" || !iteration_.has_failed_by_sums()) throw;
+  }
+  return true;
 }
 
 }  // namespace graticule::training::detail

@@ -25,22 +25,28 @@ void DataParallel::sync_buffers() { impl_->sync_buffers(); }
 double DataParallel::clip_gradients(double max_norm, double norm_type) { return impl_->clip(max_norm, norm_type); }
 GradientWait DataParallel::wait() const noexcept { return impl_->wait(); }
 std::string const& DataParallel::fallback() const noexcept { return impl_->fallback(); }
-std::vector<DataParallel::Traffic> const& DataParallel::traffic() const { return impl_->reducer().traffic(); }
+std::vector<DataParallel::Traffic> const& DataParallel::traffic() const { return impl_->reducer().sums().traffic(); }
 
 std::vector<std::vector<std::string>> DataParallel::buckets() const {
   std::vector<std::vector<std::string>> result;
-  for (auto const& bucket : impl_->reducer().buckets()) {
+  for (auto const& bucket : impl_->reducer().buckets().all()) {
     if (bucket.members.empty()) continue;
     auto& names = result.emplace_back();
-    for (auto const i : bucket.members) names.push_back(impl_->reducer().parameters()[i].name);
+    for (auto const i : bucket.members) names.push_back(impl_->reducer().buckets().parameters()[i].name);
   }
   return result;
 }
 
-std::vector<DataParallel::Event> DataParallel::events() { return std::exchange(impl_->reducer().events(), {}); }
+std::vector<DataParallel::Event> DataParallel::events() { return impl_->reducer().log().take(); }
 
-nn::NamedTensors DataParallel::low_rank_state() const { return impl_->reducer().low_rank_state(); }
-void DataParallel::load_low_rank_state(nn::NamedTensors const& state) { impl_->reducer().load_low_rank_state(state); }
+nn::NamedTensors DataParallel::low_rank_state() const {
+  auto& reducer = impl_->reducer();
+  return reducer.buckets().low_rank_state(reducer.num_begun());
+}
+void DataParallel::load_low_rank_state(nn::NamedTensors const& state) {
+  auto& reducer = impl_->reducer();
+  reducer.buckets().load_low_rank_state(state, reducer.num_begun());
+}
 
 DataParallel::NoSync::NoSync(DataParallel::Impl& impl) : impl_(impl), before_(impl.reducer().syncs()) {
   impl_.reducer().set_sync(false);

@@ -88,10 +88,14 @@ DataParallel::Impl::~Impl() {
 }
 
 void DataParallel::Impl::recover(std::exception_ptr const& failure) {
-  graticule::detail::StallScope const scope(reducer_->stall_rule());
+  graticule::detail::StallScope const scope(reducer_->sums().stall_rule());
   recovery_->announce(failure);
-  reducer_->settle();
-  if (late_ && !reducer_->in_iteration()) late_->finalize();
+  try {
+    // All ranks step with such an iteration.
+    if (reducer_->end_sums()) reducer_->complete();
+  } catch (Error const&) {  // NOLINT(bugprone-empty-catch): the failure of this iteration is the one to be seen
+  }
+  if (late_ && !reducer_->iteration().is_open()) late_->finalize();
   reducer_->abandon();
   try {
     recovery_->renew();
@@ -110,7 +114,7 @@ void DataParallel::Impl::guarded(Action const& action) {
     recovery_->forget();
   } catch (Error const& error) {
     auto const failure = std::current_exception();
-    bool const announced = error.rule() == "PeerFailed" && !reducer_->has_failed_by_sums();
+    bool const announced = error.rule() == "PeerFailed" && !reducer_->iteration().has_failed_by_sums();
     if (late_ && announced) recover(failure);
     throw;
   }
@@ -138,7 +142,7 @@ void DataParallel::Impl::step() {
 
 void DataParallel::Impl::require_gradients() const {
   if (late_ || options_.unused == Unused::allowed || reducer_->num_begun() != num_begun_) return;
-  auto const& all = reducer_->parameters();
+  auto const& all = reducer_->buckets().parameters();
   if (std::none_of(all.begin(), all.end(), [](auto const& parameter) { return parameter.tensor.grad().defined(); }))
     throw Error("UnusedParameter",
                 "no backward has given a gradient to any parameter since the last step: the loss does not depend on "
@@ -170,7 +174,7 @@ void DataParallel::Impl::require_one_vector() const {
   if (optimizers_.size() != 1)
     throw Error("BadOption", "step(closure) is for one optimizer, not " + std::to_string(optimizers_.size()));
   if (!is_lbfgs(optimizers_.front())) return;
-  for (auto const& parameter : reducer_->parameters())
+  for (auto const& parameter : reducer_->buckets().parameters())
     if (!teams_without_rule(parameter).empty())
       throw Error("BadOption", "LBFGS treats all parameters as one vector, but '" + parameter.name +
                                    "' is each rank's own in a team");
@@ -185,7 +189,7 @@ torch::Tensor DataParallel::Impl::reduced_loss(std::function<torch::Tensor()> co
     try {
       action();
     } catch (Error const& error) {
-      if (error.rule() == "CallDisagreement" || reducer_->is_broken()) throw;  // On all ranks.
+      if (error.rule() == "CallDisagreement" || reducer_->sums().is_broken()) throw;  // On all ranks.
       if (!failure) failure = std::current_exception();
     } catch (...) {
       if (!failure) failure = std::current_exception();
@@ -255,10 +259,11 @@ void DataParallel::Impl::run(std::function<void()> const& pass) {
     if (!late_) recovery_->forget();
   } catch (...) {
     auto const own = std::current_exception();
-    bool const ended = reducer_->has_failed_by_sums() && reducer_->num_begun() > num_begun;
+    bool const ended = reducer_->iteration().has_failed_by_sums() && reducer_->num_begun() > num_begun;
     // What fails after a backward that is waited for late is this rank's alone: the others have gone on.
-    bool const alone = late_ && reducer_->syncs() && reducer_->num_begun() > num_begun && !reducer_->in_backward();
-    if (!ended && !alone && !reducer_->is_broken()) recover(own);
+    bool const alone = late_ && reducer_->syncs() && reducer_->num_begun() > num_begun &&
+                       reducer_->iteration().stage != detail::Iteration::Stage::in_backward;
+    if (!ended && !alone && !reducer_->sums().is_broken()) recover(own);
     std::rethrow_exception(own);
   }
 }
@@ -266,7 +271,7 @@ void DataParallel::Impl::run(std::function<void()> const& pass) {
 void DataParallel::Impl::meet() const {
   // Who waits late does not wait here; and ranks that have no more batches make no passes.
   if (late_ || reducer_->is_joining()) return;
-  graticule::detail::StallScope const scope(reducer_->stall_rule());
+  graticule::detail::StallScope const scope(reducer_->sums().stall_rule());
   for (auto const& team : reducer_->teams()) team.barrier();
 }
 
@@ -318,7 +323,7 @@ double DataParallel::Impl::clip(double max_norm, double norm_type) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                       [](auto const& x, auto const& y) { return x.handle() == y.handle(); });
   };
-  for (auto const& parameter : reducer_->parameters()) {
+  for (auto const& parameter : reducer_->buckets().parameters()) {
     auto const teams = teams_without_rule(parameter);
     auto part = std::find_if(parts.begin(), parts.end(),
                              [&](auto const& other) { return same_teams(other.parts_over, teams); });

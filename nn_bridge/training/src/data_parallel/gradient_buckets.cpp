@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ranks settle between iterations: buckets, and who takes part; and what must hold then.
+#include "gradient_buckets.hpp"
+
+#include <graticule/nn_bridge/detail/message_memory.hpp>
+#include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/training/detail/buckets.hpp>
 
-#include "reducer.hpp"
-
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <span>
 #include <utility>
 
 namespace graticule::training::detail {
-
-bool compares_calls(CheckedCalls checks) {
-  return checks == CheckedCalls::on || (checks == CheckedCalls::by_environment && graticule::detail::checks_calls());
-}
 
 namespace {
 
@@ -32,33 +28,23 @@ Index largest(std::vector<Comm> const& teams, Index value) {
 
 }  // namespace
 
-Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> teams, DataParallelOptions const& options)
+GradientBuckets::GradientBuckets(std::vector<ReducedParameter> parameters, std::vector<Comm> const& teams,
+                                 DataParallelOptions const& options)
     : parameters_(std::move(parameters)),
-      teams_(std::move(teams)),
+      teams_(teams),
       options_(options),
-      queues_(teams_.size()),
-      bucket_of_(parameters_.size()),
-      traffic_(teams_.size()) {
-  options_.own_rules.clear();
-  options_.checks = compares_calls(options.checks) ? CheckedCalls::on : CheckedCalls::off;
-  for (std::size_t t = 0; t < teams_.size(); ++t) queues_[t].divisor = teams_[t].num_ranks();
+      sums_on_device_(all_on_devices()),
+      bucket_of_(parameters_.size()) {
   for (auto& parameter : parameters_) {
     parameter.sizes = parameter.tensor.sizes().vec();
     if (parameter.tensor.is_complex()) parameter.sizes.push_back(2);
   }
-  watch_calls();
-  sums_on_device_ = all_on_devices();
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t(0));
-  make_buckets(order);
-  std::vector<torch::Tensor> tensors;
-  for (auto const& parameter : parameters_) tensors.push_back(parameter.tensor);
-  hooks_.emplace(
-      std::move(tensors), [this](std::size_t i) { before_accumulation(i); },
-      [this](std::size_t i) { after_accumulation(i); });
+  make(order);
 }
 
-bool Reducer::all_on_devices() const {
+bool GradientBuckets::all_on_devices() const {
   auto const is_on_device = [](ReducedParameter const& parameter) {
     auto const& tensor = parameter.tensor;
     return tensor.is_cuda() || tensor.is_hip() || tensor.is_privateuseone();
@@ -67,15 +53,7 @@ bool Reducer::all_on_devices() const {
   return largest(teams_, all ? 0 : 1) == 0;
 }
 
-void Reducer::watch_calls() {
-  for (std::size_t t = 0; t < teams_.size(); ++t) {
-    queues_[t].generation = teams_[t].generation();
-    queues_[t].check.reset();
-    if (compares()) queues_[t].check.emplace(teams_[t]);
-  }
-}
-
-void Reducer::keep_unended() {
+void GradientBuckets::keep_unended() {
   std::vector<Bucket> unended;
   for (auto& bucket : buckets_)
     if (bucket.num_started > bucket.num_ended && (options_.hook || bucket.sums[bucket.num_ended].sum().in_messages()))
@@ -83,37 +61,7 @@ void Reducer::keep_unended() {
   if (!unended.empty()) graticule::detail::keep_for_good(std::move(unended));
 }
 
-void Reducer::renew() {
-  bool const same =
-      std::equal(teams_.begin(), teams_.end(), queues_.begin(),
-                 [](Comm const& team, TeamQueue const& of) { return team.generation() == of.generation; });
-  if (same) return;
-  keep_unended();
-  broken_ = nullptr;
-  watch_calls();
-  make_buckets(order_);
-}
-
-void Reducer::require_watched() const {
-  auto const lost = hooks_->first_lost();
-  if (lost < parameters_.size())
-    throw Error("ParametersChanged",
-                "'" + parameters_[lost].name + "' has changed its device or type: construct the DataParallel again");
-}
-
-void Reducer::require_reduced() const {
-  if (iteration_.is_open()) return;
-  // What was summed before the failure is applied by none.
-  if (!iteration_.is_whole())
-    throw Error("WrongState", std::string("the last forward or backward of ") +
-                                  (iteration_.failed ? "this" : "another") + " rank ended with an exception");
-  for (auto const& parameter : parameters_)
-    if (parameter.tensor.grad().defined() && !parameter.reduced)
-      throw Error("WrongState", "the gradient of '" + parameter.name +
-                                    "' is this rank's own: reduce() it, or end with a backward that does");
-}
-
-std::string Reducer::described(Bucket const& bucket) const {
+std::string GradientBuckets::described(Bucket const& bucket) const {
   if (bucket.members.empty()) return bucket.name;
   Hash hash;
   for (auto const i : bucket.members) hash.add(std::string_view(parameters_[i].name)).add(parameters_[i].sizes);
@@ -126,8 +74,8 @@ std::string Reducer::described(Bucket const& bucket) const {
   return text;
 }
 
-void Reducer::add_bucket(std::vector<std::size_t> members, torch::TensorOptions const& options,
-                         std::vector<TeamPlace> rules) {
+void GradientBuckets::add(std::vector<std::size_t> members, torch::TensorOptions const& options,
+                          std::vector<TeamPlace> rules) {
   auto const b = buckets_.size();
   auto& bucket = buckets_.emplace_back();
   for (auto const i : members) {
@@ -145,7 +93,7 @@ void Reducer::add_bucket(std::vector<std::size_t> members, torch::TensorOptions 
     bucket.sums.emplace_back(
         TeamSum(teams_[team], bucket.flat.scalar_type(), options_.wire, options_.order, bucket.flat.device()),
         matrices_of(bucket, k));
-    queues_[team].buckets.push_back(b);
+    of_team_[team].push_back(b);
   }
   bucket.name = bucket.members.empty() ? "nothing but the end of the backward"
                                        : "gradients of '" + parameters_[bucket.members.front()].name + "'" +
@@ -153,7 +101,7 @@ void Reducer::add_bucket(std::vector<std::size_t> members, torch::TensorOptions 
   bucket.described = described(bucket);
 }
 
-void Reducer::make_buckets(std::vector<std::size_t> const& order) {
+void GradientBuckets::make(std::vector<std::size_t> const& order) {
   struct Kind {
     torch::ScalarType type;
     torch::Device device;
@@ -171,23 +119,23 @@ void Reducer::make_buckets(std::vector<std::size_t> const& order) {
   }
   order_ = order;
   buckets_.clear();
-  for (auto& queue : queues_) queue.buckets.clear();
+  of_team_.assign(teams_.size(), {});
   for (auto& members : assign_buckets(items, order, options_.buckets)) {
     auto const& [type, device, rules] = kinds[items[members.front()].kind];
-    add_bucket(std::move(members), torch::TensorOptions(c10::toRealValueType(type)).device(device), rules);
+    add(std::move(members), torch::TensorOptions(c10::toRealValueType(type)).device(device), rules);
   }
   if (options_.wait == GradientWait::late) {
     std::vector<TeamPlace> all;
     for (std::size_t t = 0; t < teams_.size(); ++t) all.push_back({t, nn::Reduction::sum});
-    add_bucket({}, torch::kDouble, all);
+    add({}, torch::kDouble, all);
   }
   share_on_node();
 }
 
-void Reducer::share_on_node() {
+void GradientBuckets::share_on_node() {
   for (std::size_t t = 0; t < teams_.size(); ++t) {
     std::vector<std::pair<TeamSum*, Index>> sums;
-    for (auto const b : queues_[t].buckets) {
+    for (auto const b : of_team_[t]) {
       auto& bucket = buckets_[b];
       for (std::size_t k = 0; k < bucket.rules.size(); ++k) {
         if (bucket.rules[k].team != t) continue;
@@ -206,7 +154,7 @@ void Reducer::share_on_node() {
   }
 }
 
-std::vector<LowRankMatrix> Reducer::matrices_of(Bucket const& bucket, std::size_t rule) {
+std::vector<LowRankMatrix> GradientBuckets::matrices_of(Bucket const& bucket, std::size_t rule) {
   auto const type = bucket.flat.scalar_type();
   std::vector<LowRankMatrix> matrices;
   if (!options_.low_rank || (type != torch::kFloat && type != torch::kDouble)) return matrices;
@@ -241,8 +189,8 @@ std::string low_rank_name(std::string const& parameter, std::size_t rule, char c
 
 }  // namespace
 
-nn::NamedTensors Reducer::low_rank_state() const {
-  nn::NamedTensors state{{"iterations", torch::tensor(counts_.loaded + counts_.begun)}};
+nn::NamedTensors GradientBuckets::low_rank_state(Index num_begun) const {
+  nn::NamedTensors state{{"iterations", torch::tensor(num_loaded_ + num_begun)}};
   for (auto const& [key, part] : low_rank_) {
     auto const& name = parameters_[key.first].name;
     state.emplace_back(low_rank_name(name, key.second, "factor"), part.factor.clone());
@@ -251,15 +199,15 @@ nn::NamedTensors Reducer::low_rank_state() const {
   return state;
 }
 
-void Reducer::load_low_rank_state(nn::NamedTensors const& state) {
-  auto const own = low_rank_state();
+void GradientBuckets::load_low_rank_state(nn::NamedTensors const& state, Index num_begun) {
+  auto const own = low_rank_state(num_begun);
   bool same = own.size() == state.size();
   for (std::size_t i = 0; same && i < own.size(); ++i)
     same = own[i].first == state[i].first && own[i].second.sizes() == state[i].second.sizes() &&
            own[i].second.scalar_type() == state[i].second.scalar_type();
   if (!same)
     throw Error("StateMismatch", "the saved gradient state belongs to another model, other rules or other ranks");
-  counts_.loaded = state.front().second.item<Index>() - counts_.begun;
+  num_loaded_ = state.front().second.item<Index>() - num_begun;
   std::size_t at = 1;
   for (auto& [key, part] : low_rank_) {
     part.factor.copy_(state[at++].second);
@@ -267,9 +215,12 @@ void Reducer::load_low_rank_state(nn::NamedTensors const& state) {
   }
 }
 
-void Reducer::rebucket() {
-  compare("new buckets");
-  std::vector<Index> order(iteration_.arrivals.begin(), iteration_.arrivals.end());
+bool GradientBuckets::are_low_rank(Index number) const {
+  return options_.low_rank && num_loaded_ + number > options_.low_rank->first_iterations;
+}
+
+void GradientBuckets::renew_in_order(std::vector<std::size_t> const& arrivals) {
+  std::vector<Index> order(arrivals.begin(), arrivals.end());
   for (auto const& bucket : buckets_)
     for (auto const i : bucket.members)
       if (!parameters_[i].ready) order.push_back(Index(i));
@@ -279,63 +230,142 @@ void Reducer::rebucket() {
   auto const word = Index(hash.value() >> 1U);
   // Teams that are no grid may have got different orders: the first one stays.
   if (largest(teams_, word) != -largest(teams_, -word)) return;
-  make_buckets({order.begin(), order.end()});
+  make({order.begin(), order.end()});
 }
 
-void Reducer::compare(std::string const& described) {
-  renew();
-  require_whole();
-  graticule::detail::StallScope const scope(stall_rule());
-  try {
-    for (auto& queue : queues_)
-      if (queue.check) queue.check->compare(described + " after iteration " + std::to_string(counts_.begun));
-  } catch (Error const& error) {
-    if (error.rule() != "PeerFailed") broken_ = std::current_exception();
-    throw;
+void GradientBuckets::begin_iteration() {
+  for (auto& bucket : buckets_) {
+    bucket.num_ready = bucket.num_started = bucket.num_ended = 0;
+    bucket.filled = bucket.delivered = bucket.compared = false;
+  }
+  for (auto& parameter : parameters_) parameter.ready = false;
+}
+
+void GradientBuckets::put_aside(std::size_t i) {
+  auto& parameter = parameters_[i];
+  if (parameter.reduced) {
+    parameter.before = std::exchange(parameter.tensor.mutable_grad(), torch::Tensor());
+    parameter.reduced = false;
+  } else if (!parameter.tensor.grad().defined()) {
+    parameter.before.reset();
   }
 }
 
-void Reducer::begin_join(std::vector<TeamPlace> rules, JoinOptions const& options) {
-  join_ = Joining{.rules = std::move(rules), .options = options};
+torch::Tensor GradientBuckets::slot(Bucket const& bucket, std::size_t member) const {
+  auto const& parameter = parameters_[bucket.members[member]];
+  auto const size = c10::multiply_integers(parameter.sizes);
+  auto const part = bucket.flat.narrow(0, bucket.begins[member], size).view(parameter.sizes);
+  return Index(parameter.sizes.size()) > parameter.tensor.dim() ? torch::view_as_complex(part) : part;
 }
 
-void Reducer::end_join() noexcept {
-  join_.reset();
-  for (std::size_t t = 0; t < teams_.size(); ++t) queues_[t].divisor = teams_[t].num_ranks();
-}
-
-void Reducer::count_present() {
-  Index const mine = join_->present ? 1 : 0;
-  // Ranks that are present, ranks that there are, domains of which a part is present.
-  std::array<Index, 3> counts{mine, 1, 0};
-  for (auto const& [t, reduction] : join_->rules) {
-    std::array<Index, 1> here{mine};
-    teams_[t].sum(here);
-    if (reduction == nn::Reduction::sum && here[0] != 0 && here[0] != teams_[t].num_ranks()) counts[2] = 1;
-    if (join_->options.divisor == JoinDivisor::active_ranks) queues_[t].divisor = double(std::max<Index>(here[0], 1));
-  }
-  for (auto const& rule : join_->rules) teams_[rule.team].sum(counts);
-  join_->num_present = counts[0];
-  if (counts[2] > 0)
-    throw Error("UnevenInputs", "some ranks of a team whose gradients are summed have no more batches, others do");
-  if (join_->options.early_end == EarlyEnd::refused && counts[0] > 0 && counts[0] < counts[1])
-    throw Error("UnevenInputs", std::to_string(counts[1] - counts[0]) + " of " + std::to_string(counts[1]) +
-                                    " ranks have no more batches");
-}
-
-bool Reducer::shadow() {
-  complete();
-  if (!join_) return false;
-  join_->present = false;
-  begin();
-  if (join_->num_present == 0) return false;
-  try {
-    complete();
-  } catch (Error const& error) {
-    // Those that have batches are notified, and may go on.
-    if (error.rule() != "PeerFailed" || !has_failed_by_sums()) throw;
-  }
+bool GradientBuckets::is_there(ReducedParameter const& parameter) {
+  auto const& grad = parameter.tensor.grad();
+  if (!grad.defined() || parameter.reduced) return false;
+  nn::detail::require_dense(parameter.name, grad);
+  auto sizes = grad.sizes().vec();
+  if (grad.is_complex()) sizes.push_back(2);
+  if (sizes != parameter.sizes)
+    throw Error("ParametersChanged",
+                "'" + parameter.name + "' has changed its shape: construct the object that reduces its gradient again");
   return true;
 }
+
+void GradientBuckets::fill(Bucket& bucket, Giver giver) {
+  auto const num = bucket.members.size();
+  std::vector<double> flags(2 * num + 1, 0.0);
+  for (std::size_t m = 0; m < num; ++m) {
+    auto const& parameter = parameters_[bucket.members[m]];
+    bool const there = giver.is_present && !giver.failed && is_there(parameter);
+    bool const given = parameter.nested && parameter.reduced && parameter.tensor.grad().defined();
+    if (giver.is_present && (there || !given)) flags[there ? num + m : m] = 1;
+    auto const numel = c10::multiply_integers(parameter.sizes);
+    auto const place = bucket.flat.narrow(0, bucket.begins[m], numel).view(parameter.sizes);
+    if (!there) {
+      place.zero_();
+      continue;
+    }
+    auto const grad = parameter.tensor.grad().detach();
+    place.copy_(grad.is_complex() ? torch::view_as_real(grad.resolve_conj()) : grad);
+  }
+  flags.back() = giver.failed ? 1 : 0;
+  auto const given = nn::detail::message_memory({Index(flags.size())}, bucket.flat);
+  given.copy_(torch::from_blob(flags.data(), {Index(flags.size())}, torch::kDouble));
+  bucket.flat.narrow(0, bucket.num_data, Index(flags.size())).copy_(given, /*non_blocking=*/true);
+  bucket.order->follow_current();
+  bucket.filled = true;
+}
+
+GradientBucket GradientBuckets::given_to_hook(std::size_t b) const {
+  auto const& bucket = buckets_[b];
+  auto const& [team, reduction] = bucket.rules[bucket.num_ended];
+  GradientBucket given{.index = b,
+                       .num_buckets = std::size_t(std::count_if(
+                           buckets_.begin(), buckets_.end(), [](Bucket const& one) { return !one.members.empty(); })),
+                       .team = teams_[team],
+                       .reduction = reduction,
+                       .values = bucket.flat.narrow(0, 0, bucket.num_data),
+                       .parameters = {},
+                       .gradients = {}};
+  for (std::size_t m = 0; m < bucket.members.size(); ++m) {
+    auto const& parameter = parameters_[bucket.members[m]];
+    given.parameters.push_back(parameter.name);
+    given.gradients.push_back(slot(bucket, m));
+  }
+  return given;
+}
+
+void GradientBuckets::deliver(Bucket const& bucket, std::size_t member) {
+  auto& parameter = parameters_[bucket.members[member]];
+  auto const value = slot(bucket, member);
+  auto& target = parameter.handed_over ? parameter.held : parameter.tensor.mutable_grad();
+  auto before = std::exchange(parameter.before, torch::Tensor());
+  if (!before.defined() && target.defined() && parameter.reduced) before = target.detach().clone();
+  if (!target.defined() || target.sizes() != value.sizes())
+    target = value.to(parameter.tensor.options().requires_grad(false), false, true);
+  else
+    target.detach().copy_(value);
+  if (before.defined()) {
+    target.detach().add_(before);
+    nn::detail::keep_for_current_stream(before);
+  }
+  parameter.reduced = true;
+}
+
+void GradientBuckets::forget_reduced() {
+  for (auto& parameter : parameters_) parameter.reduced = false;
+}
+
+void GradientBuckets::hand_over(std::vector<std::size_t> const& parameters) {
+  for (auto const i : parameters) {
+    auto& parameter = parameters_[i];
+    parameter.held = std::exchange(parameter.tensor.mutable_grad(), torch::Tensor());
+    parameter.handed_over = true;
+  }
+}
+
+void GradientBuckets::drop_handed_over() {
+  for (auto& parameter : parameters_)
+    if (parameter.handed_over) parameter.held.reset();
+}
+
+void GradientBuckets::require_reduced() const {
+  for (auto const& parameter : parameters_)
+    if (parameter.tensor.grad().defined() && !parameter.reduced)
+      throw Error("WrongState", "the gradient of '" + parameter.name +
+                                    "' is this rank's own: reduce() it, or end with a backward that does");
+}
+
+void GradientBuckets::end_iteration(bool complete, bool nested) {
+  for (auto& parameter : parameters_) parameter.nested = nested && (parameter.nested || parameter.ready);
+  for (auto& [key, part] : low_rank_) part.end_iteration(complete);
+}
+
+void GradientBuckets::abandon() {
+  for (auto& parameter : parameters_) parameter.before.reset();
+  drop_handed_over();
+  for (auto& [key, part] : low_rank_) part.end_iteration(false);
+}
+
+void GradientBuckets::keep_all() { graticule::detail::keep_for_good(std::move(buckets_)); }
 
 }  // namespace graticule::training::detail
