@@ -30,6 +30,13 @@ class UnitHooks : public nn::ForwardHooks {
   std::size_t unit_;
 };
 
+/// Gives inputs of other floating-point types the one that parameters are gathered in.
+void cast(std::vector<torch::Tensor>& inputs, std::optional<torch::ScalarType> const& type) {
+  for (auto& input : inputs)
+    if (type && input.defined() && at::isFloatingType(input.scalar_type()) && input.scalar_type() != *type)
+      input = input.to(*type);
+}
+
 bool in_backward() { return torch::autograd::get_current_graph_task_id() >= 0; }
 
 }  // namespace
@@ -67,12 +74,8 @@ void ShardEngine::begin_forward(std::size_t u, std::vector<torch::Tensor>& input
   for (std::size_t other = 0; outermost && other < units_.size(); ++other)
     if (calls_[other].backwards.empty()) release(other);
   make_whole(u);
-  if (!calls_[root()].forwards.empty()) {
-    if (last_forward_) calls_[*last_forward_].next_forward = u;
-    last_forward_ = u;
-    gather_ahead(calls.ahead_in_forward, calls.next_forward);
-  }
-  cast(inputs);
+  if (!calls_[root()].forwards.empty()) gather_ahead(order_.begin_forward(u));
+  cast(inputs, options_.precision.parameters);
   notify(Event::forward_begun, u);
   if (call == 0) return;
   for (auto const& input : inputs)
@@ -103,15 +106,14 @@ void ShardEngine::end_forward(std::size_t u, std::vector<torch::Tensor> const& o
   }
   if (has_backward) {
     calls.open.insert(call);
-    if (!calls.next_backward) calls.next_backward = last_ended_;
-    last_ended_ = u;
+    order_.end_forward(u);
   }
   calls.forwards.pop_back();
   notify(Event::forward_ended, u);
   if (has_backward && between_passes(u) == BetweenPasses::in_groups) units_[u]->keep_in_group();
   if (calls.idle() && !(has_backward && between_passes(u) == BetweenPasses::kept)) release(u);
   if (u != root() || !calls.forwards.empty()) return;
-  last_forward_.reset();
+  order_.forward_is_over();
   for (std::size_t other = 0; other < units_.size(); ++other)
     if (calls_[other].idle() && units_[other]->state() == ShardUnit::State::gathering) release(other);
 }
@@ -119,8 +121,7 @@ void ShardEngine::end_forward(std::size_t u, std::vector<torch::Tensor> const& o
 void ShardEngine::fail_forward(std::size_t u) noexcept {
   calls_[u].forwards.pop_back();
   if (any_forward_open()) return;
-  last_forward_.reset();
-  last_ended_.reset();
+  order_.forget_forward();
   // The exception of the forward is the one to be seen, not those that follow from it.
   auto const quietly = [](auto const& action) {
     try {
@@ -147,7 +148,10 @@ void ShardEngine::begin_backward(std::size_t u, Index call, Index call_end, std:
     throw Error("Unsupported",
                 "the backward of " + units_[u]->name() + ", whose parameters are sharded, cannot be differentiated");
   auto const task = torch::autograd::get_current_graph_task_id();
-  enter_task(task);
+  if (tasks_.emplace(task, 0).second)
+    torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
+      if (auto const engine = weak.lock()) engine->end_task(task);
+    });
   end_backwards_after(call_end);
   compare("the backward", u);
   if (units_[u]->version() != version)
@@ -159,9 +163,7 @@ void ShardEngine::begin_backward(std::size_t u, Index call, Index call_end, std:
   make_whole(u);
   units_[u]->add_backward_in_current_stream();
   notify(Event::backward_begun, u);
-  if (last_backward_ && *last_backward_ != u) calls_[*last_backward_].next_backward = u;
-  last_backward_ = u;
-  gather_ahead(calls.ahead_in_backward, calls.next_backward);
+  gather_ahead(order_.begin_backward(u));
 }
 
 void ShardEngine::end_backwards_after(Index number) {
@@ -186,18 +188,11 @@ void ShardEngine::end_backward(std::size_t u, Index call) {
   if (complete && unsynchronised_ != Unsynchronised::whole) start_scatter(u);
 }
 
-void ShardEngine::enter_task(int task) {
-  if (!tasks_.emplace(task, 0).second) return;
-  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
-    if (auto const engine = weak.lock()) engine->end_task(task);
-  });
-}
-
 void ShardEngine::end_task(int task) {
   torch::NoGradGuard const no_grad;
   auto const last_call = tasks_.at(task);
   compare("the end of a backward", root());
-  last_backward_.reset();
+  order_.backward_is_over();
   for (auto& calls : calls_) {
     std::erase_if(calls.backwards, [&](auto const& running) { return running.second == task; });
     // Calls of this graph, or older ones, whose outputs were no part of it.
@@ -239,10 +234,7 @@ void ShardEngine::start_gather(std::size_t u) {
   notify(Event::gather_posted, u);
 }
 
-void ShardEngine::gather_ahead(std::optional<std::vector<std::size_t>> const& listed, std::optional<std::size_t> next) {
-  std::vector<std::size_t> wanted;
-  if (next) wanted = {*next};
-  if (listed) wanted = *listed;
+void ShardEngine::gather_ahead(UnitOrder::Places const& wanted) {
   for (auto const u : wanted) {
     auto const in_flight = std::count_if(units_.begin(), units_.end(),
                                          [](auto const& unit) { return unit->state() == ShardUnit::State::gathering; });
@@ -306,14 +298,6 @@ void ShardEngine::progress() {
 
 void ShardEngine::notify(Event event, std::size_t u) const {
   if (options_.on_event) options_.on_event(event, units_[u]->name());
-}
-
-void ShardEngine::cast(std::vector<torch::Tensor>& inputs) const {
-  auto const& type = options_.precision.parameters;
-  if (!type) return;
-  for (auto& input : inputs)
-    if (input.defined() && at::isFloatingType(input.scalar_type()) && input.scalar_type() != *type)
-      input = input.to(*type);
 }
 
 bool ShardEngine::any_forward_open() const {

@@ -5,6 +5,7 @@
 #include <graticule/training/sharded/parameters.hpp>
 
 #include "unit.hpp"
+#include "unit_order.hpp"
 #include "unit_search.hpp"
 
 #include <torch/torch.h>
@@ -60,13 +61,9 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
 
   /// Calls of one unit.
   struct Calls {
-    std::vector<Index> forwards;              ///< running; 0 without grad mode
-    std::set<Index> open;                     ///< whose backward has not ended
-    std::map<Index, int> backwards;           ///< running, with their graph tasks
-    std::optional<std::size_t> next_forward;  ///< the unit that followed in the last forward
-    std::optional<std::size_t> next_backward;
-    std::optional<std::vector<std::size_t>> ahead_in_forward;  ///< as the options say
-    std::optional<std::vector<std::size_t>> ahead_in_backward;
+    std::vector<Index> forwards;     ///< running; 0 without grad mode
+    std::set<Index> open;            ///< whose backward has not ended
+    std::map<Index, int> backwards;  ///< running, with their graph tasks
     [[nodiscard]] bool idle() const { return forwards.empty() && backwards.empty(); }
   };
 
@@ -74,13 +71,11 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   void end_backwards_after(Index number);
   void end_backward(std::size_t u, Index call);
   void end_task(int task);
-  void enter_task(int task);
   void make_whole(std::size_t u);
   void start_gather(std::size_t u);
   /// Once, and again after `reset`. Collective, before the first gather of all ranks: in a forward.
   void make_shared_buffers();
-  void gather_ahead(std::optional<std::vector<std::size_t>> const& listed, std::optional<std::size_t> next);
-  void read_ahead_lists();
+  void gather_ahead(UnitOrder::Places const& wanted);
   [[nodiscard]] BetweenPasses between_passes(std::size_t u) const noexcept {
     return u == root() ? options_.root_between_passes : options_.between_passes;
   }
@@ -93,12 +88,10 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   void compare(std::string const& what, std::size_t u);
   void progress();
   void notify(Event event, std::size_t u) const;
-  void cast(std::vector<torch::Tensor>& inputs) const;
   [[nodiscard]] std::size_t root() const noexcept { return units_.size() - 1; }
   [[nodiscard]] bool any_forward_open() const;
 
   std::shared_ptr<torch::nn::Module> model_;
-  nn::TeamRule shards_;
   ShardedParametersOptions options_;
   ShardTeam team_;
   std::optional<ShardTeam> group_;  ///< ranks of the team that keep parameters between passes
@@ -115,9 +108,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   int num_holds_ = 0;
   Index last_call_ = 0;
   std::map<int, Index> tasks_;  ///< graph tasks that have a final callback, with the last call that they went through
-  std::optional<std::size_t> last_forward_;
-  std::optional<std::size_t> last_ended_;
-  std::optional<std::size_t> last_backward_;
+  UnitOrder order_;
   std::optional<std::size_t> scattering_;
   ShardedParameters::Stats stats_;
 };

@@ -93,42 +93,42 @@ void agree_on_values(std::vector<Comm> const& teams, UnitSearch const& found, nn
 
 ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
                          ShardedParametersOptions options)
-    : model_(std::move(model)), shards_(shards), options_(std::move(options)), team_{shards.team} {
-  auto const teams = teams_of(shards_, options_);
+    : model_(std::move(model)), options_(std::move(options)), team_{shards.team} {
+  auto const teams = teams_of(shards, options_);
   std::exception_ptr failure;
   attempt(failure, [&] {
-    check_options(options_, shards_.team.num_ranks());
+    check_options(options_, shards.team.num_ranks());
     if (model_) {
       nn::detail::require_values(nn::parameters_of(*model_));
       nn::detail::require_values(nn::detail::buffers_of(*model_));
     }
     found_ = find_units(model_, options_);
     calls_.resize(found_.units.size());
-    read_ahead_lists();
+    order_ = UnitOrder(found_.units, options_);
   });
   throw_agreed(teams, failure);
   auto const groups = [](BetweenPasses between) { return int(between == BetweenPasses::in_groups); };
   bool const has_groups = groups(options_.between_passes) + groups(options_.root_between_passes) > 0;
   attempt(failure, [&] {
-    require_same(shards_.team, "ArgumentDisagreement",
+    require_same(shards.team, "ArgumentDisagreement",
                  Hash()
                      .add(groups(options_.between_passes))
                      .add(groups(options_.root_between_passes))
                      .add(options_.ranks_per_group)
                      .value(),
                  (has_groups ? "groups of " : "no groups, of ") + std::to_string(options_.ranks_per_group) + " ranks");
-    require_same(shards_.team, "ArgumentDisagreement", hash_of(found_, options_, shards_.reduction),
+    require_same(shards.team, "ArgumentDisagreement", hash_of(found_, options_, shards.reduction),
                  std::to_string(found_.units.size()) + " units and other options");
   });
   agree_on_values(teams, found_, nn::detail::buffers_of(*model_), failure);
   if (has_groups)
-    group_.emplace(ShardTeam{shards_.team.split(shards_.team.rank() / options_.ranks_per_group, shards_.team.rank())});
+    group_.emplace(ShardTeam{shards.team.split(shards.team.rank() / options_.ranks_per_group, shards.team.rank())});
   bool const compares = compares_calls(options_.checks);
-  if (compares) comparison_.emplace(shards_.team);
+  if (compares) comparison_.emplace(shards.team);
   if (compares) team_.stall = messages::Stall::fail;
   if (group_) group_->stall = team_.stall;
   reduction_.factor = options_.gradient_factor;
-  if (shards_.reduction == nn::Reduction::mean) reduction_.factor /= shards_.team.num_ranks();
+  if (shards.reduction == nn::Reduction::mean) reduction_.factor /= shards.team.num_ranks();
   reduction_.dtype = options_.precision.gradients;
   reduction_.unused = options_.unused;
   for (auto const& unit : found_.units)
@@ -142,24 +142,6 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule 
       held.set_data(held.to(*type));
     }
   mark_managed(model_, ParameterNames::original, options_.ignored);
-}
-
-void ShardEngine::read_ahead_lists() {
-  auto const place_of = [&](std::string const& name) {
-    auto const is_it = [&](auto const& unit) { return unit.name == name; };
-    auto const found = std::find_if(found_.units.begin(), found_.units.end(), is_it);
-    if (found == found_.units.end())
-      throw Error("UnknownName", "'" + name + "' is to be gathered ahead, or to gather others, and is no unit");
-    return std::size_t(found - found_.units.begin());
-  };
-  auto const read = [&](auto const& lists, auto member) {
-    for (auto const& [name, ahead] : lists) {
-      auto& places = (calls_[place_of(name)].*member).emplace();
-      for (auto const& other : ahead) places.push_back(place_of(other));
-    }
-  };
-  read(options_.ahead_in_forward, &Calls::ahead_in_forward);
-  read(options_.ahead_in_backward, &Calls::ahead_in_backward);
 }
 
 std::vector<ShardedParameter*> ShardEngine::parameters() const {
@@ -229,9 +211,8 @@ void ShardEngine::reset() {
     calls.backwards.clear();
   }
   tasks_.clear();
-  last_forward_.reset();
-  last_ended_.reset();
-  last_backward_.reset();
+  order_.forget_forward();
+  order_.backward_is_over();
   scattering_.reset();
   disagreed_ = false;
 }
