@@ -29,7 +29,7 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       checks_(plan_),
       transport_(plan_.environment.transport),
       chosen_by_(plan_.environment.chosen_by),
-      segments_(stats_, plan_.segments ? plan_.segments->budget : 0) {
+      segments_(plan_.segments ? plan_.segments->budget : 0) {
   // Before the cells are verified, so that a plan that fails can be looked at.
   auto dumped = plan_.environment.dump ? dump_where_asked() : std::string();
   if (checks_cells()) {

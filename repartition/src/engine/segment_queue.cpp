@@ -16,7 +16,8 @@ void SegmentQueue::begin(Segments& call) {
   under_way_.push_back(&call);
   if (!may_post) return;
   call.open();
-  call.send(stats_);
+  while (call.sender_.push()) {
+  }
 }
 
 void SegmentQueue::join(Segments& call) {
@@ -35,7 +36,7 @@ bool SegmentQueue::advance() {
       if (!call->has_free_buffers()) return false;
       call->release_buffers();
     }
-  bool const moved = oldest.step(stats_);
+  bool const moved = oldest.step();
   if (!oldest.is_complete()) return moved;
   under_way_.erase(under_way_.begin());
   return true;

@@ -1,125 +1,144 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls with few cells between ranks of a node, made again with fields that they have had: one short message for each
-// peer, whose copies are kept. For peers these are posts like any other.
-#include "segments.hpp"
+#include "small_segments.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <utility>
 
 namespace graticule::detail {
 
-void Segments::use_fields(int place, bool changed) {
+SmallSegments::~SmallSegments() {
+  if (block_) messages::free_node_block(*block_);
+}
+
+void SmallSegments::use_fields(int place, bool changed) {
   used_ = std::size_t(place);
   if (used_ >= repeated_.size()) repeated_.resize(used_ + 1);
   if (changed) repeated_[used_] = {};
 }
 
-void Segments::prepare_to_repeat() {
+void SmallSegments::prepare() {
   auto& repeated = repeated_[used_];
   if (!repeated.ready && call_.is_small && call_.fields().repeats && ++repeated.num_calls == 2)
     (void)find_copies(repeated);
 }
 
-bool Segments::find_copies(Repeated& repeated) {
-  if (!forward() || rules_.budget > 0) return false;
+bool SmallSegments::find_copies(Repeated& repeated) {
+  auto& outgoing = sender_.messages();
+  auto& incoming = receiver_.messages();
+  if (!call_.shape.forward() || call_.plan.segments->budget > 0) return false;
   auto const linked = [](auto const& message) { return message.link != nullptr; };
-  if (!std::all_of(outgoing_.begin(), outgoing_.end(), linked) ||
-      !std::all_of(incoming_.begin(), incoming_.end(), linked))
+  if (!std::all_of(outgoing.begin(), outgoing.end(), linked) || !std::all_of(incoming.begin(), incoming.end(), linked))
     return false;
-  repeated.out.resize(outgoing_.size());
-  repeated.in.resize(incoming_.size());
-  if (!make_small_places()) return false;
-  for (std::size_t i = 0; i < outgoing_.size(); ++i) {
-    auto* const place = outgoing_[i].places[0].data;
-    if (!take_whole(outgoing_[i], repeated.out[i].bytes) || repeated.out[i].bytes > outgoing_[i].place_bytes)
+  repeated.out.resize(outgoing.size());
+  repeated.in.resize(incoming.size());
+  if (!make_places()) return false;
+  for (std::size_t i = 0; i < outgoing.size(); ++i) {
+    auto& [copies, bytes] = repeated.out[i];
+    auto* const place = places_[i].all[0].data;
+    if (!take_whole(outgoing[i], bytes) || bytes > places_[i].bytes) return false;
+    if (!copies.set(cells_.tasks_to_pack(*outgoing[i].peer, place, true), SmallCopies::InMessage::to, place))
       return false;
-    tasks_to_pack(outgoing_[i], place);
-    if (!repeated.out[i].copies.set(tasks_, SmallCopies::InMessage::to, place)) return false;
   }
-  for (std::size_t i = 0; i < incoming_.size(); ++i) {
+  for (std::size_t i = 0; i < incoming.size(); ++i) {
+    auto& [copies, bytes] = repeated.in[i];
     // As if the message lay there; each is read where it lies.
-    auto* const place = small_block_->data;
-    if (!take_whole(incoming_[i], repeated.in[i].bytes)) return false;
-    tasks_to_unpack(incoming_[i], place);
-    if (!repeated.in[i].copies.set(tasks_, SmallCopies::InMessage::from, place)) return false;
+    auto* const place = block_->data;
+    if (!take_whole(incoming[i], bytes)) return false;
+    if (!copies.set(cells_.tasks_to_unpack(*incoming[i].peer, place), SmallCopies::InMessage::from, place))
+      return false;
   }
-  tasks_.clear();
-  repeated.local_bytes = 0;
-  local_.reset(plan_.table.local, local_fields_, std::numeric_limits<Index>::max());
-  for (; !local_.done(); local_.advance()) {
-    add_local_task();
-    repeated.local_bytes += Index(local_.bytes());
-  }
-  if (!repeated.local.set(tasks_, SmallCopies::InMessage::none, nullptr)) return false;
-  repeated.sent = posted_;
+  auto const local = cells_.local_tasks(repeated.local_bytes);
+  if (!repeated.local.set(local, SmallCopies::InMessage::none, nullptr)) return false;
+  repeated.sent = sender_.posted();
   repeated.ready = true;
   return true;
 }
 
 template <class Message>
-bool Segments::take_whole(Message& message, std::size_t& bytes) {
-  message.cursor.reset(message.peer->transfers, block_fields_, rules_.segment_bytes);
-  auto const count = count_segments(message.cursor, rules_.segment_bytes);
-  blocks_.clear();
-  bytes = count.bytes;
-  if (count.segments == 1) bytes = message.cursor.take_segment(rules_.segment_bytes, blocks_);
-  return count.segments <= 1;
+bool SmallSegments::take_whole(Message& message, std::size_t& bytes) {
+  auto const segment_bytes = call_.plan.segments->segment_bytes;
+  message.cursor.reset(message.peer->transfers, cells_.message_fields(), segment_bytes);
+  bool const is_one = count_segments(message.cursor, segment_bytes).segments <= 1;
+  bytes = cells_.take(message.cursor);
+  return is_one;
 }
 
-bool Segments::make_small_places() {
-  if (small_block_ || (outgoing_.empty() && incoming_.empty())) return true;
+bool SmallSegments::make_places() {
+  auto& outgoing = sender_.messages();
+  if (block_ || (outgoing.empty() && receiver_.messages().empty())) return true;
+  places_.resize(outgoing.size());
   std::size_t bytes = slot_alignment;
-  for (auto& out : outgoing_) {
+  for (std::size_t i = 0; i < outgoing.size(); ++i) {
+    auto& out = outgoing[i];
+    auto const segment_bytes = call_.plan.segments->segment_bytes;
     // Fields of one call may have targets of several types: a message is at most as long as the cells of its sources.
-    out.cursor.reset(out.peer->transfers, local_fields_, rules_.segment_bytes);
-    out.place_bytes =
-        aligned(std::max<std::size_t>(count_segments(out.cursor, rules_.segment_bytes).bytes, 1), slot_alignment);
-    bytes += out.places.size() * out.place_bytes;
+    out.cursor.reset(out.peer->transfers, cells_.local_fields(), segment_bytes);
+    auto const longest = count_segments(out.cursor, segment_bytes).bytes;
+    places_[i].bytes = aligned(std::max<std::size_t>(longest, 1), slot_alignment);
+    bytes += places_[i].all.size() * places_[i].bytes;
   }
-  small_block_ = messages::allocate_node_block(bytes);
-  if (!small_block_) return false;
+  block_ = messages::allocate_node_block(bytes);
+  if (!block_) return false;
   std::size_t at = 0;
-  for (auto& out : outgoing_)
-    for (auto& place : out.places) {
-      place.data = small_block_->data + at;
-      place.address = {small_block_->address.segment, small_block_->address.offset + at};
-      at += out.place_bytes;
+  for (auto& places : places_)
+    for (auto& place : places.all) {
+      place.data = block_->data + at;
+      place.address = {block_->address.segment, block_->address.offset + at};
+      at += places.bytes;
     }
   return true;
 }
 
-bool Segments::is_read(Outgoing const& out, SmallPlace const& place) {
+bool SmallSegments::is_read(OutgoingSegments const& out, Places::Place const& place) {
   return place.number == 0 || out.link->is_consumed(place.number);
 }
 
-bool Segments::may_repeat() {
+bool SmallSegments::is_read() const {
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    for (auto const& place : places_[i].all)
+      if (!is_read(sender_.messages()[i], place)) return false;
+  return true;
+}
+
+Index SmallSegments::buffer_bytes() const noexcept {
+  Index result = 0;
+  for (auto const& places : places_)
+    if (block_) result += Index(places.all.size() * places.bytes);
+  return result;
+}
+
+bool SmallSegments::may_start() {
   auto& repeated = repeated_[used_];
-  if (!repeated.ready || is_small_ || queue_.oldest() != nullptr) return false;
+  if (!repeated.ready || is_under_way_) return false;
   repeated.sent.find_addresses();
   // Peers read the fields themselves.
   if (!repeated.sent.addresses.empty()) return false;
-  return std::all_of(outgoing_.begin(), outgoing_.end(), [](Outgoing const& out) {
-    return out.link->has_room(out.link->last_sent() + 1) &&
-           (is_read(out, out.places[0]) || is_read(out, out.places[1]));
-  });
+  auto const& outgoing = sender_.messages();
+  for (std::size_t i = 0; i < outgoing.size(); ++i) {
+    auto const& link = *outgoing[i].link;
+    auto const& places = places_[i].all;
+    if (!link.has_room(link.last_sent() + 1)) return false;
+    if (!is_read(outgoing[i], places[0]) && !is_read(outgoing[i], places[1])) return false;
+  }
+  return true;
 }
 
-void Segments::repeat() {
+void SmallSegments::start() {
   Stopwatch watch(call_);
   auto& repeated = repeated_[used_];
   auto& stats = call_.stats;
-  is_small_ = true;
+  is_under_way_ = true;
   call_.failure.clear();
   ++stats.num_calls;
-  num_awaited_ = incoming_.size();
-  for (auto& in : incoming_) {
+  num_awaited_ = receiver_.messages().size();
+  for (auto& in : receiver_.messages()) {
     in.number = in.link->next_receive();
     in.segments_left = 1;
   }
-  for (std::size_t i = 0; i < outgoing_.size(); ++i) {
-    auto& out = outgoing_[i];
-    auto& place = is_read(out, out.places[0]) ? out.places[0] : out.places[1];
+  auto& outgoing = sender_.messages();
+  for (std::size_t i = 0; i < outgoing.size(); ++i) {
+    auto& out = outgoing[i];
+    auto& places = places_[i].all;
+    auto& place = is_read(out, places[0]) ? places[0] : places[1];
     repeated.out[i].copies.run(place.data);
     place.number = out.link->next_send();
     auto& post = out.link->outgoing(place.number);
@@ -137,14 +156,14 @@ void Segments::repeat() {
   repeated.local.run(nullptr);
   stats.local_bytes += repeated.local_bytes;
   stats.local_seconds += watch.lap();
-  is_small_ = num_awaited_ > 0;
+  is_under_way_ = num_awaited_ > 0;
 }
 
-bool Segments::take_repeated() {
+IncomingSegments* SmallSegments::take(bool& moved) {
   auto& repeated = repeated_[used_];
-  bool moved = false;
-  for (std::size_t i = 0; i < incoming_.size(); ++i) {
-    auto& in = incoming_[i];
+  auto& incoming = receiver_.messages();
+  for (std::size_t i = 0; i < incoming.size(); ++i) {
+    auto& in = incoming[i];
     if (in.segments_left == 0 || !in.link->begin_reading(in.number)) continue;
     moved = true;
     auto const& post = in.link->incoming(in.number);
@@ -155,46 +174,15 @@ bool Segments::take_repeated() {
                       post.call == std::uint32_t(call_.number);
     auto const* const content = fits && bytes > 0 ? in.reader.map(post.content) : nullptr;
     // What else may come is the business of calls in general.
-    if (!fits || (bytes > 0 && content == nullptr)) {
-      go_on_in_general(&in);
-      return true;
-    }
+    if (!fits || (bytes > 0 && content == nullptr)) return &in;
     if (bytes > 0) repeated.in[i].copies.run(content);
     in.link->consume(in.number);
     in.number = 0;
     in.segments_left = 0;
     --num_awaited_;
   }
-  is_small_ = num_awaited_ > 0;
-  return moved;
-}
-
-void Segments::go_on_in_general(Incoming* reading) {
-  is_small_ = false;
-  auto const& fields = call_.fields();
-  fields_.resize(std::size_t(fields.count()));
-  for (int f = 0; f < fields.count(); ++f) {
-    auto const& target = fields.target(f, 0);
-    set_segment_field(plan_, fields_[std::size_t(f)],
-                      {fields.source(f), std::span(&target, 1), fields.parity(f), call_.kind(f)}, Direction::forward);
-  }
-  progress_ = {.posting = Posting::all, .opened = true, .gate_open = true, .scaled = true};
-  describe_fields();
-  local_.finish();
-  for (auto& out : outgoing_) {
-    out.segments_left = 0;
-    out.number = 0;
-    out.cut = out.in_place = false;
-  }
-  for (auto& in : incoming_) {
-    auto const number = in.number;
-    bool const awaited = in.segments_left > 0;
-    begin_receiving(in);
-    in.number = number;
-    if (!awaited) in.segments_left = 0;
-  }
-  queue_.join(*this);
-  if (reading != nullptr) open_post(*reading);
+  is_under_way_ = num_awaited_ > 0;
+  return nullptr;
 }
 
 }  // namespace graticule::detail
