@@ -126,7 +126,6 @@ class Net {
   void plan_as_exported();
 
   void require_inputs() const;
-  [[nodiscard]] std::vector<torch::Tensor> input_tensors() const;
   [[nodiscard]] std::vector<Movement const*> movements(Side side) const;
   [[nodiscard]] std::vector<RepartitionField> moved(Movement const& movement, Side side,
                                                     std::vector<torch::Tensor> const& tensors) const;
