@@ -200,6 +200,17 @@ class ForecastInput {
     describe();
   }
 
+  void note_times_without_data() {
+    auto const valid = valid_times(table_->file().contents(), steps_->times(), table_->calendar());
+    if (!valid) return;
+    for (auto const* period : {&parts_.training, &parts_.validation, &parts_.test}) {
+      if (period->first > period->last || (period->first >= valid->first && period->last <= valid->last)) continue;
+      notes_.push_back("the dates from " + steps_->text(period->first) + " to " + steps_->text(period->last) +
+                       " reach beyond those that have data by valid_time_start and valid_time_stop of the input, " +
+                       steps_->text(valid->first) + " to " + steps_->text(valid->last));
+    }
+  }
+
   /// Those that a store says hold data, unless the training dates are given.
   [[nodiscard]] std::vector<Seconds> times_with_data() {
     auto times = steps_->times();
@@ -220,6 +231,7 @@ class ForecastInput {
     auto const times = times_with_data();
     first_time_ = times.front();
     parts_ = parts_of(*steps_, settings_, times);
+    if (table_->file().files().size() == 1 && table_->has_dates()) note_times_without_data();
     data_.num_members = table_->num_members();
     data_.num_states = table_->num_states();
     data_.training = samples_of(parts_.training, "training");
@@ -349,9 +361,9 @@ class ForecastInput {
   [[nodiscard]] forecasting::TimeUse use() const {
     forecasting::TimeUse use;
     for (Seconds const time : steps_->times()) {
-      // Initial states before the first target train too: they are inputs.
-      bool const trains =
-          time <= parts_.training.last && time >= parts_.training.first - forecast_.history * steps_->lead_seconds();
+      // Initial states before the first target train too: they are inputs, unless there are no data yet.
+      auto const first = parts_.training.first - forecast_.history * steps_->lead_seconds();
+      bool const trains = time <= parts_.training.last && time >= std::max(first, first_time_);
       use.trains.push_back(trains);
       use.used.push_back(trains || parts_.validation.contains(time) || parts_.test.contains(time));
     }
