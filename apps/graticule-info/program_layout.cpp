@@ -385,7 +385,9 @@ void show_forecast(app::Context& context, program::ExportedGraph const& network,
   if (std::ranges::any_of(ranks, [](int one) { return one < 1; }))
     throw Error(Fault::usage, "BadOption", "--ranks has 0 in a list; give numbers from 1 on");
   std::vector<Forecast> forecasts;
+  auto progress = context.progress("forecasts", Index(ranks.size()));
   for (int const num_ranks : ranks) {
+    progress.update(Index(forecasts.size()), std::to_string(num_ranks) + " ranks");
     try {
       forecasts.push_back(forecast_of(plan_on(num_ranks), machine, scale));
     } catch (Error const& error) {

@@ -85,34 +85,37 @@ std::int64_t share(Placement const& placement, Shape const& shape, std::int64_t 
   return num_elements(local_shape(shape, placement, rank));
 }
 
-// Elements that a rank needs of the rows, and those among them that it has.
-std::pair<std::int64_t, std::int64_t> needed_rows(Transfer const& transfer, Shape const& shape, std::int64_t rank,
-                                                  std::set<std::int64_t>& peers) {
-  std::set<std::int64_t> const rows(transfer.rows[index(rank)].begin(), transfer.rows[index(rank)].end());
-  std::int64_t const per_row = num_elements(shape) / std::max<std::int64_t>(1, shape[index(transfer.axis)]);
-  Cut const& from = *transfer.from;
+// Elements that a rank needs, those among them that it has, and the other ranks that have parts of them.
+struct Need {
   std::int64_t needed = 0;
   std::int64_t present = 0;
+  std::int64_t num_peers = 0;
+};
+
+// @param num_others ranks that have a part of the value, without this one
+Need needed_rows(Transfer const& transfer, Shape const& shape, std::int64_t rank, std::int64_t num_others) {
+  std::set<std::int64_t> rows(transfer.rows[index(rank)].begin(), transfer.rows[index(rank)].end());
+  rows.erase(rows.begin(), rows.lower_bound(0));
+  std::int64_t const per_row = num_elements(shape) / std::max<std::int64_t>(1, shape[index(transfer.axis)]);
+  Cut const& from = *transfer.from;
+  auto const num_rows = static_cast<std::int64_t>(rows.size());
+  if (from.axis != transfer.axis) {
+    std::int64_t const extent = shape[index(from.axis)];
+    return {num_rows * per_row, num_rows * (per_row / extent * from.owned_extent(extent, rank)),
+            num_rows > 0 ? num_others : 0};
+  }
+  Need need{num_rows * per_row, 0, 0};
+  std::set<std::int64_t> peers;
   for (std::int64_t const row : rows) {
-    if (row < 0) {
-      continue;
-    }
-    needed += per_row;
-    if (from.axis != transfer.axis) {
-      std::int64_t const extent = shape[index(from.axis)];
-      present += per_row / extent * from.owned_extent(extent, rank);
-      for (std::int64_t peer = 0; peer < from.num_ranks(); ++peer) {
-        if (from.owned_extent(extent, peer) > 0) {
-          peers.insert(peer);
-        }
-      }
-    } else if (std::int64_t const peer = owner(from, row); peer == rank) {
-      present += per_row;
+    std::int64_t const peer = owner(from, row);
+    if (peer == rank) {
+      need.present += per_row;
     } else {
       peers.insert(peer);
     }
   }
-  return {needed, present};
+  need.num_peers = static_cast<std::int64_t>(peers.size());
+  return need;
 }
 
 std::int64_t common(Cut const& from, Cut const& to, Shape const& shape, std::int64_t rank) {
@@ -206,25 +209,21 @@ void count(Transfer& transfer, Shape const& shape, std::int64_t item_bytes, std:
   if (!transfer.from || num_elements(shape) == 0 || (transfer.axis < 0 && transfer.to == transfer.from)) {
     return;
   }
+  std::vector<std::int64_t> held(index(num_ranks));
   for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
-    std::set<std::int64_t> peers;
-    std::int64_t needed = 0;
-    std::int64_t present = 0;
-    if (transfer.axis >= 0) {
-      std::tie(needed, present) = needed_rows(transfer, shape, rank, peers);
-    } else {
-      needed = share(transfer.to, shape, rank);
-      present = transfer.to ? common(*transfer.from, *transfer.to, shape, rank) : share(transfer.from, shape, rank);
-      for (std::int64_t peer = 0; peer < num_ranks; ++peer) {
-        if (share(transfer.from, shape, peer) > 0) {
-          peers.insert(peer);
-        }
-      }
-    }
-    transfer.bytes[index(rank)] = (needed - present) * item_bytes;
-    peers.erase(rank);
-    if (needed > present) {
-      transfer.messages = std::max(transfer.messages, static_cast<std::int64_t>(peers.size()));
+    held[index(rank)] = share(transfer.from, shape, rank);
+  }
+  auto const num_holders = num_ranks - std::count(held.begin(), held.end(), 0);
+  for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
+    auto const own = held[index(rank)];
+    auto const num_others = num_holders - (own > 0 ? 1 : 0);
+    auto const need = transfer.axis >= 0 ? needed_rows(transfer, shape, rank, num_others)
+                      : transfer.to      ? Need{share(transfer.to, shape, rank),
+                                           common(*transfer.from, *transfer.to, shape, rank), num_others}
+                                         : Need{share(transfer.to, shape, rank), own, num_others};
+    transfer.bytes[index(rank)] = (need.needed - need.present) * item_bytes;
+    if (need.needed > need.present) {
+      transfer.messages = std::max(transfer.messages, need.num_peers);
     }
   }
 }
