@@ -142,6 +142,18 @@ bool run_if_short(StridedTask const& task, PlaneSide<T> to, PlaneSide<T> from, I
   }
 }
 
+/// Fetches the beginning of the row that comes next: hardware fetches ahead within a row, and rows of a halo lie planes
+/// apart. What is overwritten is not read.
+template <class T, StridedOp op>
+void fetch_row(T const* to, T const* from, Index count) {
+  constexpr Index line = 64 / Index(sizeof(T));
+  constexpr Index most_lines = 16;
+  if (op == StridedOp::fill || count < most_lines * line) return;
+  for (Index i = 0; i < most_lines * line; i += line) __builtin_prefetch(from + i);
+  if constexpr (op != StridedOp::copy)
+    for (Index i = 0; i < most_lines * line; i += line) __builtin_prefetch(to + i, 1);
+}
+
 /// Rows of a plane, `step` apart.
 template <class T, StridedOp op>
 void run_plane(StridedTask const& task, PlaneSide<T> to, PlaneSide<T> from, Index count) {
@@ -152,6 +164,8 @@ void run_plane(StridedTask const& task, PlaneSide<T> to, PlaneSide<T> from, Inde
   for (Index row = 0; row < count; ++row) {
     auto* const write = to.first + row * to.step;
     auto* const read = from.first + row * from.step;
+    if (row + 1 < count && strides == std::pair<Index, Index>(1, 1))
+      fetch_row<T, op>(write + to.step, read + from.step, task.extent[inner]);
     if (task.clear_from)
       run_clearing_row<T, op>(write, read, task.extent[inner], strides);
     else
