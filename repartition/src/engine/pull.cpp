@@ -25,18 +25,6 @@ Pending PullPlan::start_inverse(std::span<PullField const> fields, DeviceQueue c
   return {state_, state_->start(fields, detail::Direction::inverse, queue)};
 }
 
-bool PullPlan::start_again(std::span<detail::KnownField const> fields, Pending& result) const {
-  auto* const call = state_->start_again(fields);
-  if (call != nullptr) result = {state_, call};
-  return call != nullptr;
-}
-
-bool PullPlan::apply_again(std::span<detail::KnownField const> fields) const {
-  auto* const call = state_->start_again(fields);
-  if (call != nullptr) state_->complete(*call);
-  return call != nullptr;
-}
-
 void PullPlan::apply(std::span<PullField const> fields, DeviceQueue const& queue) const {
   Pending(state_, state_->start(fields, detail::Direction::forward, queue, detail::Posting::window)).wait();
 }

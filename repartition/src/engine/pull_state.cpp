@@ -426,3 +426,20 @@ void PullState::set_sources(Call& call, std::span<FieldView const> sources) cons
 }
 
 }  // namespace graticule::detail
+
+namespace graticule {
+
+// Here, beside what they call: repeated small calls have the shortest way.
+bool PullPlan::start_again(std::span<detail::KnownField const> fields, Pending& result) const {
+  auto* const call = state_->start_again(fields);
+  if (call != nullptr) result = {state_, call};
+  return call != nullptr;
+}
+
+bool PullPlan::apply_again(std::span<detail::KnownField const> fields) const {
+  auto* const call = state_->start_again(fields);
+  if (call != nullptr) state_->complete(*call);
+  return call != nullptr;
+}
+
+}  // namespace graticule
