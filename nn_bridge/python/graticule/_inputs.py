@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import functools
 import inspect
 import types
 import zlib
@@ -360,11 +361,16 @@ class _Decision:
                         f"was made for rows={declared[0]}, columns={declared[1]}", "argument")
 
 
+@functools.lru_cache(maxsize=256)
+def _positional(function: Any) -> List[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
 def names_of(function: Any, args: Sequence[Any], kwargs: Dict[str, Any], bound: bool = True) -> List[str]:
     """The names of positional arguments, then those of keywords in order."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[1 if bound else 0:]
-    except (TypeError, ValueError):
-        parameters = []
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:len(args)]
+    named = _positional(function)[1 if bound else 0:][:len(args)]
     return named + [str(i) for i in range(len(named), len(args))] + sorted(kwargs)
