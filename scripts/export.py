@@ -12,7 +12,8 @@ later, in all inputs that have them; those whose size the network itself fixes a
 --eval exports it for forecasts. An exported program has the operators of the forward pass and their gradients. Where a network has others
 (a torch.autograd.Function with a backward of its own, hooks on gradients), it is refused with the place, unless --forward-only says
 that the program is not to be trained. What runs within torch.utils.checkpoint keeps its activations no longer than there: Graticule computes
-them again in the backward. So it does for the submodules that --checkpoint-blocks names, by path or pattern, as often as it is given. --golden writes inputs, outputs, loss and gradient norms, with which
+them again in the backward. So it does for the submodules that --checkpoint-blocks names, by path or pattern, as often as it is given. Boolean masks as indices (x[:, mask]) have the values
+that they have at the export. --golden writes inputs, outputs, loss and gradient norms, with which
 
     graticule-info NET.pt2 --check FOLDER
 
@@ -37,7 +38,7 @@ capture = importlib.util.module_from_spec(_capture)
 sys.modules[_capture.name] = capture
 _capture.loader.exec_module(capture)
 from graticule_capture import (CaptureError, add_functions, blocks_of, cells_of_recurrent_layers, detach_parts_without_gradients,  # noqa: E402
-                               drop_other_marks, functions_behind, marked_regions, noted_causes)
+                               drop_other_marks, functions_behind, known_values, marked_regions, noted_causes)
 
 
 register_hook = torch.Tensor.register_hook  # its own hooks are no causes
@@ -240,7 +241,7 @@ def save(module, inputs, path, dynamic=(), forward_only=False, checkpoint_blocks
     shapes = None
     if dynamic:
         shapes = tuple({axis: torch.export.Dim.AUTO for axis in dynamic if axis < one.dim()} for one in inputs)
-    with marked_regions(module, checkpoint_blocks):
+    with marked_regions(module, checkpoint_blocks), known_values(module):
         program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
         detach_parts_without_gradients(program.graph_module)
         undecomposed = program

@@ -287,6 +287,9 @@ def assert_equals_serial(act, whole, domain, rows=None, dtype=torch.float64):
 
 
 ACROSS_CELLS = {
+    "covariances and counts": lambda y: y * torch.cov(y[0, 0]).mean() + torch.corrcoef(y[0, 0].T)[:, :1].mean() + torch.histc(y.detach(), 5, -1, 1).max(),
+    "cell of a recurrent layer": lambda y: torch.gru_cell(y[0, 0], y[0, 0, :, :2], *[torch.linspace(-1, 1, 6 * n, dtype=y.dtype).reshape(6, n)
+                                                                                       for n in (6, 2)]),
     "mean": lambda y: y.mean((2, 3)), "softmax": lambda y: y.softmax(-1), "rows": lambda y: y[:, :, 1:], "roll": lambda y: torch.roll(y, 1, -1),
     "conv2d": lambda y: F.conv2d(y, torch.ones(1, 1, 3, 3, dtype=y.dtype)), "flatten": lambda y: torch.cat([y, y], 1).flatten(1),
     "permute": lambda y: y.permute(0, 2, 1, 3), "max": lambda y: y.max(), "transpose": lambda y: y.transpose(2, 3), "view": lambda y: y.view(1, 1, 6, 9),

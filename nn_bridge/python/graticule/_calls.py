@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 from torch.utils import _pytree as pytree
 
-from ._capture import CaptureError, Like, capture
+from ._capture import CaptureError, Like, capture, cells_of_recurrent_layers
 from ._cuts import NotSharded
 from ._placed import Mark, mark_of
 
@@ -178,7 +178,10 @@ def _operators(function: Callable[..., Any], name: str, fakes: Sequence[torch.Te
     from torch._export.serde.serialize import EnumEncoder, GraphModuleSerializer, _dataclass_to_dict
     from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
     with mode, torch.no_grad():
-        module = make_fx(function, pre_dispatch=not taken_apart)(*fakes)
+        if name.endswith("_cell"):  # which the rules of PyTorch make of operators in place
+            module = make_fx(torch.func.functionalize(make_fx(function, cells_of_recurrent_layers())(*fakes)))(*fakes)
+        else:
+            module = make_fx(function, pre_dispatch=not taken_apart)(*fakes)
     inputs, outputs = [], []
     for node in module.graph.nodes:
         node.meta.pop("stack_trace", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import warnings
 import weakref
@@ -12,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from . import _calls, _core, _functions as known, _random
-from ._capture import no_collection
+from ._capture import WITHOUT_VALUES, no_collection
 from ._cuts import Active, Cuts, NotSharded, cuts, extents, is_whole, mark, mark_whole, tensors
 from ._domain import Domain, _balanced
 from ._errors import Error
@@ -82,6 +83,7 @@ class Joins(TorchFunctionMode):
         if name == "__iter__":
             return iter(self.__torch_function__(torch.unbind, types, args))
         what = _name(func, name)
+        func = WITHOUT_VALUES.get(func, func)
         if func is torch.autograd.grad:
             raise NotSharded("torch.autograd.grad within a sharded model: it sees this rank's operations alone; graticule.shard_program can capture it")
         if name in ("__getitem__", "__setitem__"):
@@ -462,5 +464,6 @@ def _guarded(before: Any) -> Any:
     return call
 
 
+@functools.lru_cache(maxsize=4096)
 def _name(func: Any, name: str) -> str:
     return resolve_name(func) or name

@@ -484,6 +484,7 @@ void add_stencils(Table& table) {
   add(table, OperatorClass::stencil, along_axis, "diff");
   add(table, OperatorClass::stencil, nullptr,
       "adaptive_max_pool1d block_diag channel_shuffle _chunk_cat col2im column_stack conv_tbc _convolution "
+      "convolution_backward "
       "cumulative_trapezoid diag diag_embed diagflat diagonal_scatter dstack fliplr flipud "
       "fractional_max_pool2d fractional_max_pool3d hstack im2col max_pool1d_with_indices "
       "max_pool2d_with_indices_backward max_unpool2d max_unpool3d native_channel_shuffle gradient pixel_shuffle "
@@ -505,7 +506,7 @@ void add_statistics(Table& table) {
   add(table, OperatorClass::statistic, over_one_axis, "cosine_similarity");
   add(table, OperatorClass::statistic, nullptr,
       "aminmax _batch_norm_with_update_functional binary_cross_entropy binary_cross_entropy_with_logits cdist "
-      "_cdist_forward corrcoef cosine_embedding_loss cov cross_entropy_loss dist "
+      "_cdist_forward corrcoef cosine_embedding_loss cov cross_entropy_loss dist histc "
       "_euclidean_dist frobenius_norm huber_loss kl_div l1_loss linalg_matrix_norm linalg_norm "
       "_log_softmax_backward_data margin_ranking_loss mse_loss msort multilabel_margin_loss_forward "
       "multilabel_margin_loss hinge_embedding_loss multi_margin_loss nanquantile nll_loss nll_loss2d "
