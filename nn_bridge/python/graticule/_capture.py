@@ -13,6 +13,7 @@ import gc
 import inspect
 import io
 import logging
+import operator
 import os
 import re
 import sys
@@ -428,6 +429,38 @@ def _unchecked_variance(plain: Callable[..., Any]) -> Callable[..., Any]:
     return loss
 
 
+def covariance(x: torch.Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> torch.Tensor:
+    """torch.cov without its look at the values of weights: where PyTorch raises an error for them, the result is not finite."""
+    if x.dim() > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {x.dim()} dimensions")
+    rows = x.reshape(1, -1) if x.dim() < 2 else x
+    weights = aweights if fweights is None else fweights if aweights is None else fweights * aweights
+    total = rows.shape[1] if weights is None else weights.sum()
+    weighted = rows if weights is None else rows * weights
+    if weights is None:
+        factor = max(total - correction, 0)
+    else:
+        given = 1 if aweights is None or correction == 0 else (weights * aweights).sum() / total
+        factor = (total - correction * given).clamp(min=0)
+    rows = rows - (weighted.sum(1) / total).unsqueeze(1)
+    product = rows @ (rows if weights is None else rows * weights).mT.conj()
+    return (product / factor if weights is not None or factor else product * float("inf")).squeeze()
+
+
+def correlation(x: torch.Tensor) -> torch.Tensor:
+    """torch.corrcoef, by `covariance`."""
+    found = covariance(x)
+    if found.dim() == 0:
+        return found / found
+    deviation = found.diagonal().real.sqrt() if found.is_complex() else found.diagonal().sqrt()
+    found = found / deviation[:, None] / deviation[None, :]
+    return torch.complex(found.real.clip(-1, 1), found.imag.clip(-1, 1)) if found.is_complex() else found.clip(-1, 1)
+
+
+# Functions that read values of tensors, and those that do not.
+WITHOUT_VALUES = {torch.cov: covariance, torch.Tensor.cov: covariance, torch.corrcoef: correlation, torch.Tensor.corrcoef: correlation}
+
+
 class Masks:
     """Boolean masks whose values are known, as indices of their true places: `x[mask]` has a size then.
 
@@ -510,11 +543,12 @@ def _is_mask(one: Any) -> bool:
 
 @contextlib.contextmanager
 def known_values(module: torch.nn.Module) -> Iterator[Masks]:
-    """Runs code that decides by values of tensors without them: batch norms with momentum=None, gaussian_nll_loss, masks."""
+    """Runs code that decides by values of tensors without them: batch norms with momentum=None, gaussian_nll_loss, covariances, masks."""
     norms = torch.nn.modules.batchnorm._BatchNorm
     functions = torch.nn.functional
     masks = Masks(module)
-    with (replaced(norms, "forward", _averaged_over_batches(norms.forward)),
+    with (replaced(torch, "cov", covariance), replaced(torch.Tensor, "cov", covariance), replaced(torch, "corrcoef", correlation),
+          replaced(torch.Tensor, "corrcoef", correlation), replaced(norms, "forward", _averaged_over_batches(norms.forward)),
           replaced(functions, "gaussian_nll_loss", _unchecked_variance(functions.gaussian_nll_loss)), masks.followed()):
         yield masks
 
@@ -583,14 +617,38 @@ _OF_MODULES = frozenset(("__dict__", "__class__", *vars(torch.nn.Module())))
 
 # --- Capture ---
 
+_NORMS_WITH_STATISTICS = ("batch_norm", "instance_norm")
+_WITH_DROPOUT = {"dropout": "train", "scaled_dot_product_attention": "dropout_p"}
+
+
+def needs_no_decompositions(graph_module: torch.fx.GraphModule, known: Callable[[str], bool]) -> bool:
+    """Whether decompositions, which take most of the time of a capture, would change nothing: all operators are known, change no tensor, draw no
+    numbers, and run no graphs."""
+    for node in graph_module.graph.nodes:
+        target = node.target
+        if node.op == "get_attr":
+            return False
+        if node.op != "call_function" or target is operator.getitem:
+            continue
+        if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten" or not known(str(target)):
+            return False
+        given = dict(zip((one.name for one in target._schema.arguments), node.args), **node.kwargs)
+        name = target._schema.name.partition("::")[2]
+        if target._schema.is_mutable or (name in _NORMS_WITH_STATISTICS and given.get("running_mean") is not None):
+            return False
+        if torch.Tag.nondeterministic_seeded in target.tags and (name not in _WITH_DROPOUT or given.get(_WITH_DROPOUT[name])):
+            return False
+    return True
+
+
 def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any], allowed: Sequence[str] = (),
-            blocks: Sequence[str] = ()) -> Captured:
+            blocks: Sequence[str] = (), known: Callable[[str], bool] = lambda target: False) -> Captured:
     """The graph of `module(*args, **kwargs)`, whose tensors are replaced by fake ones: no memory of a field is used.
 
     args, kwargs: with `Like` in the place of each tensor. The module is left as it was. allowed: classes of torch.autograd.Function,
     as "net.Swish", whose backward is the derivative of their forward. blocks: patterns of submodules whose activations the backward
-    computes again.
-    Raises CaptureError. Cost: about 10 ms per operator, independent of the sizes.
+    computes again. known: whether shards run an operator, as "aten.conv2d.default".
+    Raises CaptureError. Cost: 4 to 10 ms per operator, independent of the sizes.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -611,8 +669,11 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
                     _require_own_gradients(module, args, kwargs, allowed)
         with _unchanged(module, attributes), _emptied_caches(caches):
             program = torch.export.export(module, args, kwargs, strict=False)
-        detach_parts_without_gradients(program.graph_module)
-        program = program.run_decompositions(cells_of_recurrent_layers())
+        if needs_no_decompositions(program.graph_module, known):
+            program.graph_module.graph.eliminate_dead_code()
+        else:
+            detach_parts_without_gradients(program.graph_module)
+            program = program.run_decompositions(cells_of_recurrent_layers())
         drop_other_marks(program.graph_module)
     attributes.check()
     content = dataclasses.replace(_content(module, program), masks=tuple(masks.read.values()), attributes=attributes.held())

@@ -2,10 +2,13 @@
 """Any PyTorch model on shards: captured as a graph, planned for the ranks of a domain, and run by C++."""
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import gc
 import inspect
+import json
+import zipfile
 import zlib
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -557,7 +560,7 @@ def _captured(net: ShardedProgram, pos: Any, key: Any, order: Sequence[int], giv
     args, kwargs = pytree.tree_map(lambda place: stand_ins[place], (pos, key))
     draws = of_python()
     try:
-        captured = capture(net._model, args, kwargs, net._allowed_functions, net._checkpoint_blocks)
+        captured = capture(net._model, args, kwargs, net._allowed_functions, net._checkpoint_blocks, _core.is_known_operator)
     except CaptureError as error:
         raise CaptureError(f"{str(error).rstrip('.')}; graticule.shard(model, domain), which runs the model's own code, may take it") from error
     for source, before, after in zip(("Python's random", "numpy.random"), draws, of_python()):
@@ -571,11 +574,55 @@ def _captured(net: ShardedProgram, pos: Any, key: Any, order: Sequence[int], giv
 
 # --- Files ---
 
+class Trees:
+    """The structures of a call and of its result, as a file has them. None where it has none, or one of classes that are not known here."""
+
+    def __init__(self, path: Any) -> None:
+        self.given, self.made, self.constants = None, None, []
+        with contextlib.suppress(OSError, KeyError, IndexError, TypeError, ValueError, NotImplementedError, zipfile.BadZipFile):
+            with zipfile.ZipFile(path) as archive:
+                name = next(one for one in archive.namelist() if one.endswith(("models/model.json", "serialized_exported_program.json")))
+                graph = json.loads(archive.read(name))["graph_module"]
+            calls = graph["module_call_graph"][0]["signature"]
+            inputs = [one for one in graph["signature"]["input_specs"] if set(one) & {"user_input", "constant_input"}]
+            # Of each leaf (value,) where it is a constant; None where it is a tensor.
+            self.constants = [(next(iter(one["constant_input"]["value"].values())),) if "constant_input" in one else None for one in inputs]
+            self.constants = [(None,) if one is not None and spec["constant_input"]["value"] == {"as_none": True} else one
+                              for one, spec in zip(self.constants, inputs)]
+            self.made = pytree.treespec_loads(calls["out_spec"])
+            self.given = pytree.treespec_loads(calls["in_spec"])
+
+    def tensors(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> List[torch.Tensor]:
+        """The tensors of a call in the order of the file. A call may give them one by one instead. Errors: BadArgument."""
+        plain = not kwargs and all(isinstance(x, torch.Tensor) for x in args)
+        if self.given is None or plain and len(args) == self.constants.count(None):
+            if kwargs:
+                raise Error("BadArgument", "the file has no structure of arguments that is known here: pass the tensors in their order", "argument")
+            return list(args)
+        named = self.given.children()[1].context
+        if set(named) == set(kwargs):
+            kwargs = {name: kwargs[name] for name in named}
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        if spec != self.given:
+            raise Error("BadArgument", f"the network was exported with the arguments {pytree.treespec_pprint(self.given)}, and is called with "
+                        f"{pytree.treespec_pprint(spec)}", "argument")
+        for held, x in zip(self.constants, leaves):
+            if held is not None and (isinstance(x, torch.Tensor) or x != held[0]):
+                raise Error("BadArgument", f"the network was exported with {held[0]!r} where it is called with {x!r}", "argument")
+        return [x for held, x in zip(self.constants, leaves) if held is None]
+
+    def result(self, leaves: List[Any]) -> Any:
+        """In the structure of the network's result; else a tuple, or a single value as it is."""
+        if self.made is not None and self.made.num_leaves == len(leaves):
+            return pytree.tree_unflatten(leaves, self.made)
+        return leaves[0] if len(leaves) == 1 else tuple(leaves)
+
+
 class Program(nn.Module):
     """A network of a file that torch.export.save or scripts/export.py has written, on the ranks of a domain.
 
-    Parameters and persistent buffers have their original names. Inputs and outputs as `ShardedProgram`: this rank's shards of the
-    fields. Without `fields`, inputs with as many axes as the first one with three or more, one less or one more, are fields.
+    Parameters and persistent buffers have their original names. It is called as the network was at the export, or with its tensors one
+    by one, and returns what the network does: this rank's shards of the fields, as `ShardedProgram`. Without `fields`, inputs with as many axes as the first one with three or more, one less or one more, are fields.
     fields: names of the inputs that are cut (`input_names`). seed, largest_gather: as of `shard_program`.
     Dropout works in training if it was exported so; batch norms behave as they were exported. Collective.
     Errors: NoSuchFile, BrokenFile, RefusedProgram, and when called those of `shard_program`.
@@ -588,7 +635,7 @@ class Program(nn.Module):
         if not isinstance(domain, Domain):
             raise TypeError(f"Program takes a graticule.Domain, not {type(domain).__name__}")
         program = _core.Program.of_file(str(path), domain._object, None if fields is None else list(fields), seed, largest_gather)
-        self.__dict__.update(_program=program, _domain=domain, _called=False, _numbers=program.output_numbers())
+        self.__dict__.update(_program=program, _domain=domain, _called=False, _numbers=program.output_numbers(), _trees=Trees(path))
         for name, tensor in program.parameters():
             needs = tensor.requires_grad
             tensor.__class__ = nn.Parameter
@@ -634,17 +681,16 @@ class Program(nn.Module):
                                        in zip(self.input_names, self._program.input_shapes(), self._program.fields)])
 
     @uncompiled
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        """The output of this rank's shards, or a tuple of several, with constants such as None and 3 in their places. Collective, as is
-        the backward."""
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The network's result, of this rank's shards, with constants such as None and 3 in their places. Collective, as is the backward."""
         require_eager("a sharded program")
         self._program.train(self.training)
         with Together(self._domain, self._program.reset_structure):
-            results = self._program.run(list(inputs))
+            results = self._program.run(self._trees.tensors(args, kwargs))
         self.__dict__["_called"] = True
         note_results(self._program.output_axes(), results, self._domain)
         results = [x if held is None else held[0] if held else x.item() for x, held in zip(results, self._numbers)]
-        return results[0] if len(results) == 1 else tuple(results)
+        return self._trees.result(results)
 
     def save(self, path: Any) -> None:
         """Writes the network with its present weights; torch.export.load reads it. By one rank."""

@@ -403,6 +403,9 @@ void define_program(py::module_& m) {
   py::class_<WatchValues>(m, "WatchValues")
       .def(py::init<std::vector<std::tuple<py::object, py::object, py::object>>>(), py::arg("entries"))
       .def("unchanged", &WatchValues::unchanged);
+  m.def(
+      "is_known_operator", [](std::string const& target) { return program::operator_class(target).has_value(); },
+      py::arg("target"));
   m.def("compare_calls", &compare_calls, py::arg("domain"), py::arg("own"), py::arg("hash"), ReleaseGil());
   m.def("gather_numbers", &gather, py::arg("domain"), py::arg("own"), ReleaseGil());
 }
