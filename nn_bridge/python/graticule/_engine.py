@@ -234,6 +234,15 @@ def _require_writable(array: Any, what: str) -> None:
 
 
 def _describe(array: Any) -> Any:
+    if type(array) is not np.ndarray:
+        return _describe_other(array)
+    name = _names.get(array.dtype)
+    if name is None:
+        name = _names[array.dtype] = str(array.dtype)
+    return _raw(array.__array_interface__["data"][0], name, array.shape, array.strides, 0)
+
+
+def _describe_other(array: Any) -> Any:
     if hasattr(array, "data_ptr"):  # torch
         if array.layout is not torch.strided or array.device.type == "meta":
             kind = f"layout {array.layout}" if array.layout is not torch.strided else "device meta"
@@ -248,10 +257,10 @@ def _describe(array: Any) -> Any:
         if not hasattr(array, "__dlpack__"):
             raise TypeError(f"a field is an array of numpy or torch, or has __dlpack__; this is {type(array).__name__}")
         array = np.from_dlpack(array)
-    name = _names.get(array.dtype)
-    if name is None:
-        name = _names[array.dtype] = str(array.dtype)
-    return _raw(array.__array_interface__["data"][0], name, array.shape, array.strides, 0)
+    return _raw(array.__array_interface__["data"][0], str(array.dtype), array.shape, array.strides, 0)
+
+
+_set_member = ctypes.Structure.__setattr__  # without the checks of `Structure.set`
 
 
 def _raw(base: int, dtype: str, extents: Sequence[int], strides: Sequence[int], space: int, queue: int = 0) -> Any:
@@ -261,11 +270,13 @@ def _raw(base: int, dtype: str, extents: Sequence[int], strides: Sequence[int], 
         raise Error("AxesMismatch", f"a field of {len(extents)} axes, at most {MAX_AXES}", "argument")
     kind = _structures["gr_field"]
     raw = kind.__new__(kind)
-    # Without the checks of `set`.
-    set_member = ctypes.Structure.__setattr__
-    for name, value in (("size", ctypes.sizeof(kind)), ("base", base), ("type", _TYPES[dtype]), ("rank", len(extents)), ("space", space),
-                        ("queue", queue)):
-        set_member(raw, name, value)
+    _set_member(raw, "size", ctypes.sizeof(kind))
+    _set_member(raw, "base", base)
+    _set_member(raw, "type", _TYPES[dtype])
+    _set_member(raw, "rank", len(extents))
+    if space or queue:
+        _set_member(raw, "space", space)
+        _set_member(raw, "queue", queue)
     raw.extents[:len(extents)] = extents
     raw.strides[:len(extents)] = strides
     return raw
@@ -298,6 +309,8 @@ class Argument:
         self.counts = self.tags.get("count")
         # The arguments that count the elements, along each axis of the array.
         self.lengths: List[str] = self.tags.get("boxes", []) + [self.tags[t][0] for t in ("axes", "lower", "upper", "values") if t in self.tags]
+        self.is_optional = bool(self.pointers) and "optional" in self.tags
+        self.converter = ""  # the function that converts it, found at the first call: classes register after the functions
 
 
 class Function:
@@ -308,22 +321,27 @@ class Function:
         self.pointer = getattr(library, name)
         self.arguments = [Argument(*a) for a in arguments]
         self.by_name = {a.name: a for a in self.arguments}
+        self.counting = [a for a in self.arguments if a.counts is not None]
+        self.has_results = any(a.is_out for a in self.arguments)
+        self.is_written = {a.name: self.writes(a.name) for a in self.arguments if a.base == "gr_field"}
 
     def __call__(self, values: Dict[str, Any]) -> Any:
-        if self.name != "gr_version":
+        if not _started and self.name != "gr_version":
             init()
         if values.get("self") is not None:
             values[self.arguments[0].name] = values["self"]
         passed: List[Any] = []
         held: Dict[str, Any] = {}
         counts: Dict[str, int] = {}
-        for a in self.arguments:
-            if a.counts is not None:
-                counts[a.name] = self.count(a, values)
+        for a in self.counting:
+            counts[a.name] = self.count(a, values)
         for a in self.arguments:
             value = values.get(a.name)
             try:
-                held[a.name], c = self.convert(a, value, counts)
+                if value is None and a.is_optional and not a.is_out and a.counts is None:
+                    held[a.name] = c = None
+                else:
+                    held[a.name], c = getattr(self, a.converter or self.find_converter(a))(a, value, counts)
             except (Error, TypeError, RuntimeError, BufferError) as error:
                 if a.base != "gr_field" or a.is_out:
                     raise
@@ -335,7 +353,7 @@ class Function:
         if "refused" in held:
             raise held["refused"]
         check(status)
-        return self.results(held, counts, values)
+        return self.results(held, counts, values) if self.has_results else None
 
     def count(self, a: Argument, values: Dict[str, Any]) -> int:
         if values.get(a.name) is not None:
@@ -359,55 +377,78 @@ class Function:
             raise Error("ShapeMismatch", f"{self.name}: " + ", ".join(f"{n} has {s}" for n, s in sizes.items()), "argument")
         return next(iter(sizes.values()), 0)
 
-    def convert(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
-        """What is kept during the call, and what is passed."""
-        if a.counts is not None:
-            return counts[a.name], ctypes.c_int(counts[a.name])
-        if a.is_out:
-            return self.convert_out(a, counts)
+    def find_converter(self, a: Argument) -> str:
+        """The function that gives what is kept of an argument during the call, and what is passed."""
+        a.kind = ctypes.c_int if a.base in _enums else _SIMPLE.get(a.base)
+        kinds = (("count", a.counts is not None), ("out", a.is_out), ("handle", a.base in _handles), ("fields", a.base == "gr_field"),
+                 ("structures", a.base in _structures), ("texts", a.base == "char" and a.is_list), ("text", a.base == "char"),
+                 ("list", a.is_list), ("number", True))
+        a.converter = "convert_" + next(name for name, is_so in kinds if is_so)
+        return a.converter
+
+    def require(self, a: Argument, value: Any) -> None:
         if value is None:
-            if a.pointers and "optional" in a.tags:
-                return None, None
             raise TypeError(f"{self.name}: {a.name} is None")
-        if a.base in _handles:
-            return self.convert_handle(a, value)
-        if a.base == "gr_field":
-            fields = [f if isinstance(f, Field) else Field(f) for f in (value if isinstance(value, (list, tuple)) else [value])]
-            if self.writes(a.name):
-                for i, field in enumerate(fields):
-                    _require_writable(field.array, f"{self.name}: {a.name}[{i}]" if len(fields) > 1 else f"{self.name}: {a.name}")
-            fields = [_in_memory(f) for f in fields]
-            array = (_structures["gr_field"] * len(fields))(*[f.raw for f in fields])
-            return (fields, array), array
-        if a.base in _structures:
-            listed = value if isinstance(value, (list, tuple)) else [value]
-            if not all(isinstance(v, _structures[a.base]) for v in listed):
-                raise TypeError(f"{self.name}: {a.name} is a {_structures[a.base].__name__}, not {value!r}")
-            array = (_structures[a.base] * len(listed))(*listed)
-            return array, array
-        if a.base == "char" and a.is_list:
-            texts = [value] if isinstance(value, str) else list(value)
-            array = (ctypes.c_char_p * len(texts))(*[str(text).encode() for text in texts])
-            return array, array
-        if a.base == "char":
-            return value, ctypes.c_char_p(str(value).encode())
-        kind = ctypes.c_int if a.base in _enums else _SIMPLE[a.base]
-        if a.is_list:
-            if kind in _LISTS and isinstance(value, (list, tuple)):
-                try:
-                    plain = lists.array(_LISTS[kind], value)
-                except TypeError:  # lists of lists, and what are no integers
-                    pass
-                else:
-                    if len(plain) == math.prod([counts[n] for n in a.lengths]):
-                        return plain, ctypes.c_void_p(plain.buffer_info()[0])
-            given = np.asarray(value)
-            if kind is not ctypes.c_double and given.size > 0 and given.dtype.kind not in "iub":
-                raise TypeError(f"{self.name}: {a.name} = {value!r} are not integers")
-            array = np.ascontiguousarray(given, dtype=_NUMPY[kind])
-            if array.size != math.prod([counts[n] for n in a.lengths]):
-                raise Error("ShapeMismatch", f"{self.name}: {a.name} has {array.size} values", "argument")
-            return array, array.ctypes.data_as(ctypes.c_void_p)
+
+    def convert_count(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        return counts[a.name], ctypes.c_int(counts[a.name])
+
+    def convert_fields(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        self.require(a, value)
+        structure = _structures["gr_field"]
+        if isinstance(value, np.ndarray):  # alone, as a plain array: no more to look at
+            raw = _describe(value)
+            if self.is_written[a.name]:
+                _require_writable(value, f"{self.name}: {a.name}")
+            return (value, raw), ctypes.byref(raw)
+        fields = [f if isinstance(f, Field) else Field(f) for f in (value if isinstance(value, (list, tuple)) else [value])]
+        if self.is_written[a.name]:
+            for i, field in enumerate(fields):
+                _require_writable(field.array, f"{self.name}: {a.name}[{i}]" if len(fields) > 1 else f"{self.name}: {a.name}")
+        fields = [_in_memory(f) for f in fields]
+        array = (structure * len(fields))(*[f.raw for f in fields])
+        return (fields, array), array
+
+    def convert_structures(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        self.require(a, value)
+        listed = value if isinstance(value, (list, tuple)) else [value]
+        if not all(isinstance(v, _structures[a.base]) for v in listed):
+            raise TypeError(f"{self.name}: {a.name} is a {_structures[a.base].__name__}, not {value!r}")
+        array = (_structures[a.base] * len(listed))(*listed)
+        return array, array
+
+    def convert_texts(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        self.require(a, value)
+        texts = [value] if isinstance(value, str) else list(value)
+        array = (ctypes.c_char_p * len(texts))(*[str(text).encode() for text in texts])
+        return array, array
+
+    def convert_text(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        self.require(a, value)
+        return value, ctypes.c_char_p(str(value).encode())
+
+    def convert_list(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        self.require(a, value)
+        kind = a.kind
+        if kind in _LISTS and isinstance(value, (list, tuple)):
+            try:
+                plain = lists.array(_LISTS[kind], value)
+            except TypeError:  # lists of lists, and what are no integers
+                pass
+            else:
+                if len(plain) == math.prod([counts[n] for n in a.lengths]):
+                    return plain, ctypes.c_void_p(plain.buffer_info()[0])
+        given = np.asarray(value)
+        if kind is not ctypes.c_double and given.size > 0 and given.dtype.kind not in "iub":
+            raise TypeError(f"{self.name}: {a.name} = {value!r} are not integers")
+        array = np.ascontiguousarray(given, dtype=_NUMPY[kind])
+        if array.size != math.prod([counts[n] for n in a.lengths]):
+            raise Error("ShapeMismatch", f"{self.name}: {a.name} has {array.size} values", "argument")
+        return array, array.ctypes.data_as(ctypes.c_void_p)
+
+    def convert_number(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        self.require(a, value)
+        kind = a.kind
         if a.base == "MPI_Fint" and value == -1:
             value = _core.GroupMaker().handle
         try:
@@ -422,7 +463,8 @@ class Function:
         back = "adjoint" in self.name or "inverse" in self.name
         return argument in ("field", "fields") or (argument in ("from", "cells")) == back or self.name == "gr_repartition_tune"
 
-    def convert_handle(self, a: Argument, value: Any) -> Tuple[Any, Any]:
+    def convert_handle(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        self.require(a, value)
         kind = _handles[a.base]
         listed = list(value) if a.many_handles else [value]
         for one in listed:
@@ -435,9 +477,9 @@ class Function:
             return (listed, array), array
         return value, ctypes.byref(value._pointer) if a.pointers == 2 else value._pointer
 
-    def convert_out(self, a: Argument, counts: Dict[str, int]) -> Tuple[Any, Any]:
+    def convert_out(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
         if a.base in _handles:
-            value: Any = ctypes.c_void_p()
+            value = ctypes.c_void_p()
         elif a.base in _structures:
             value = _structures[a.base]()
         elif a.base == "char":
