@@ -12,8 +12,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <random>
+#include <string_view>
 
 namespace graticule {
 namespace {
@@ -122,6 +124,60 @@ TEST(FieldFile, gives_the_same_values_in_pieces_of_any_size) {
     FieldFile const all_together(comm, path, {.piece_bytes = bytes, .calls = ReadCalls::collective});
     expect_formula<double>(all_together, "f32", extents, box);
     expect_formula<float>(all_together, "f32_chunked", extents, box);
+  }
+}
+
+/// A variable of netCDF without fill values, never written or in its first chunk alone.
+void add_unfilled(hid_t file, char const* name, hsize_t chunk, bool is_packed,
+                  H5D_fill_time_t time = H5D_FILL_TIME_NEVER) {
+  hsize_t const extent = 6;
+  hid_t const space = H5Screate_simple(1, &extent, nullptr);
+  hid_t const creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_fill_time(creation, time);
+  if (chunk > 0) H5Pset_chunk(creation, 1, &chunk);
+  if (is_packed) H5Pset_deflate(creation, 1);
+  hid_t const dataset = H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  if (chunk > 0) {
+    hsize_t const start = 0;
+    hid_t const part = H5Screate_simple(1, &chunk, nullptr);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, nullptr, &chunk, nullptr);
+    std::vector<float> const values(std::size_t(chunk), 7.0F);
+    H5Dwrite(dataset, H5T_NATIVE_FLOAT, part, space, H5P_DEFAULT, values.data());
+    H5Sclose(part);
+  }
+  H5Dclose(dataset);
+  H5Pclose(creation);
+  H5Sclose(space);
+}
+
+TEST(FieldFile, cells_that_were_never_written_are_missing_without_a_fill_value_too) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("unfilled.h5", [](auto const& p) {
+    NewFile const file(p);
+    add_unfilled(file, "never", 0, false);
+    add_unfilled(file, "chunked", 3, false);
+    add_unfilled(file, "packed", 3, true);
+    add_unfilled(file, "zero", 3, false, H5D_FILL_TIME_IFSET);
+  });
+  for (auto const calls : {ReadCalls::independent, ReadCalls::collective}) {
+    FieldFile const file(comm, path, {.calls = calls});
+    std::vector<double> zeros(6, 1.0);
+    file.read("zero", Box({0}, {6}), std::span(zeros));
+    EXPECT_EQ(zeros, (std::vector<double>{7, 7, 7, 0, 0, 0})) << "by HDF5's own fill value";
+    for (auto const* name : {"never", "chunked", "packed"}) {
+      std::vector<double> values(6, 1.0);
+      std::vector<std::byte> stored(24, std::byte{1});
+      file.read(name, Box({0}, {6}), std::span(values));
+      file.read_stored(name, Box({0}, {6}), stored);
+      for (std::size_t i = 0; i < 6; ++i) {
+        bool const is_written = i < 3 && std::string_view(name) != "never";
+        EXPECT_TRUE(is_written ? values[i] == 7.0 : std::isnan(values[i])) << name << i << " " << values[i];
+        float number = 0;
+        std::memcpy(&number, stored.data() + 4 * i, sizeof number);
+        EXPECT_EQ(number, is_written ? 7.0F : 9.96921e36F) << name << i;
+      }
+    }
   }
 }
 

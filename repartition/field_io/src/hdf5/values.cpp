@@ -37,6 +37,23 @@ double as_double(Half half) {
   return (half.bits & 0x8000U) != 0 ? -magnitude : magnitude;
 }
 
+}  // namespace
+
+std::uint16_t half_bits(double value) {
+  auto const sign = std::uint16_t(std::signbit(value) ? 0x8000U : 0U);
+  double const size = std::abs(value);
+  if (std::isnan(value)) return sign | 0x7e00U;
+  if (size >= 65520) return sign | 0x7c00U;
+  int exponent = 0;
+  std::frexp(size, &exponent);
+  int const scale = size == 0 ? -24 : std::max(exponent - 11, -24);
+  auto const units_in = std::nearbyint(std::ldexp(size, -scale));
+  if (scale == -24) return std::uint16_t(sign + unsigned(units_in));
+  return std::uint16_t(sign + unsigned(units_in) + (unsigned(scale + 24) << 10U));
+}
+
+namespace {
+
 template <class T>
 requires std::is_arithmetic_v<T>
 double as_double(T value) { return double(value); }
@@ -345,8 +362,16 @@ std::vector<std::byte> unwritten_value(Variable const& variable) {
   return value;
 }
 
+void fill_unwritten(Variable const& variable, Index num_cells, void* target) {
+  auto value = unwritten_value(variable);
+  if (swaps_bytes(variable)) swap_bytes(value.data(), variable.value_bytes, 1);
+  auto* at = static_cast<std::byte*>(target);
+  for (Index i = 0; i < num_cells; ++i, at += value.size()) std::copy(value.begin(), value.end(), at);
+}
+
 Attribute default_fill(ValueType type) {
   auto const bits = enum_row(type).fill;
+  if (type == ValueType::f16) return Attribute::of_number("_FillValue", as_double(Half{std::uint16_t(bits)}), type);
   if (type == ValueType::f32)
     return Attribute::of_number("_FillValue", std::bit_cast<float>(std::uint32_t(bits)), type);
   if (type == ValueType::f64) return Attribute::of_number("_FillValue", std::bit_cast<double>(bits), type);
@@ -521,9 +546,16 @@ namespace {
 
 template <class Stored>
 Stored stored_value(PackingPlan const& plan, double value) {
-  if (std::isnan(value) && plan.fill) return Stored(*plan.fill);
+  if (std::isnan(value) && plan.fill) {
+    if constexpr (std::is_same_v<Stored, Half>)
+      return Half{half_bits(*plan.fill)};
+    else
+      return Stored(*plan.fill);
+  }
   double const packed = plan.scales ? (value - plan.offset) / plan.scale : value;
-  if constexpr (std::is_floating_point_v<Stored>) {
+  if constexpr (std::is_same_v<Stored, Half>) {
+    return Half{half_bits(packed)};
+  } else if constexpr (std::is_floating_point_v<Stored>) {
     return Stored(packed);
   } else {
     double const rounded = std::nearbyint(packed);
@@ -558,13 +590,11 @@ template <class Value>
 void pack(PackingPlan const& plan, std::span<Value const> values, void* stored) {
   with_type(plan.type, [&](auto sample) {
     using Stored = decltype(sample);
-    if constexpr (!std::is_same_v<Stored, Half>) {
-      auto* bytes = static_cast<char*>(stored);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        using Number = std::conditional_t<std::is_integral_v<Value>, std::int64_t, double>;
-        auto const value = stored_value<Stored>(plan, Number(values[i]));
-        std::memcpy(bytes + i * sizeof(Stored), &value, sizeof(Stored));
-      }
+    auto* bytes = static_cast<char*>(stored);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      using Number = std::conditional_t<std::is_integral_v<Value>, std::int64_t, double>;
+      auto const value = stored_value<Stored>(plan, Number(values[i]));
+      std::memcpy(bytes + i * sizeof(Stored), &value, sizeof(Stored));
     }
   });
 }

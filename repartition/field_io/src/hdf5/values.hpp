@@ -21,7 +21,10 @@ namespace graticule::detail {
 /// type holds, else netCDF's default. For cells beyond a variable's `stored_extents`.
 /// @pre `variable.value_bytes > 0`
 [[nodiscard]] std::vector<std::byte> unwritten_value(Variable const& variable);
-/// netCDF's `_FillValue` where a variable has none, as an attribute. @pre `type` is a number but not f16
+/// The same `num_cells` times, in the byte order of the file.
+void fill_unwritten(Variable const& variable, Index num_cells, void* target);
+/// netCDF's `_FillValue` where a variable has none, as an attribute; NaN of f16, which netCDF lacks.
+/// @pre `type` is a number
 [[nodiscard]] Attribute default_fill(ValueType type);
 
 /// How a variable's stored values become numbers by the CF conventions.
@@ -60,6 +63,9 @@ void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> val
 /// is missing; `values.size()` when there is none
 template <class Integer>
 [[nodiscard]] std::size_t unpack_exactly(Unpacking const& unpacking, void const* stored, std::span<Integer> values);
+
+/// The nearest number of half precision, as its bits; the even one of two.
+[[nodiscard]] std::uint16_t half_bits(double value);
 
 /// Reverses the bytes of each of `count` values of `value_bytes` bytes: 1, 2, 4 or 8.
 void swap_bytes(void* values, Index value_bytes, std::size_t count);

@@ -8,7 +8,9 @@
 #include "raw_cells.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -31,34 +33,37 @@ class Hdf5Source final : public Source {
   }
 
   ReadCells reader_of(Variable const& variable, VariablePlace const& place) override {
-    auto const id = dataset(variable, place);
+    auto const& found = dataset(variable, place);
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
     // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
     std::shared_ptr<h5::Properties const> transfer;
-    if (variable.filters.empty() && !variable.is_virtual && options_.calls_together) {
+    if (variable.filters.empty() && !variable.is_virtual && options_.calls_together && found.reads_together()) {
       transfer = std::make_shared<h5::Properties const>(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
       h5::check(H5Pset_dxpl_mpio(transfer->get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
     }
-    return [this, &variable, id, transfer](std::optional<Slab> const& slab, std::byte* target) {
-      read_raw(variable, id, transfer ? transfer->get() : H5P_DEFAULT, slab, target, options_.num_threads);
+    return [this, &variable, &found, transfer](std::optional<Slab> const& slab, std::byte* target) {
+      found.read(variable, transfer ? transfer->get() : H5P_DEFAULT, slab, target, options_.num_threads);
     };
   }
 
  private:
   /// Opens on the first use. Collective where ranks have opened the file together.
-  hid_t dataset(Variable const& variable, VariablePlace const& place) {
+  RawDataset const& dataset(Variable const& variable, VariablePlace const& place) {
     auto const found = datasets_.find(variable.name);
-    if (found != datasets_.end()) return found->second.get();
-    hid_t id = -1;
+    if (found != datasets_.end()) return found->second;
+    std::optional<RawDataset> opened;
     auto const open = [&] {
       bool const together = together_ && options_.calls_together && !variable.is_virtual;
-      id = h5::check(H5Oopen_by_addr(together ? together_->id() : alone_id(), place.address), "H5Oopen_by_addr");
+      auto const file = together ? together_->id() : alone_id();
+      if (!together && bytes_.get() < 0) bytes_ = open_to_read(path_);
+      opened.emplace(variable, h5::Object(h5::check(H5Oopen_by_addr(file, place.address), "H5Oopen_by_addr")),
+                     together ? nullptr : &bytes_);
     };
     if (together_)
       run_agreed(*options_.comm, open);
     else
       open();
-    return datasets_.emplace(variable.name, h5::Object(id)).first->second.get();
+    return datasets_.emplace(variable.name, std::move(*opened)).first->second;
   }
 
   /// The file as this rank alone has it open: HDF5 would open the sources of a virtual dataset as it opened the file,
@@ -72,7 +77,8 @@ class Hdf5Source final : public Source {
   SourceOptions options_;
   std::optional<ParallelFile> together_;
   h5::File alone_;
-  std::map<std::string, h5::Object, std::less<>> datasets_;
+  Descriptor bytes_;  ///< of the file, where each rank reads by itself
+  std::map<std::string, RawDataset, std::less<>> datasets_;
 };
 
 }  // namespace

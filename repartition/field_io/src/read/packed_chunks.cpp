@@ -8,6 +8,7 @@
 #include "hdf5/kept_chunks.hpp"
 #include "hdf5/packed_bytes.hpp"
 #include "hdf5/reading_threads.hpp"
+#include "hdf5/values.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -129,10 +130,11 @@ std::optional<PackedChunk> packed_chunk_at(Variable const& variable, hid_t datas
   return chunk;
 }
 
-/// HDF5 knows what cells hold that were never written.
+/// HDF5 knows what cells hold that were never written, or leaves them as they are.
 void read_unwritten(Variable const& variable, hid_t dataset, Slab const& slab, Box const& places, std::byte* to) {
   auto const part = part_of(slab, Box::from_extents(slab.counts), places);
   Bytes cells(std::size_t(places.num_cells() * variable.value_bytes));
+  fill_unwritten(variable, places.num_cells(), cells.data());
   auto const selection = select(dataset, part);
   h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));
   h5::check(H5Dread(dataset, type.get(), selection.memory.get(), selection.file.get(), H5P_DEFAULT, cells.data()),

@@ -145,7 +145,7 @@ class References {
   void add(Variable const& variable, std::uint64_t address, Json& own) const {
     if (!variable.refusal.empty() && variable.value_bytes == 0) leave_out(variable.refusal);
     if (variable.is_virtual) leave_out("it is composed of datasets in other files");
-    h5::Object const dataset(h5::check(H5Oopen_by_addr(file_.get(), address), "H5Oopen_by_addr"));
+    h5::Object dataset(h5::check(H5Oopen_by_addr(file_.get(), address), "H5Oopen_by_addr"));
     auto chunk = variable.extents;
     auto filters = Json::array();
     bool lacks_cells = false;
@@ -156,7 +156,7 @@ class References {
       filters = filters_of(variable);
       lacks_cells = put_chunks(variable, dataset.get(), own);
     } else {
-      lacks_cells = put_block(variable, dataset.get(), own);
+      lacks_cells = put_block(variable, std::move(dataset), own);
     }
     for (auto& extent : chunk) extent = std::max<Index>(extent, 1);
     auto fill = declared_fill(variable);
@@ -215,19 +215,20 @@ class References {
   }
 
   /// @return whether its cells are not in the file
-  bool put_block(Variable const& variable, hid_t dataset, Json& own) const {
+  bool put_block(Variable const& variable, h5::Object dataset, Json& own) const {
     if (Box::from_extents(variable.extents).empty()) return false;
     auto const bytes = Box::from_extents(variable.extents).num_cells() * variable.value_bytes;
     auto const zero = Indices::filled(variable.ndim(), 0);
-    if (auto const place = H5Dget_offset(dataset); place != HADDR_UNDEF) {
+    if (auto const place = H5Dget_offset(dataset.get()); place != HADDR_UNDEF) {
       own[key_of(variable, zero)] = Json::array({path_, std::uint64_t(place), std::uint64_t(bytes)});
       return false;
     }
-    h5::Properties const creation(h5::check(H5Dget_create_plist(dataset), "H5Dget_create_plist"));
+    h5::Properties const creation(h5::check(H5Dget_create_plist(dataset.get()), "H5Dget_create_plist"));
     if (h5::check(H5Pget_layout(creation.get()), "H5Pget_layout") != H5D_COMPACT) return true;
     std::vector<std::byte> values(static_cast<std::size_t>(bytes));
     auto const all = Box::from_extents(variable.extents);
-    detail::read_raw(variable, dataset, H5P_DEFAULT, detail::slab_of(&all), values.data(), 1);
+    detail::RawDataset(variable, std::move(dataset), nullptr)
+        .read(variable, H5P_DEFAULT, detail::slab_of(&all), values.data(), 1);
     put_values(variable, values, own);
     return false;
   }
