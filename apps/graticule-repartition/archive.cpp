@@ -50,6 +50,11 @@ void copy_strings(Comm const& comm, Rewrite const& rewrite, FieldFile const& inp
 void copy_single(Comm const& comm, Rewrite const& rewrite, FieldFile const& input, FieldWriter& output) {
   if (rewrite.source.is_strings) return copy_strings(comm, rewrite, input, output);
   if (rewrite.source.ndim() > 0) return;
+  if (rewrite.form != Form::stored) {
+    double number = 0;
+    input.read(rewrite.source.name, Box(), std::span(&number, 1));
+    return output.write(rewrite.target.name, Box(), std::span<double const>(&number, 1));
+  }
   std::vector<std::byte> value(std::size_t(rewrite.source.value_bytes));
   input.read_stored(rewrite.source.name, Box(), value);
   output.write_stored(rewrite.target.name, Box(), value);
@@ -100,6 +105,8 @@ class Run {
     result_.ambiguous = plan_.ambiguous;
     result_.fixed = plan_.fixed;
     result_.flags = plan_.flags;
+    result_.widened = plan_.widened;
+    result_.no_fills = plan_.no_fills;
     result_.no_limits = plan_.no_limits;
     return std::move(result_);
   }

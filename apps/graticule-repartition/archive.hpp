@@ -28,6 +28,8 @@ struct Result {
   std::vector<std::string> ambiguous;  ///< see `Plan`
   std::vector<std::string> fixed;      ///< see `Plan`
   std::vector<std::string> flags;      ///< see `Plan`
+  std::vector<std::string> widened;    ///< see `Plan`
+  std::vector<std::string> no_fills;   ///< see `Plan`
   std::vector<std::string> no_limits;  ///< see `Plan`
   std::vector<std::string> fills;      ///< a line for each converted variable that has `ProbableFills`
 };

@@ -95,6 +95,9 @@ void advise(Comm const& comm, archive::Result const& result) {
     spdlog::info("dimension {} is no longer unlimited: contiguous fields cannot grow", name);
   for (auto const& name : result.flags)
     spdlog::info("{} keeps its type: its flag_values or flag_masks have that type", name);
+  for (auto const& name : result.widened) spdlog::info("{} is not f16: netCDF has no half precision", name);
+  for (auto const& name : result.no_fills)
+    spdlog::info("_FillValue of {} is left out: readers of OUT have none for such text; its cells are kept", name);
   for (auto const& line : result.fills)
     if (comm.rank() == 0) spdlog::warn("{}", line);
   for (auto const& limit : result.no_limits)

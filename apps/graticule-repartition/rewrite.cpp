@@ -178,6 +178,7 @@ void set_type(Rewrite& rewrite, TypeWish wish) {
   bool const packed = is_packed(source) || !source.text("_Unsigned").empty();
   if (wish == TypeWish::same || has_flags(source) || (wish != TypeWish::i16_packed && source.type == type && !packed))
     return;
+  if (wish == TypeWish::i16_packed && source.ndim() == 0) return;  // the range of one value is no scale
   if (!is_number(source))
     throw Error(Fault::input, "UnreadableVariable",
                 "variable " + source.name +
@@ -256,6 +257,21 @@ struct Wishes {
   bool to_store = false;
 };
 
+/// Its `_FillValue` has no place in the output, though its cells do.
+bool lacks_fill(Rewrite const& rewrite, Wishes const& wishes) {
+  auto const& target = rewrite.target;
+  bool const has_fill = std::any_of(target.attributes.begin(), target.attributes.end(), [](Attribute const& one) {
+    return one.name == "_FillValue" && !one.text().empty();
+  });
+  return has_fill && target.type == ValueType::text && (wishes.to_store || target.text_bytes > 1);
+}
+
+/// netCDF has no half precision; f32 holds its values.
+bool is_widened(Variable const& source, Wishes const& wishes) {
+  bool const stays = wishes.type == TypeWish::same || source.ndim() == 0;
+  return source.type == ValueType::f16 && !wishes.to_store && stays && !has_flags(source);
+}
+
 /// Codecs of a store are not those of a netCDF-4 file.
 void require_fitting(Options const& options, Wishes const& wishes) {
   if (wishes.to_store) {
@@ -291,7 +307,7 @@ Rewrite rewrite_of(Variable const& source, Options const& options, Wishes const&
                    std::vector<Dimension> const& dimensions) {
   Rewrite rewrite{
       .source = source, .permutation = permutation_of(source, options.order), .target = VariableSpec::of(source)};
-  set_type(rewrite, wishes.type);
+  set_type(rewrite, is_widened(source, wishes) ? TypeWish::f32 : wishes.type);
   rewrite.target.dimensions.clear();
   bool is_unlimited = false;
   for (Index const axis : rewrite.permutation) {
@@ -321,9 +337,15 @@ Rewrite rewrite_of(Variable const& source, Options const& options, Wishes const&
 }
 
 /// @param fixed dimensions that are unlimited no more: what is stored along them needs no chunks but for filters
-Rewrite copy_of(Variable const& source, std::vector<std::string> const& fixed) {
+Rewrite copy_of(Variable const& source, Wishes const& wishes, std::vector<std::string> const& fixed) {
   Rewrite rewrite{.source = source, .permutation = permutation_of(source, {}), .target = VariableSpec::of(source)};
   rewrite.target.dimensions = source.dimensions;
+  if (is_widened(source, wishes)) set_type(rewrite, TypeWish::f32);
+  if (wishes.to_store) {
+    rewrite.to_store = true;
+    rewrite.target.deflate = 0;
+    return rewrite;
+  }
   bool const has_filters = rewrite.target.deflate > 0 || rewrite.target.shuffle == Shuffle::always;
   bool const is_freed = std::any_of(source.dimensions.begin(), source.dimensions.end(),
                                     [&](auto const& dimension) { return holds(fixed, dimension); });
@@ -339,7 +361,8 @@ Rewrite characters_of(Variable const& source, std::vector<Dimension>& dimensions
                   .target = {.name = source.name, .dimensions = source.dimensions, .type = ValueType::text}};
   auto& target = rewrite.target;
   target.text_bytes = 1;
-  target.attributes = source.attributes;
+  // A fill value of characters is one character.
+  target.attributes = without(source.attributes, {"_FillValue"});
   if (source.attribute("_Encoding") == nullptr) target.attributes.push_back(Attribute::of_text("_Encoding", "utf-8"));
   auto name = "string" + std::to_string(source.value_bytes);
   auto const find = [&] {
@@ -379,10 +402,6 @@ void require_copyable(FileContents const& contents, Variable const& variable) {
     throw Error(Fault::input, "UnreadableVariable",
                 "variable " + variable.name + " of " + contents.path.string() + " cannot be copied (" +
                     variable.refusal + ")" + leave_out);
-  if (variable.type == ValueType::f16)
-    throw Error(Fault::input, "UnreadableVariable",
-                "variable " + variable.name + " of " + contents.path.string() +
-                    " cannot be copied (it holds values of the type f16, which netCDF lacks)" + leave_out);
   try {
     if (variable.type != ValueType::text) require_packing(contents, variable);
   } catch (Error const& error) {
@@ -410,7 +429,7 @@ Plan plan_rewrite(FileContents const& contents, Options const& options) {
                       parse_chunk(options.shard, "--shard"), writes_store(options.output)};
   require_fitting(options, wishes);
   if (options.shuffle && options.no_shuffle) refuse("BadOption", "--shuffle and --no-shuffle exclude each other");
-  Plan plan{contents.dimensions, {}, {}, {}, {}, {}};
+  Plan plan{.dimensions = contents.dimensions};
   auto const variables = with_names(contents, plan.dimensions);
   std::vector<std::string> dimensions;
   for (auto const& dimension : plan.dimensions) dimensions.push_back(dimension.name);
@@ -429,15 +448,17 @@ Plan plan_rewrite(FileContents const& contents, Options const& options) {
     require_copyable(contents, variable);
     if (variable.is_strings) {
       plan.variables.push_back(characters_of(variable, plan.dimensions));
+      if (!variable.text("_FillValue").empty()) plan.no_fills.push_back(variable.name);
       continue;
     }
     bool const is_rewritten = holds(choice.names, variable.name);
     if (is_rewritten && !variable.dimensions.empty() && variable.dimensions.front() == variable.name)
       refuse("BadOption", "--variables: " + variable.name + " is a coordinate, which comes along as it is");
     plan.variables.push_back(is_rewritten ? rewrite_of(variable, options, wishes, plan.dimensions)
-                                          : copy_of(variable, plan.fixed));
-    plan.variables.back().to_store = wishes.to_store;
+                                          : copy_of(variable, wishes, plan.fixed));
+    if (variable.type == ValueType::f16 && !wishes.to_store) plan.widened.push_back(variable.name);
     if (is_rewritten && wishes.type != TypeWish::same && has_flags(variable)) plan.flags.push_back(variable.name);
+    if (lacks_fill(plan.variables.back(), wishes)) plan.no_fills.push_back(variable.name);
     for (auto const& limit : plan.variables.back().dropped_limits)
       plan.no_limits.push_back(limit + " of " + variable.name);
   }

@@ -41,16 +41,20 @@ struct Rewrite {
 
 /// The output, in the order in which it is made.
 struct Plan {
-  std::vector<Dimension> dimensions;
-  std::vector<Rewrite> variables;  ///< coordinates too
+  std::vector<Dimension> dimensions = {};
+  std::vector<Rewrite> variables = {};  ///< coordinates too
   /// Fields such as `cov(x, x)` that keep their order because `--order` cannot tell their axes apart, described.
-  std::vector<std::string> ambiguous;
+  std::vector<std::string> ambiguous = {};
   /// Dimensions that are unlimited in the input but not in the output, because fields along them lie in one piece.
-  std::vector<std::string> fixed;
+  std::vector<std::string> fixed = {};
   /// Variables that keep their type in spite of `--dtype`, because `flag_values` or `flag_masks` are of that type.
-  std::vector<std::string> flags;
+  std::vector<std::string> flags = {};
+  /// Variables of half precision, of another type in netCDF.
+  std::vector<std::string> widened = {};
+  /// Variables of text that lose their `_FillValue`.
+  std::vector<std::string> no_fills = {};
   /// Attributes that are left out, because they limit stored values that are no more: `valid_range of t`.
-  std::vector<std::string> no_limits;
+  std::vector<std::string> no_limits = {};
 };
 
 /// Decides what becomes of every variable. Variables that were not requested are copied unchanged.

@@ -12,10 +12,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace graticule {
@@ -47,6 +50,7 @@ std::vector<std::byte> cells_of(ValueType type, Indices const& extents, Box cons
   Index const blank = shift % 3 == 0 ? 1 : 7;
   switch (type) {
     case ValueType::u8: return cells_of<std::uint8_t>(extents, box, shift, blank);
+    case ValueType::f16:  // any bits
     case ValueType::i16: return cells_of<std::int16_t>(extents, box, shift, blank);
     case ValueType::i64: return cells_of<std::int64_t>(extents, box, shift, blank);
     case ValueType::f32: return cells_of<float>(extents, box, shift, blank);
@@ -62,7 +66,8 @@ struct RandomVariable {
 RandomVariable random_variable(std::mt19937_64& random, int number) {
   auto const pick = [&](Index lo, Index hi) { return Index(lo + Index(random() % std::uint64_t(hi - lo + 1))); };
   RandomVariable variable;
-  constexpr std::array types{ValueType::u8, ValueType::i16, ValueType::i64, ValueType::f32, ValueType::f64};
+  constexpr std::array types{ValueType::u8,  ValueType::i16, ValueType::i64,
+                             ValueType::f16, ValueType::f32, ValueType::f64};
   variable.spec = {.name = "v" + std::to_string(number), .type = types[random() % types.size()]};
   int const ndim = int(pick(1, 4));
   bool const has_shards = pick(0, 1) == 1;
@@ -245,6 +250,58 @@ TEST(StoreWriter, appended_records_are_there_after_commit_only) {
   }
   comm.barrier();
   EXPECT_EQ(names_in(folder.path()), Names{"x.zarr"});
+}
+
+TEST(StoreWriter, half_precision_deflate_and_fill_values_of_text_come_back) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  bool const writes = comm.rank() == 0;
+  auto const some = [&](auto const& values) { return std::span(values).first(writes ? values.size() : 0); };
+  Box const all({0}, {writes ? 6 : 0});
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> const numbers{0.5, nan, 65504, 1.0 / 3, -0.0, 6e-8};
+  std::vector<std::byte> texts;
+  for (char const c : std::string_view("abc\0\0\0\0\0\0x\0\0x\0\0x\0\0", 18)) texts.push_back(std::byte(c));
+
+  FieldWriter writer(comm, folder / "x.zarr", {}, {.codec = "none"});
+  writer.add_dimension("k", 6);
+  writer.add_variable({.name = "half", .dimensions = {"k"}, .type = ValueType::f16, .fill = -1.0});
+  writer.add_variable({.name = "text",
+                       .dimensions = {"k"},
+                       .type = ValueType::text,
+                       .text_bytes = 3,
+                       .chunk = {3},
+                       .attributes = {Attribute::of_text("_FillValue", "x")}});
+  writer.add_variable({.name = "packed", .dimensions = {"k"}, .type = ValueType::f64, .deflate = 4});
+  writer.add_variable(
+      {.name = "plain", .dimensions = {"k"}, .type = ValueType::f64, .deflate = 2, .shuffle = Shuffle::never});
+  EXPECT_EQ(test::rule_of([&] { writer.add_variable({.name = "wrong", .dimensions = {"k"}, .deflate = 12}); }),
+            "BadOption");
+  for (auto const* name : {"half", "packed", "plain"}) writer.write(name, all, some(numbers));
+  writer.write_stored("text", all, some(texts));
+  writer.commit();
+
+  FieldFile const file(comm, folder / "x.zarr");
+  std::vector<double> found(6);
+  file.read("half", Box({0}, {6}), std::span(found));
+  std::vector<double> const rounded{0.5, nan, 65504, 0.333251953125, 0, 5.9604644775390625e-08};
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_TRUE(found[i] == rounded[i] || (std::isnan(found[i]) && std::isnan(rounded[i]))) << i << " " << found[i];
+  EXPECT_TRUE(std::signbit(found[4]));
+  std::vector<std::byte> found_texts(18);
+  file.read_stored("text", Box({0}, {6}), found_texts);
+  EXPECT_EQ(found_texts, texts);
+  EXPECT_EQ(file.variable("text").attribute("_FillValue"), nullptr);
+  EXPECT_TRUE(fs::exists(folder / "x.zarr/text/c/0") && !fs::exists(folder / "x.zarr/text/c/1"));
+  auto const codec = [&](char const* name) { return file.variable(name).filters.at(0).name; };
+  EXPECT_TRUE(codec("packed") == "blosc zlib 4" || codec("packed") == "gzip 4") << codec("packed");
+  EXPECT_EQ(codec("plain"), "gzip 2");
+  EXPECT_TRUE(file.variable("half").filters.empty());
+
+  FieldWriter netcdf(comm, folder / "x.nc");
+  auto const refused = thrown_by([&] { netcdf.add_variable({.name = "half", .type = ValueType::f16}); });
+  EXPECT_NE(refused.text.find("half is of type f16, which netCDF lacks; make it f32"), std::string::npos)
+      << refused.text;
 }
 
 TEST(StoreWriter, nothing_is_left_without_commit_and_an_older_store_stays) {

@@ -137,8 +137,8 @@ def test_stores_of_xarray_have_its_values():
 
 def test_zarr_python_and_xarray_read_what_all_ranks_write():
     """Cells of chunks that several ranks have, in several calls; a name that ends in .zarr is all that makes a store."""
-    kinds = [engine.Type.U8, engine.Type.I16, engine.Type.I32, engine.Type.I64, engine.Type.F32, engine.Type.F64]
-    names = ["u1", "i2", "i4", "i8", "f4", "f8"]
+    kinds = [engine.Type.U8, engine.Type.I16, engine.Type.I32, engine.Type.I64, engine.Type.F16, engine.Type.F32, engine.Type.F64]
+    names = ["u1", "i2", "i4", "i8", "f2", "f4", "f8"]
     pick = random.Random(SEED + 5)
     comm = engine.Comm.create(COMM)
 
@@ -148,7 +148,7 @@ def test_zarr_python_and_xarray_read_what_all_ranks_write():
         return values
 
     with Folder() as folder:
-        expected = {}
+        expected, deflated = {}, {}
         for number in range(int(os.environ.get("GRATICULE_TEST_WRITTEN", "25"))):
             path = os.path.join(folder, f"ours{number}.zarr")
             attributes = engine.Attributes.create()
@@ -164,7 +164,9 @@ def test_zarr_python_and_xarray_read_what_all_ranks_write():
                 options = engine.VariableOptions(ndim=len(shape), chunk=tuple(pick.randint(1, n) for n in shape))
                 if names[kind][0] == "f":
                     options.has_fill, options.fill = 1, math.nan if pick.random() < 0.5 else -9.0
+                options.deflate = pick.choice([0, 0, 4])
                 writer.add_variable(f"a{i}", " ".join(f"d{i}_{axis}" for axis in range(len(shape))), kinds[kind], options, attributes)
+                deflated[path, f"a{i}"] = options.deflate > 0
                 arrays[f"a{i}"] = whole_of(shape, names[kind])
             for name, whole in arrays.items():
                 axis, rank_axis, parts = pick.randrange(whole.ndim), pick.randrange(whole.ndim), pick.randint(1, 3)
@@ -192,6 +194,8 @@ def test_zarr_python_and_xarray_read_what_all_ranks_write():
                 assert set(group.array_keys()) == set(arrays) and group.attrs["Conventions"] == "CF-1.8"
                 for name, whole in arrays.items():
                     assert group[name].dtype == whole.dtype and np.array_equal(group[name][...], whole), (path, name)
+                    codecs = str(group[name].compressors)
+                    assert ("zlib" in codecs or "Gzip" in codecs) == deflated[path, name], (path, name, codecs)
                     assert np.array_equal(data[name].values, whole) and data[name].attrs["units"] == "K \u00e9"
                     assert data[name].attrs["valid_max"] == math.inf
                 xr.open_zarr(path).load()

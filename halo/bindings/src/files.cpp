@@ -32,6 +32,7 @@ ValueType stored_type(gr_type type, char const* name) {
     case GR_I16: return ValueType::i16;
     case GR_I32: return ValueType::i32;
     case GR_I64: return ValueType::i64;
+    case GR_F16: return ValueType::f16;
     case GR_F32: return ValueType::f32;
     case GR_F64: return ValueType::f64;
     default: throw bad_argument(std::string(name) + " is " + std::to_string(int(type)) + ", which files do not store");

@@ -256,6 +256,9 @@ for version in (2, 3):
             return array
         add("t", numpy.arange(12.0).reshape(3, 4), ["y", "x"], dtype="f4", chunks=(2, 3), fill_value=-1.0)
         add("fixed", words, ["y", "k"], dtype=words.dtype, chunks=(2, 2))
+        add("filled", words, ["y", "k"], dtype=words.dtype, chunks=(2, 2), fill_value="Z\u00fc")
+        add("bytes", numpy.array([b"ab", b"c", b""]), ["y"], dtype="S2", chunks=(2,), fill_value=b"xy")
+        add("half", numpy.array([0.5, -0.0, 65504]), ["y"], dtype="f2", chunks=(2,), fill_value=-1)
         add("variable", words, ["y", "k"], dtype=str, chunks=(2, 2))
         packed = add("packed", words[:, 1], ["y"], dtype=str, chunks=(2,), compressors=[GzipCodec()] if version == 3 else "auto")
         packed[2] = "more"
@@ -281,8 +284,8 @@ ours = xarray.open_zarr(copy, **options).load() if copy.endswith(".zarr") else x
 theirs = xarray.open_zarr(store, consolidated=False, **options).load()
 assert set(ours.variables) == set(theirs.variables), (ours, theirs)
 for name in set(theirs.variables) - {"t"}:
-    texts = [text.decode() if isinstance(text, bytes) else text for text in ours[name].values.ravel().tolist()]
-    assert texts == [str(text) for text in theirs[name].values.ravel().tolist()], (name, ours[name], theirs[name])
+    texts, wanted = ([text.decode() if isinstance(text, bytes) else str(text) for text in data[name].values.ravel().tolist()] for data in (ours, theirs))
+    assert texts == wanted, (name, ours[name], theirs[name])
 PY
     local store out
     for store in v*.zarr; do
@@ -302,6 +305,14 @@ PY
 }
 
 # A full disk: one error that names the file, and no half file.
+# Random data sets in every direction.
+case_copies() {
+    local python=${GRATICULE_TEST_PYTHON:-python3}
+    [ -x "$python" ] || python=python3
+    "$python" -c 'import xarray, zarr, netCDF4' 2>/dev/null || skip "$python has no xarray with zarr and netCDF4"
+    "$python" "$(dirname "${BASH_SOURCE[0]}")/copies.py" "${SEED:-1}" "${COUNT:-30}" $MPIEXEC 2 "$BIN/graticule-repartition" >log 2>&1 || fail "$(cat log)"
+}
+
 # References of netCDF-4 files: a store of version 2 made of their byte ranges holds what the file holds, for xarray and here.
 case_references() {
     local python=${GRATICULE_TEST_PYTHON:-python3}

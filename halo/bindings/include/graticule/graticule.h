@@ -351,7 +351,7 @@ typedef struct gr_variable_options {
   size_t size;                 ///< sizeof(gr_variable_options)
   int ndim;                    ///< number of axes of `chunk`; 0: contiguous, or one record per chunk
   int64_t chunk[GR_MAX_AXES];  ///< [axes ndim] cells of a chunk along each axis
-  int deflate;                 ///< 1 to 9; 0: not compressed; needs `chunk`
+  int deflate;                 ///< 1 to 9; 0: none, in a Zarr store its usual codec; needs `chunk` in a file
   int packed;                  ///< [flag] stored as `(value - offset) / scale`
   double scale;                ///< value of one unit
   double offset;               ///< value of 0

@@ -136,9 +136,13 @@ Indices chunk_of(VariableSpec const& spec, Shape const& shape) {
   return chunk;
 }
 
-void set_storage(h5::Properties const& creation, VariableSpec const& spec, Indices const& chunk) {
+void require_deflate(VariableSpec const& spec) {
   if (spec.deflate < 0 || spec.deflate > 9)
     throw Error("BadOption", "variable " + spec.name + ": deflate " + std::to_string(spec.deflate) + " is not 0 to 9");
+}
+
+void set_storage(h5::Properties const& creation, VariableSpec const& spec, Indices const& chunk) {
+  require_deflate(spec);
   bool const shuffles = spec.shuffle == Shuffle::always || (spec.shuffle == Shuffle::with_deflate && spec.deflate > 0);
   bool const has_filters = shuffles || spec.deflate > 0;
   if (has_filters && spec.chunk.size() == 0 && chunk.size() == 0)
@@ -152,7 +156,16 @@ void set_storage(h5::Properties const& creation, VariableSpec const& spec, Indic
   h5::check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
 }
 
+namespace {
+
+/// netCDF 4.9.0 takes texts of several bytes for strings, and the bytes of their fill value for an address, which it
+/// frees.
+bool has_fatal_fill(VariableSpec const& spec) { return spec.type == ValueType::text && spec.text_bytes > 1; }
+
+}  // namespace
+
 void set_fill(h5::Properties const& creation, VariableSpec const& spec) {
+  if (has_fatal_fill(spec)) return;
   auto const set = [&](hid_t type, void const* value) {
     h5::check(H5Pset_fill_value(creation.get(), type, value), "H5Pset_fill_value");
   };
@@ -178,7 +191,8 @@ void write_attributes(hid_t dataset, VariableSpec const& spec) {
   for (auto attribute : spec.attributes) {
     if (attribute.name == "_FillValue" && attribute.type != ValueType::text) attribute.type = spec.type;
     // A zero byte, as text ends with one: HDF5's fill value without being told.
-    if (attribute.name == "_FillValue" && attribute.type == ValueType::text && attribute.text().empty()) continue;
+    bool const is_zero = attribute.type == ValueType::text && attribute.text().empty();
+    if (attribute.name == "_FillValue" && (is_zero || has_fatal_fill(spec))) continue;
     h5::write_attribute(dataset, attribute);
   }
   if (spec.packing) {
@@ -190,11 +204,9 @@ void write_attributes(hid_t dataset, VariableSpec const& spec) {
 }  // namespace detail
 
 VariableSpec VariableSpec::of(Variable const& variable) {
-  if (variable.value_bytes == 0 || variable.type == ValueType::f16 || variable.is_strings)
+  if (variable.value_bytes == 0 || variable.is_strings)
     throw Error(Fault::input, "UnreadableVariable",
-                "variable " + to_string(variable) + " cannot be copied: " +
-                    (variable.refusal.empty() ? "netCDF has no type " + std::string(to_string(variable.type))
-                                              : variable.refusal));
+                "variable " + to_string(variable) + " cannot be copied: " + variable.refusal);
   VariableSpec spec{.name = variable.name, .dimensions = variable.dimensions, .type = variable.type};
   if (variable.type == ValueType::text) spec.text_bytes = variable.value_bytes;
   spec.chunk = variable.chunk;

@@ -38,6 +38,9 @@ struct Shape {
 /// @pre at least one axis
 [[nodiscard]] Indices default_chunk(VariableSpec const& spec, Shape const& shape);
 
+/// Its level is one of zlib. @throws `BadOption`
+void require_deflate(VariableSpec const& spec);
+
 /// @throws `BadOption` for filters without chunks
 void set_storage(h5::Properties const& creation, VariableSpec const& spec, Indices const& chunk);
 /// HDF5's own fill value, equal to `_FillValue` as netCDF needs it.

@@ -48,6 +48,10 @@ void Hdf5Sink::add(WrittenTable const& table, VariableSpec const& spec, WrittenV
   run_agreed(comm_, [&] {
     if (spec.shard.size() > 0)
       throw Error("BadOption", "variable " + spec.name + ": shards are for Zarr stores; name one that ends in .zarr");
+    if (spec.type == ValueType::f16)
+      throw Error("WrongType", "variable " + spec.name +
+                                   " is of type f16, which netCDF lacks; make it f32, which holds its values, or write "
+                                   "a Zarr store: name one that ends in .zarr");
     shape = table.shape_of(spec.dimensions);
     creation = creation_list();
     variable.chunk = chunk_of(spec, shape);

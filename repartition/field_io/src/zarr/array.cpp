@@ -5,6 +5,8 @@
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "hdf5/values.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -270,18 +272,9 @@ std::vector<std::byte> bytes_of(Value value) {
   return bytes;
 }
 
-/// Rounded to f16's bits: of numbers that it holds, which fill values are.
-std::uint16_t half_of(double value) {
-  auto const sign = std::uint16_t(std::signbit(value) ? 0x8000U : 0U);
-  double const size = std::abs(value);
-  if (std::isnan(value)) return sign | 0x7e00U;
-  if (size >= 65520) return sign | 0x7c00U;
-  int exponent = 0;
-  std::frexp(size, &exponent);
-  int const scale = size == 0 ? -24 : std::max(exponent - 11, -24);
-  auto const units_in = std::nearbyint(std::ldexp(size, -scale));
-  if (scale == -24) return std::uint16_t(sign + unsigned(units_in));
-  return std::uint16_t(sign + unsigned(units_in) + (unsigned(scale + 24) << 10U));
+/// Of text, which has them in base64.
+std::optional<std::string> fill_bytes(Json const& value) {
+  return value.is_string() ? bytes_of_base64(value.get_ref<std::string const&>()) : std::nullopt;
 }
 
 std::vector<std::byte> fill_of(Array const& array, Json const& value) {
@@ -290,7 +283,12 @@ std::vector<std::byte> fill_of(Array const& array, Json const& value) {
     bool const is_number = value.is_number_integer();
     return bytes_of(is_number ? value.get<std::int64_t>() : std::numeric_limits<std::int64_t>::min());
   }
-  if (array.type == ValueType::text) return std::vector<std::byte>(std::size_t(array.value_bytes), std::byte{0});
+  if (array.type == ValueType::text) {
+    auto const text = fill_bytes(value).value_or("");
+    std::vector<std::byte> bytes(std::size_t(array.value_bytes), std::byte{0});
+    std::memcpy(bytes.data(), text.data(), std::min(text.size(), bytes.size()));
+    return bytes;
+  }
   // 0x7fc00001: the bits themselves.
   if (value.is_string() && value.get_ref<std::string const&>().starts_with("0x")) {
     auto const& text = value.get_ref<std::string const&>();
@@ -320,7 +318,7 @@ std::vector<std::byte> fill_of(Array const& array, Json const& value) {
     case ValueType::u32: return integer(std::uint32_t{});
     case ValueType::i64: return integer(std::int64_t{});
     case ValueType::u64: return integer(std::uint64_t{});
-    case ValueType::f16: return bytes_of(half_of(*number));
+    case ValueType::f16: return bytes_of(half_bits(*number));
     case ValueType::f32: return bytes_of(float(*number));
     case ValueType::f64: return bytes_of(*number);
     case ValueType::text:
@@ -330,8 +328,13 @@ std::vector<std::byte> fill_of(Array const& array, Json const& value) {
 }
 
 /// What `fill_value` of version 2 and `_FillValue` of version 3 mean to readers of the CF conventions.
-void set_missing(Variable& variable, Json const& value) {
+void set_missing(Variable& variable, ValueType type, Json const& value) {
   std::erase_if(variable.attributes, [](Attribute const& one) { return one.name == "_FillValue"; });
+  if (type == ValueType::text) {
+    if (auto const text = fill_bytes(value); text && !text->empty())
+      variable.attributes.push_back(Attribute::of_text("_FillValue", *text));
+    return;
+  }
   auto const number = number_of(value);
   if (!number) return;
   if (value.is_number_integer())
@@ -420,7 +423,7 @@ void take_version2(Described& described, Json const& metadata) {
   auto const& fill = entry(metadata, "fill_value");
   array.fill = fill_of(array, fill);
   // To xarray the fill value of version 2 is `_FillValue`.
-  if (!fill.is_null()) set_missing(described.variable, fill);
+  if (!fill.is_null()) set_missing(described.variable, array.type, fill);
 }
 
 bool has_order(Array const& array) { return array.value_bytes > 1 && array.type != ValueType::text; }
@@ -532,7 +535,7 @@ Json name_of_type(ValueType type, Index text_bytes) {
   if (type == ValueType::text)
     return {{"name", "null_terminated_bytes"}, {"configuration", {{"length_bytes", text_bytes}}}};
   for (auto const& one : types)
-    if (one.type == type && one.version3 != "bool" && type != ValueType::f16) return std::string(one.version3);
+    if (one.type == type && one.version3 != "bool") return std::string(one.version3);
   throw Error("WrongType", "a variable of type " + std::string(to_string(type)));
 }
 

@@ -437,14 +437,17 @@ Json codecs_of(std::string const& choice, Index value_bytes) {
   return codecs;
 }
 
-bool has_parts(Array const& array) {
-  bool const is_plain = array.order.size() == 0 && !array.scale;
-  if (!is_plain) return false;
+bool has_blosc() noexcept {
 #ifdef GRATICULE_HAS_BLOSC
-  return array.codecs.size() == 1 && array.codecs.front().kind == Codec::Kind::blosc;
+  return true;
 #else
   return false;
 #endif
+}
+
+bool has_parts(Array const& array) {
+  bool const is_plain = array.order.size() == 0 && !array.scale;
+  return is_plain && has_blosc() && array.codecs.size() == 1 && array.codecs.front().kind == Codec::Kind::blosc;
 }
 
 namespace {

@@ -31,6 +31,9 @@ namespace graticule::detail::zarr {
 /// @throws `BadOption` (usage)
 [[nodiscard]] Json codecs_of(std::string const& choice, Index value_bytes);
 
+/// Whether this program was built with blosc.
+[[nodiscard]] bool has_blosc() noexcept;
+
 /// Whether single values can be taken out of a chunk.
 [[nodiscard]] bool has_parts(Array const& array);
 /// A run of bytes of a stored chunk.

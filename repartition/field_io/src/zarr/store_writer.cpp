@@ -87,7 +87,7 @@ std::uint64_t little(std::uint64_t word) {
   return std::endian::native == std::endian::little ? word : __builtin_bswap64(word);
 }
 
-bool is_float(ValueType type) { return type == ValueType::f32 || type == ValueType::f64; }
+bool is_float(ValueType type) { return enum_row(type).kind == StoredKind::real; }
 
 /// A stored value as metadata have it.
 Json number_json(ValueType type, double value) {
@@ -96,9 +96,20 @@ Json number_json(ValueType type, double value) {
   return fill_json(value);
 }
 
+/// Nothing where it has none of this name.
+Attribute const* attribute_of(VariableSpec const& spec, std::string_view name) {
+  auto const found =
+      std::find_if(spec.attributes.begin(), spec.attributes.end(), [&](auto const& one) { return one.name == name; });
+  return found != spec.attributes.end() ? &*found : nullptr;
+}
+
 /// `fill_value` of the metadata: `_FillValue` where the variable has one.
 Json fill_of(VariableSpec const& spec) {
-  if (spec.type == ValueType::text) return "";
+  if (spec.type == ValueType::text) {
+    auto const* const fill = attribute_of(spec, "_FillValue");
+    auto const text = fill != nullptr ? fill->text() : std::string();
+    return base64_of(std::as_bytes(std::span(text)));
+  }
   for (auto const& attribute : spec.attributes) {
     if (attribute.name != "_FillValue") continue;
     auto const* integers = std::get_if<std::vector<Index>>(&attribute.value);
@@ -111,6 +122,7 @@ Json fill_of(VariableSpec const& spec) {
 
 Json attributes_json(VariableSpec const& spec, Json const& fill) {
   auto attributes = Json::object();
+  // xarray opens no store with a `_FillValue` of text: such a value is the array's fill value alone.
   for (auto const& attribute : spec.attributes)
     if (attribute.name != "_FillValue") attributes[attribute.name] = json_of(attribute);
   if (spec.packing) {
@@ -151,10 +163,18 @@ Chunks chunks_of(VariableSpec const& spec, Shape const& shape) {
   return chunks;
 }
 
+/// `deflate` of a variable goes before the writer's codec.
+std::string codec_of(VariableSpec const& spec, std::string const& usual) {
+  require_deflate(spec);
+  if (spec.deflate == 0) return usual;
+  bool const shuffles = spec.shuffle != Shuffle::never && has_blosc();
+  return (shuffles ? "blosc-zlib:" : "gzip:") + std::to_string(spec.deflate);
+}
+
 Json metadata_of(VariableSpec const& spec, Shape const& shape, std::string const& codec) {
   auto const chunks = chunks_of(spec, shape);
   Index const value_bytes = spec.type == ValueType::text ? spec.text_bytes : size_in_bytes(spec.type);
-  auto codecs = codecs_of(codec, value_bytes);
+  auto codecs = codecs_of(codec_of(spec, codec), value_bytes);
   if (spec.shard.size() > 0) {
     auto const index =
         Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}});
@@ -275,8 +295,7 @@ void StoreWriter::write_attributes(std::vector<Attribute> const& attributes) {
 std::string StoreWriter::refusal(Variable const& variable) const {
   if (!variable.refusal.empty() && variable.type != ValueType::text) return variable.refusal;
   auto const& one = arrays_[places_.at(variable.name)];
-  auto const lacks = lacks_of(describe(variable.name, one.metadata, Json()), one.metadata);
-  return lacks.empty() && variable.type == ValueType::f16 ? "values of its type are only read" : lacks;
+  return lacks_of(describe(variable.name, one.metadata, Json()), one.metadata);
 }
 
 void StoreWriter::add(WrittenTable const& table, VariableSpec const& spec, WrittenVariable& variable) {

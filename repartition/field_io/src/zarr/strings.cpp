@@ -82,18 +82,24 @@ class StringReader {
   std::optional<std::vector<std::string>> of_fixed_length(Index count) {
     Index const characters = array_.extents[array_.extents.size() - 1];
     if (count > most_bytes_ / characters) return {};
-    if (!array_.fill_text.empty())
-      throw Error(Fault::input, "UnreadableVariable",
-                  "its strings of a fixed length have the fill value '" + array_.fill_text + "'");
+    // No character has this number.
+    std::uint32_t const absent_point = array_.fill_text.empty() ? 0 : 0xffffffffU;
     Array numbers = array_;
-    numbers.fill.assign(sizeof(std::uint32_t), std::byte{0});
+    numbers.fill.resize(sizeof absent_point);
+    std::memcpy(numbers.fill.data(), &absent_point, sizeof absent_point);
     ArrayReader reader(store_, key_, numbers, 1);
     std::vector<std::uint32_t> points(std::size_t(count * characters));
     Slab const all{Indices::filled(array_.extents.size(), 0), Indices::filled(array_.extents.size(), 1),
                    array_.extents};
     if (count > 0) reader.read(all, reinterpret_cast<std::byte*>(points.data()));
     std::vector<std::string> strings{std::size_t(count)};
-    for (std::size_t i = 0; i < points.size(); ++i) append_utf8(strings[i / std::size_t(characters)], points[i]);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      auto& text = strings[i / std::size_t(characters)];
+      if (absent_point == 0 || points[i] != absent_point)
+        append_utf8(text, points[i]);
+      else if (i % std::size_t(characters) == 0)
+        text = array_.fill_text;
+    }
     for (auto& text : strings) drop_zeros(text);
     return strings;
   }

@@ -30,14 +30,16 @@ enum class DimensionKind : std::uint8_t { fixed, unlimited };
 struct VariableSpec {
   std::string name;
   std::vector<std::string> dimensions = {};  ///< one per axis, added before; none: a single value
-  ValueType type = ValueType::f32;           ///< any but `f16` and `other`
+  ValueType type = ValueType::f32;           ///< any but `other`; `f16` in Zarr stores only, which netCDF lacks
   Index text_bytes = 1;                      ///< of one value of type `text`; netCDF's `char` has 1
   Indices chunk = {};                        ///< no axes: contiguous, or a record per chunk if a dimension is unlimited
   Indices shard = {};                        ///< of a Zarr store: cells of one file, whole chunks; no axes: a chunk
-  int deflate = 0;                           ///< 1 to 9; needs `chunk`
-  Shuffle shuffle = Shuffle::with_deflate;   ///< needs `chunk`
-  std::optional<Packing> packing = {};       ///< written as `scale_factor` and `add_offset`; without `missing`
-  std::optional<double> fill = {};           ///< stored value of missing cells (NaN in memory), written as `_FillValue`
+  /// 1 to 9; needs `chunk` in a netCDF-4 file. In a Zarr store in place of `FieldWriterOptions::codec`: `blosc-zlib` of
+  /// this level, or `gzip` without shuffle and where there is no blosc.
+  int deflate = 0;
+  Shuffle shuffle = Shuffle::with_deflate;  ///< needs `chunk`; of a Zarr store only with `deflate`
+  std::optional<Packing> packing = {};      ///< written as `scale_factor` and `add_offset`; without `missing`
+  std::optional<double> fill = {};          ///< stored value of missing cells (NaN in memory), written as `_FillValue`
   /// May contain `scale_factor`, `add_offset` and `_FillValue` themselves, instead of `packing` and `fill`.
   std::vector<Attribute> attributes = {};
 
@@ -62,8 +64,8 @@ struct FieldWriterOptions {
   int writers_per_node = 0;
   Conventions conventions = Conventions::cf_if_absent;  ///< of a new file
   /// Of a Zarr store: `none`, `gzip:5`, `zstd:3`, `blosc-zstd:3`, `blosc-lz4:5`, ..., the level left out or not. Empty:
-  /// the first of `blosc-zstd:3`, `zstd:3` and `gzip:5` that the program was built with. `deflate` and `shuffle` of
-  /// variables are for netCDF-4 files alone.
+  /// the first of `blosc-zstd:3`, `zstd:3` and `gzip:5` that the program was built with. Of variables without
+  /// `deflate`.
   std::string codec = {};
 };
 
