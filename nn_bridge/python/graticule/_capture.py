@@ -623,7 +623,9 @@ _WITH_DROPOUT = {"dropout": "train", "scaled_dot_product_attention": "dropout_p"
 
 def needs_no_decompositions(graph_module: torch.fx.GraphModule, known: Callable[[str], bool]) -> bool:
     """Whether decompositions, which take most of the time of a capture, would change nothing: all operators are known, change no tensor, draw no
-    numbers, and run no graphs."""
+    numbers, and run no graphs. They write the casts of torch.autocast into the graph."""
+    if any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda")):
+        return False
     for node in graph_module.graph.nodes:
         target = node.target
         if node.op == "get_attr":
