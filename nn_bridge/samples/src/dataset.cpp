@@ -139,6 +139,73 @@ std::optional<Period> period_of(StateTable const& table, std::string const& time
                                                : parse_period("times", times, table.calendar());
 }
 
+/// The files of a dataset along time.
+struct Timeline {
+  [[nodiscard]] std::string text(Index position) const {
+    if (!undated_name.empty()) return undated_name + " " + std::to_string(position);
+    return steps->text(steps->times()[std::size_t(position)]);
+  }
+
+  [[nodiscard]] std::string file_of(Index position) const {
+    std::size_t file = 0;
+    while (file + 2 < ends.size() && ends[file + 1] <= position) ++file;
+    return paths[file].string();
+  }
+
+  std::vector<std::filesystem::path> paths = {};
+  std::vector<Index> ends = {};   ///< of the files along the times; none where others join them
+  std::string undated_name = {};  ///< the axis of samples where no axis has dates
+  std::optional<TimeSteps> steps = {};
+};
+
+/// The cells of this rank.
+struct OwnCells {
+  Grid grid;
+  Layout layout;
+  Box box;
+  std::vector<double> row_weights;  ///< of all rows of the grid
+  [[nodiscard]] std::size_t count() const { return std::size_t(box.extent(0) * box.extent(1)); }
+};
+
+/// Samples in the order of each epoch, and their batches.
+class SampleOrder {
+ public:
+  /// @param samples states up to which the history of each goes @param options outlive this
+  SampleOrder(std::vector<Index> samples, DatasetOptions const& options, int num_teams)
+      : samples_(std::move(samples)), options_(options), num_teams_(num_teams) {}
+
+  [[nodiscard]] std::vector<Index> const& samples() const noexcept { return samples_; }
+  [[nodiscard]] Index num_batches() const {
+    // As many samples on each team; only the last batch of the epoch may be smaller.
+    Index const per_team = Index(samples_.size()) / num_teams_;
+    if (options_.last_batch == DatasetOptions::LastBatch::drop) return per_team / options_.batch_size;
+    return (per_team + options_.batch_size - 1) / options_.batch_size;
+  }
+
+  /// A team's samples of a batch: a batch of all teams consists of consecutive samples of the order, so that it does
+  /// not depend on how many ranks share it.
+  [[nodiscard]] std::vector<Index> batch(int team, Index epoch, Index number) const {
+    if (epoch < 0 || number < 0 || number >= num_batches())
+      throw Error("OutOfRange", "batch " + std::to_string(number) + " of epoch " + std::to_string(epoch) +
+                                    ": epochs count from 0, batches are in [0, " + std::to_string(num_batches()) + ")");
+    if (epoch != ordered_epoch_) {
+      order_ = options_.order == Order::shuffled ? shuffled(samples_, options_.seed, epoch) : samples_;
+      ordered_epoch_ = epoch;
+    }
+    Index const begin = number * options_.batch_size * num_teams_;
+    Index const size = std::min(options_.batch_size, (Index(order_.size()) - begin) / num_teams_);
+    auto const first = order_.begin() + begin + team * size;
+    return {first, first + size};
+  }
+
+ private:
+  std::vector<Index> samples_;
+  DatasetOptions const& options_;
+  int num_teams_;
+  mutable std::vector<Index> order_;
+  mutable Index ordered_epoch_ = -1;
+};
+
 }  // namespace
 
 struct Dataset::State {
@@ -156,7 +223,7 @@ struct Dataset::State {
       require_same(comm, "ArgumentDisagreement", Hash().add(std::string_view(text)).value(), text);
     require_numbers(options);
     agreed([&] { open(files); });
-    if (comms.size() > 1) require_same_copies(comms[1], paths);
+    if (comms.size() > 1) require_same_copies(comms[1], timeline.paths);
     if (options.scale_by == ScaleBy::statistics) survey();
     require_scaling();
     ahead = std::make_unique<ReadAhead<Slot>>(comms, [this](Slot& slot) { fill(slot); });
@@ -183,22 +250,19 @@ struct Dataset::State {
   void open(std::vector<std::string> const& files) {
     // Nothing collective is left when this ends: objects of other languages are destroyed when they like.
     StateTable const table(domain(), paths_of(domain(), files), variables_of(options), TimeAxis::any);
-    paths = table.file().files();
-    if (table.time_name() == table.file().dimension()) ends = table.file().file_ends();
-    grid = table.grid();
+    timeline.paths = table.file().files();
+    if (table.time_name() == table.file().dimension()) timeline.ends = table.file().file_ends();
     channels = table.channels();
     num_members = table.num_members();
-    if (!table.has_dates()) undated_name = table.time_name();
-    naming_input(files.front(), [&] { time_steps.emplace(steps_of(table, options.lead)); });
-    layout.emplace(layout_of(grid, domain().num_ranks(), options));
-    box = layout->owned(domain().rank());
-    row_weights = area_weights(grid.latitudes);
+    if (!table.has_dates()) timeline.undated_name = table.time_name();
+    naming_input(files.front(), [&] { timeline.steps.emplace(steps_of(table, options.lead)); });
+    auto const layout = layout_of(table.grid(), domain().num_ranks(), options);
+    cells.emplace(OwnCells{table.grid(), layout, layout.owned(domain().rank()), area_weights(table.grid().latitudes)});
     choose_channels();
     choose_forcings();
     choose_samples(period_of(table, options.times));
-    num_cells = std::size_t(box.extent(0) * box.extent(1));
-    field.resize(num_cells);
-    store.emplace(table.reader(box, 0), table.num_states());
+    field.resize(cells->count());
+    store.emplace(table.reader(cells->box, 0), table.num_states());
     Index const sharing = domain().num_node_ranks() * (comms.size() > 1 ? comms[1].num_node_ranks() : 1);
     store->set_budget(options.memory_bytes.value_or(node_memory_bytes() / 4 / sharing));
   }
@@ -241,12 +305,13 @@ struct Dataset::State {
   void choose_forcings() {
     forcings = forcings_of(options.forcings, "forcings");
     if (forcings.empty()) return;
-    if (!undated_name.empty())
+    if (!timeline.undated_name.empty())
       throw Error(Fault::usage, "BadOption",
                   "forcings " + options.forcings.front() +
                       " cannot be computed: the files have no axis of time, such as one in 'hours since 2000-01-01'");
     auto const labels = forcing_channels(forcings);
     input_labels.insert(input_labels.end(), labels.begin(), labels.end());
+    auto const& [grid, layout, box, weights] = *cells;
     places.latitudes.assign(grid.latitudes.begin() + box.lo(0), grid.latitudes.begin() + box.hi(0));
     places.longitudes.assign(grid.longitudes.begin() + box.lo(1), grid.longitudes.begin() + box.hi(1));
   }
@@ -257,7 +322,8 @@ struct Dataset::State {
   [[nodiscard]] std::vector<Index> states_of(Index position) const {
     std::vector<Index> found;
     auto const add = [&](Index leads) {
-      if (auto const at = leads == 0 ? std::optional(position) : time_steps->at(position, leads)) found.push_back(*at);
+      if (auto const at = leads == 0 ? std::optional(position) : timeline.steps->at(position, leads))
+        found.push_back(*at);
     };
     for (Index k = 1 - options.history; k <= 0; ++k) add(k);
     for (Index k = 0; k < options.steps; ++k) add(first_lead() + k);
@@ -266,7 +332,8 @@ struct Dataset::State {
   }
 
   void choose_samples(std::optional<Period> const& period) {
-    auto const& times = time_steps->times();
+    auto const& times = timeline.steps->times();
+    std::vector<Index> samples;
     for (Index position = 0; position < Index(times.size()); ++position) {
       auto const states = states_of(position);
       if (states.empty() || !std::all_of(states.begin(), states.end(),
@@ -274,32 +341,33 @@ struct Dataset::State {
         continue;
       for (Index m = 0; m < num_members; ++m) samples.push_back(position * num_members + m);
     }
+    order.emplace(samples, options, num_teams());
     if (Index(samples.size()) >= num_teams()) {
-      if (num_batches() > 0) return;
+      if (order->num_batches() > 0) return;
       throw Error(Fault::usage, "BadOption",
                   "batch_size must be at most " + std::to_string(Index(samples.size()) / num_teams()) +
                       ", the samples of a data team, where the last batch is dropped, got " +
                       std::to_string(options.batch_size));
     }
-    std::string const range =
-        undated_name.empty() ? ", from " + time_steps->text(times.front()) + " to " + time_steps->text(times.back())
-                             : "";
-    throw Error(Fault::usage, "BadOption",
-                paths.front().string() + (paths.size() > 1 ? " and the files after it have " : " has ") +
-                    std::to_string(samples.size()) + " samples with history " + std::to_string(options.history) +
-                    ", lead " + options.lead + " and steps " + std::to_string(options.steps) +
-                    (options.times.empty() ? "" : " in times " + options.times) + ", at least " +
-                    std::to_string(num_teams()) + " are needed; there are " + std::to_string(times.size()) + " times" +
-                    range);
+    std::string const range = timeline.undated_name.empty() ? ", from " + timeline.steps->text(times.front()) + " to " +
+                                                                  timeline.steps->text(times.back())
+                                                            : "";
+    throw Error(
+        Fault::usage, "BadOption",
+        timeline.paths.front().string() + (timeline.paths.size() > 1 ? " and the files after it have " : " has ") +
+            std::to_string(samples.size()) + " samples with history " + std::to_string(options.history) + ", lead " +
+            options.lead + " and steps " + std::to_string(options.steps) +
+            (options.times.empty() ? "" : " in times " + options.times) + ", at least " + std::to_string(num_teams()) +
+            " are needed; there are " + std::to_string(times.size()) + " times" + range);
   }
 
   /// Means and deviations of the channels without a given scaling, each data team of its part of the states.
   void survey() {
     std::set<Index> used;
-    for (Index const sample : samples)
+    for (Index const sample : order->samples())
       for (Index const at : states_of(sample / num_members)) used.insert(at * num_members + sample % num_members);
     std::vector<Index> const states(used.begin(), used.end());
-    Cells const cells{grid, *layout, box, row_weights};
+    Cells const domain_cells{cells->grid, cells->layout, cells->box, cells->row_weights};
     std::vector<LevelStatistics> fields;
     std::vector<std::size_t> places;
     for (std::size_t c = 0; c < scales.size(); ++c) {
@@ -314,13 +382,13 @@ struct Dataset::State {
       for (Index i = count * team() / num_teams(); i < count * (team() + 1) / num_teams(); ++i)
         for (std::size_t k = 0; k < places.size(); ++k) {
           fetch(states[std::size_t(i)], places[k]);
-          fields[k].levels[0].add(moments_of(cells, field));
+          fields[k].levels[0].add(moments_of(domain_cells, field));
         }
     } catch (...) {
       failure = std::current_exception();
     }
     agree_in_turn(comms, failure);
-    naming_input(paths.front().string(), [&] { finish_statistics(std::span<Comm const>(comms), fields); });
+    naming_input(timeline.paths.front().string(), [&] { finish_statistics(std::span<Comm const>(comms), fields); });
     for (std::size_t k = 0; k < places.size(); ++k) {
       scales[places[k]] = {fields[k].scaling.mean[0], fields[k].scaling.scale[0]};
       auto& scaling = scaling_by_name[channels[places[k]].variable];
@@ -345,30 +413,20 @@ struct Dataset::State {
     if (found == field.end()) return;
     Index const cell = found - field.begin();
     Index const time = state / num_members;
+    Box const& box = cells->box;
     throw Error(Fault::input, "BadInput",
-                file_of(time) + ": '" + channels[channel].label + "' lacks " +
+                timeline.file_of(time) + ": '" + channels[channel].label + "' lacks " +
                     std::to_string(std::count_if(field.begin(), field.end(), [](double v) { return std::isnan(v); })) +
-                    " cells of this rank at " + time_text(time) + ": first at " +
-                    place_text(grid, box.lo(0) + cell / box.extent(1), box.lo(1) + cell % box.extent(1)) +
+                    " cells of this rank at " + timeline.text(time) + ": first at " +
+                    place_text(cells->grid, box.lo(0) + cell / box.extent(1), box.lo(1) + cell % box.extent(1)) +
                     "; missing = refuse does not allow this");
-  }
-
-  [[nodiscard]] std::string time_text(Index position) const {
-    if (!undated_name.empty()) return undated_name + " " + std::to_string(position);
-    return time_steps->text(time_steps->times()[std::size_t(position)]);
-  }
-
-  [[nodiscard]] std::string file_of(Index position) const {
-    std::size_t file = 0;
-    while (file + 2 < ends.size() && ends[file + 1] <= position) ++file;
-    return paths[file].string();
   }
 
   /// On the thread.
   void fill(Slot& slot) {
     auto const num_times = std::size_t(options.history + options.steps);
     auto const history = std::size_t(options.history);
-    auto const bytes = slot.request.size() * num_cells * std::size_t(size_of(options.dtype));
+    auto const bytes = slot.request.size() * cells->count() * std::size_t(size_of(options.dtype));
     slot.inputs.reserve(std::max<std::size_t>(bytes * history * input_labels.size(), 1));
     slot.targets.reserve(std::max<std::size_t>(bytes * (num_times - history) * targets.size(), 1));
     std::size_t input_cell = 0;
@@ -381,7 +439,7 @@ struct Dataset::State {
         for (std::size_t const channel : is_input ? inputs : targets) {
           fetch(states[t] * num_members + sample % num_members, channel);
           write(channel, is_input ? options.missing : Missing::keep, is_input ? slot.inputs : slot.targets, cell);
-          cell += num_cells;
+          cell += cells->count();
         }
         if (is_input) input_cell += write_forcings(states[t], slot.inputs, input_cell);
       }
@@ -398,50 +456,21 @@ struct Dataset::State {
 
   /// The number of values.
   std::size_t write_forcings(Index position, NumberBuffer const& to, std::size_t cell) const {
-    Seconds const time = time_steps->times()[std::size_t(position)];
-    Seconds const step = options.lead == "0" ? 0 : time_steps->lead_seconds();
+    Seconds const time = timeline.steps->times()[std::size_t(position)];
+    Seconds const step = options.lead == "0" ? 0 : timeline.steps->lead_seconds();
     if (options.dtype == DType::f64)
-      fill_forcing(forcings, places, time, step, static_cast<double*>(to.data()) + cell, time_steps->calendar());
+      fill_forcing(forcings, places, time, step, static_cast<double*>(to.data()) + cell, timeline.steps->calendar());
     else
-      fill_forcing(forcings, places, time, step, static_cast<float*>(to.data()) + cell, time_steps->calendar());
-    return (input_labels.size() - inputs.size()) * num_cells;
-  }
-
-  [[nodiscard]] Index num_batches() const {
-    // As many samples on each team; only the last batch of the epoch may be smaller.
-    Index const per_team = Index(samples.size()) / num_teams();
-    if (options.last_batch == DatasetOptions::LastBatch::drop) return per_team / options.batch_size;
-    return (per_team + options.batch_size - 1) / options.batch_size;
-  }
-
-  /// This team's samples of a batch: a batch of all teams consists of consecutive samples of the order, so that it does
-  /// not depend on how many ranks share it.
-  [[nodiscard]] std::vector<Index> samples_of(Index epoch, Index number) const {
-    if (epoch < 0 || number < 0 || number >= num_batches())
-      throw Error("OutOfRange", "batch " + std::to_string(number) + " of epoch " + std::to_string(epoch) +
-                                    ": epochs count from 0, batches are in [0, " + std::to_string(num_batches()) + ")");
-    if (epoch != ordered_epoch) {
-      order = options.order == Order::shuffled ? shuffled(samples, options.seed, epoch) : samples;
-      ordered_epoch = epoch;
-    }
-    Index const begin = number * options.batch_size * num_teams();
-    Index const size = std::min(options.batch_size, (Index(order.size()) - begin) / num_teams());
-    auto const first = order.begin() + begin + team() * size;
-    return {first, first + size};
+      fill_forcing(forcings, places, time, step, static_cast<float*>(to.data()) + cell, timeline.steps->calendar());
+    return (input_labels.size() - inputs.size()) * cells->count();
   }
 
   DatasetOptions options;
   std::vector<Comm> comms;  ///< domain, data team
-  std::vector<std::filesystem::path> paths;
-  std::vector<Index> ends;  ///< of the files along the times; none where others join them
-  Grid grid;
+  Timeline timeline;
+  std::optional<OwnCells> cells;
   std::vector<StateChannel> channels;  ///< of all variables
   Index num_members = 1;
-  std::string undated_name;  ///< the axis of samples where no axis has dates
-  std::optional<TimeSteps> time_steps;
-  std::optional<Layout> layout;
-  Box box = Box({0, 0}, {0, 0});
-  std::vector<double> row_weights;
   std::vector<std::size_t> inputs;  ///< places in `channels`
   std::vector<std::size_t> targets;
   std::vector<std::string> input_labels;
@@ -450,10 +479,7 @@ struct Dataset::State {
   Places places;                     ///< of this rank's cells
   std::vector<ChannelScale> scales;  ///< of `channels`
   std::map<std::string, Scaling> scaling_by_name;
-  std::vector<Index> samples;  ///< states up to which the history of each goes
-  mutable std::vector<Index> order;
-  mutable Index ordered_epoch = -1;
-  std::size_t num_cells = 0;
+  std::optional<SampleOrder> order;
   std::vector<double> field;  ///< one channel of one state
   std::optional<SampleStore> store;
   std::unique_ptr<ReadAhead<Slot>> ahead;
@@ -465,20 +491,20 @@ Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 Dataset::~Dataset() = default;
 
-Layout const& Dataset::layout() const noexcept { return *state_->layout; }
-Box Dataset::owned() const { return state_->box; }
-std::vector<double> const& Dataset::latitudes() const noexcept { return state_->grid.latitudes; }
-std::vector<double> const& Dataset::longitudes() const noexcept { return state_->grid.longitudes; }
+Layout const& Dataset::layout() const noexcept { return state_->cells->layout; }
+Box Dataset::owned() const { return state_->cells->box; }
+std::vector<double> const& Dataset::latitudes() const noexcept { return state_->cells->grid.latitudes; }
+std::vector<double> const& Dataset::longitudes() const noexcept { return state_->cells->grid.longitudes; }
 std::vector<std::string> const& Dataset::input_channels() const noexcept { return state_->input_labels; }
 std::vector<std::string> const& Dataset::target_channels() const noexcept { return state_->target_labels; }
 std::map<std::string, Scaling> const& Dataset::scaling() const noexcept { return state_->scaling_by_name; }
-Index Dataset::num_samples() const noexcept { return Index(state_->samples.size()); }
-Index Dataset::num_batches() const noexcept { return state_->num_batches(); }
+Index Dataset::num_samples() const noexcept { return Index(state_->order->samples().size()); }
+Index Dataset::num_batches() const noexcept { return state_->order->num_batches(); }
 
 std::vector<std::string> Dataset::times(Index epoch, Index number) const {
   std::vector<std::string> texts;
-  for (Index const sample : state_->samples_of(epoch, number))
-    texts.push_back(state_->time_text(sample / state_->num_members));
+  for (Index const sample : state_->order->batch(state_->team(), epoch, number))
+    texts.push_back(state_->timeline.text(sample / state_->num_members));
   return texts;
 }
 
@@ -488,8 +514,9 @@ Dataset::Batch Dataset::batch(Index epoch, Index number) {
   for (Comm const& comm : s.comms)
     require_same(comm, "CallDisagreement", fingerprint,
                  "batch " + std::to_string(number) + " of epoch " + std::to_string(epoch));
-  auto const samples = s.samples_of(epoch, number);
-  auto const upcoming = number + 1 < num_batches() ? s.samples_of(epoch, number + 1) : s.samples_of(epoch + 1, 0);
+  auto const samples = s.order->batch(s.team(), epoch, number);
+  bool const is_last = number + 1 == num_batches();
+  auto const upcoming = s.order->batch(s.team(), epoch + (is_last ? 1 : 0), is_last ? 0 : number + 1);
   State::Slot const& slot = s.ahead->take(samples);
   s.ahead->begin(upcoming);
   return {Index(samples.size()), s.options.dtype, slot.inputs.data(), slot.targets.data()};
