@@ -19,7 +19,7 @@
 
 namespace graticule::forecast {
 
-/// The command line of graticule-forecast.
+/// The command line of graticule-forecast: a member per option.
 struct Options {
   std::vector<std::string> checkpoints;  ///< or `model`
   std::filesystem::path model;           ///< an exported network, which the following describe

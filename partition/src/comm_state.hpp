@@ -40,6 +40,8 @@ enum class CommCall : std::uint8_t { barrier, maximum, sum, gather, broadcast, s
 enum class Wait : std::uint8_t { automatic, poll, sleep };
 [[nodiscard]] Wait kind_of_wait();
 
+/// A communicator. More than 20 members: what its ranks have settled when they met, and what each call changes; only
+/// the calls of `Comm` touch them.
 struct CommState {
   MPI_Comm handle = MPI_COMM_NULL;
   int rank = 0;

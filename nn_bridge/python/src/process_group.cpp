@@ -52,6 +52,7 @@ std::vector<std::pair<Index, Index>> parts_of(Tensor const& tensor, std::vector<
   return parts;
 }
 
+/// As many functions as `c10d::Backend` lets a backend override.
 class Group final : public c10d::Backend {
  public:
   explicit Group(std::shared_ptr<GroupState> state)

@@ -99,6 +99,9 @@ struct ShardedLayer {
 /// Where it is right on the local tensors it runs as it is. Otherwise the cells that it needs are moved. Sums over
 /// cells, and parts of an axis that is cut, wait: code outside the model takes them for those of this rank. They are
 /// computed for the globe, with all that has been made of them, where they meet cells of the model or enter a layer.
+///
+/// More than 40 functions, because each way of an operator is one: as planned, on local cells, waiting, guessed,
+/// refused. All of them read and set the marks of the same tensors.
 class Interceptor final : public Between {
  public:
   [[nodiscard]] static Interceptor& of_thread();
