@@ -96,7 +96,8 @@ void ScoreTable::join(Comm const& data) { data.sum(std::span(sums_)); }
 
 void ScoreTable::set_values(std::vector<double> values) {
   if (values.size() != sums_.size())
-    throw Error(Fault::input, "StateMismatch", "scores of another number of cases, channels, leads or regions");
+    throw Error(Fault::input, "StateMismatch",
+                "the saved scores have another number of cases, channels, leads or regions");
   sums_ = std::move(values);
 }
 

@@ -42,7 +42,8 @@ void SpectraTable::set_values(std::vector<double> values) {
   Index const spectra = 2 * num_leads_ * num_channels_;
   auto const size = Index(values.size());
   if (size > 0 && (size % spectra != 0 || size / spectra < 1 + num_zonal()))
-    throw Error(Fault::input, "StateMismatch", "spectra of another number of channels, leads or wavenumbers");
+    throw Error(Fault::input, "StateMismatch",
+                "the saved spectra have another number of channels, leads or wavenumbers");
   stride_ = size / spectra;
   values_ = std::move(values);
 }

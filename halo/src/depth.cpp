@@ -190,8 +190,8 @@ std::string HaloDepth::too_shallow(std::span<Width const> reach) const {
 
 Box HaloDepth::apply(HaloDepth const& input, std::span<Width const> reach, AtMirrors at_mirrors) {
   if (!(input.extents_ == extents_) || !(input.owned_ == owned_))
-    throw Error("AxesMismatch", "an operator from field " + input.name_ + " on " + to_string(input.extents_) +
-                                    " to field " + name_ + " on " + to_string(extents_) + " of another layout");
+    throw Error("AxesMismatch", "field " + input.name_ + " on " + to_string(input.extents_) + " and field " + name_ +
+                                    " on " + to_string(extents_) + " have different layouts: no operator joins them");
   if (auto const text = input.too_shallow(reach); !text.empty()) throw Error("HaloTooShallow", text);
   auto const keeps = [&](int a, bool upper) {
     return side(a, upper).edge == Edge::periodic ||

@@ -50,7 +50,7 @@ std::vector<Cuts> detail::parse_cuts(std::string_view text, std::string_view nam
       throw Error(Fault::input, "BadInput", place + ": " + error.text());
     }
     if (cuts.size() > std::size_t(max_ndim))
-      throw Error(Fault::input, "BadInput", place + ": more than " + std::to_string(max_ndim) + " axes");
+      throw Error(Fault::input, "BadInput", place + ": cuts have at most " + std::to_string(max_ndim) + " axes");
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   if (cuts.empty()) throw Error(Fault::input, "BadInput", std::string(name) + " contains no cuts");

@@ -154,8 +154,8 @@ std::string first_hole(Box const& global, std::span<Box const> boxes) {
 
 Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
   if (grid.ndim() != int(cuts.size()))
-    throw Error("AxesMismatch", "a process grid of " + to_string(grid.extents()) + " with cuts for " +
-                                    std::to_string(cuts.size()) + " axes");
+    throw Error("AxesMismatch", "a process grid of " + to_string(grid.extents()) + " needs cuts for each axis, got " +
+                                    std::to_string(cuts.size()));
   auto extents = Indices::filled(grid.ndim(), 0);
   for (int a = 0; a < grid.ndim(); ++a) {
     auto const& axis_cuts = cuts[std::size_t(a)];

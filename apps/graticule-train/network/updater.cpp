@@ -35,7 +35,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<torch::Tenso
           std::move(parameters),
           torch::optim::AdamOptions(settings.learning_rate).eps(eps).weight_decay(settings.weight_decay));
   }
-  throw Error("BadOption", "an optimizer without a name");
+  throw Error("BadOption", "the optimizer has no name");
 }
 
 /// Every rank has all parameters, and gradients are reduced at every step.

@@ -23,7 +23,7 @@ RepartitionPlan plan_to_blocks(Comm const& of, Layout const& from, BlockGrid con
   auto extents = blocks.extents();
   if (blocks.num_faces() > 1) extents = {blocks.num_faces(), extents[0], extents[1]};
   if (as_it_is && from.global().hi() != extents)
-    throw Error("LayoutMismatch", "from " + to_string(from) + " to " + to_string(blocks));
+    throw Error("LayoutMismatch", to_string(from) + " cannot move to the other cells of " + to_string(blocks));
   return {of, from, blocks.boxes(of.rank()), options};
 }
 

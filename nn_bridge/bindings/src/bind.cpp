@@ -44,7 +44,7 @@ Sizes64 sizes_for(Port const& port, std::size_t num_axes, std::int64_t num_eleme
   for (std::size_t d = 0; d < num_axes; ++d) {
     auto const& extent = port.meta.sizes[d];
     if (extent.symbolic() && open >= 0)
-      throw Error("Unsupported", what + ": more than one dynamic size other than latitude and longitude");
+      throw Error("Unsupported", what + " has more than one dynamic size other than latitude and longitude");
     if (extent.symbolic())
       open = std::ptrdiff_t(d);
     else

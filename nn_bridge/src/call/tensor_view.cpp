@@ -24,7 +24,8 @@ DType detail::dtype_of(torch::ScalarType type) {
     case torch::kDouble: return DType::f64;
     case torch::kComplexFloat: return DType::c64;
     case torch::kComplexDouble: return DType::c128;
-    default: throw Error("UnsupportedTensor", std::string("dtype ") + c10::toString(type));
+    default:
+      throw Error("UnsupportedTensor", std::string("the engine moves no tensors of dtype ") + c10::toString(type));
   }
 }
 
@@ -36,16 +37,17 @@ FieldView tensor_view(torch::Tensor const& tensor) {
 FieldView tensor_view(torch::Tensor const& tensor, std::span<std::int64_t const> axes) {
   auto const least_dim = axes.empty() ? 0 : -*std::min_element(axes.begin(), axes.end());
   if (!tensor.defined() || tensor.layout() != torch::kStrided || tensor.dim() < least_dim)
-    throw Error("UnsupportedTensor", tensor.defined()
-                                         ? "a sparse tensor or one of " + std::to_string(tensor.dim()) + " axes"
-                                         : std::string("an undefined tensor"));
+    throw Error("UnsupportedTensor", tensor.defined() ? "the engine moves dense tensors, got a sparse one or one of " +
+                                                            std::to_string(tensor.dim()) + " axes"
+                                                      : std::string("the tensor is undefined"));
   if (!detail::engine_reaches(tensor)) {
     std::ostringstream device;
     device << tensor.device();
-    throw Error("UnsupportedTensor", "a tensor on device " + device.str());
+    throw Error("UnsupportedTensor", "the engine does not reach a tensor on device " + device.str());
   }
   if (tensor.is_conj() || tensor.is_neg())
-    throw Error("UnsupportedTensor", "a lazy conjugate or negative; call resolve_conj() or resolve_neg() first");
+    throw Error("UnsupportedTensor",
+                "the tensor is a lazy conjugate or negative; call resolve_conj() or resolve_neg() first");
   // Ranks agree on what a view throws: what is wrong with the stream is found here, and not in the call.
   if (!tensor.is_cpu()) (void)detail::CallStream(tensor);
   FieldView view;

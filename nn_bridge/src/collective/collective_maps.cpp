@@ -176,7 +176,7 @@ MapPointer scatter_from_root_map(Comm const& comm, CutAxis cut, RootSide side) {
 }
 
 void sum_by_rank(Comm const& comm, torch::Tensor& flat, Index piece_bytes) {
-  if (flat.scalar_type() == torch::kBool) throw Error("UnsupportedTensor", "no sum over ranks of booleans");
+  if (flat.scalar_type() == torch::kBool) throw Error("UnsupportedTensor", "booleans have no sum over ranks");
   if (comm.num_ranks() == 1) return;
   auto const length = std::max<Index>(1, piece_bytes / Index(flat.element_size()));
   for (Index first = 0; first < flat.numel(); first += length) {

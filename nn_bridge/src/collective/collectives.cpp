@@ -135,7 +135,9 @@ std::pair<torch::Tensor, RootSide> enter_rooted(std::string const& name, torch::
     std::vector<Index> own;
     if (is_root) {
       require_dense(x);
-      if (x.dim() > std::int64_t(most_axes)) throw Error("AxesMismatch", std::to_string(x.dim()) + " axes");
+      if (x.dim() > std::int64_t(most_axes))
+        throw Error("AxesMismatch",
+                    "tensors have at most " + std::to_string(most_axes) + " axes here, got " + std::to_string(x.dim()));
       own = {x.dim(), Index(x.scalar_type())};
       own.insert(own.end(), x.sizes().begin(), x.sizes().end());
     }

@@ -26,9 +26,9 @@ torch::Tensor shard_of(torch::Tensor const& whole, Domain const& domain, std::op
     auto const extent = whole.size(a - 2);
     auto const along = cuts ? (a == 0 ? cuts->rows : cuts->columns) : balanced_cuts(extent, parts);
     if (along.extent() != extent || along.num_parts() != parts)
-      throw Error("BadCuts", "cuts of " + std::to_string(along.extent()) + " cells in " +
-                                 std::to_string(along.num_parts()) + " parts for axis " + std::to_string(a - 2) +
-                                 " of " + std::to_string(extent) + " cells in " + std::to_string(parts));
+      throw Error("BadCuts", "axis " + std::to_string(a - 2) + " has " + std::to_string(extent) + " cells in " +
+                                 std::to_string(parts) + " parts, got cuts of " + std::to_string(along.extent()) +
+                                 " cells in " + std::to_string(along.num_parts()) + " parts");
     auto const part = a == 0 ? domain.latitude_part() : domain.longitude_part();
     shard = shard.narrow(a - 2, along.lo(part), along.size(part));
   }

@@ -20,8 +20,9 @@ void check_sharding(Sharding const& sharding, Comm const& comm) {
   std::sort(axes.begin(), axes.end());
   bool const distinct = std::adjacent_find(axes.begin(), axes.end()) == axes.end();
   if (axes.empty() || axes.back() >= 0 || !distinct || sharding.grid.ndim() != int(axes.size()))
-    throw Error("BadOption", "a grid of " + to_string(sharding.grid) + " ranks for " + std::to_string(axes.size()) +
-                                 " axes (" + to_string(sharding) + "); axes count from the last, -1, and appear once");
+    throw Error("BadOption", "a grid of " + to_string(sharding.grid) + " ranks does not fit " +
+                                 std::to_string(axes.size()) + " axes (" + to_string(sharding) +
+                                 "); axes count from the last, -1, and appear once");
   if (sharding.grid.num_ranks() != comm.num_ranks() || sharding.grid.last_rank() != comm.num_ranks() - 1)
     throw Error("BadOption", "the grid must have the " + std::to_string(comm.num_ranks()) +
                                  " ranks of the domain, got " + to_string(sharding.grid));
@@ -77,9 +78,9 @@ std::vector<Cuts> target_cuts(RepartitionOptions const& options, std::vector<std
     auto const parts = options.to.grid.extent(int(i));
     cuts.push_back(options.cuts.empty() ? balanced_cuts(extent, parts) : options.cuts[i]);
     if (cuts.back().extent() != extent || cuts.back().num_parts() != parts)
-      throw Error("BadCuts", "cuts of " + std::to_string(cuts.back().extent()) + " cells in " +
-                                 std::to_string(cuts.back().num_parts()) + " parts for axis " + std::to_string(axis) +
-                                 " of " + std::to_string(extent) + " cells in " + std::to_string(parts));
+      throw Error("BadCuts", "axis " + std::to_string(axis) + " has " + std::to_string(extent) + " cells in " +
+                                 std::to_string(parts) + " parts, got cuts of " + std::to_string(cuts.back().extent()) +
+                                 " cells in " + std::to_string(cuts.back().num_parts()) + " parts");
   }
   return cuts;
 }
@@ -105,7 +106,7 @@ void check_back(detail::TensorMove const* move, torch::Tensor const& y) {
   (void)tensor_view(y, move->axes());
   for (std::size_t a = 0; a < move->axes().size(); ++a)
     if (y.size(move->axes()[a]) != move->to_box().extent(int(a)))
-      throw Error("ShapeMismatch", "Repartition back of " + std::to_string(y.size(move->axes()[a])) +
+      throw Error("ShapeMismatch", "Repartition back got " + std::to_string(y.size(move->axes()[a])) +
                                        " cells along axis " + std::to_string(move->axes()[a]) +
                                        "; the forward gave this rank " + std::to_string(move->to_box().extent(int(a))));
 }
@@ -134,8 +135,8 @@ RepartitionImpl::RepartitionImpl(RepartitionOptions options, Domain domain)
   check_sharding(options_.from, this->domain().comm());
   check_sharding(options_.to, this->domain().comm());
   if (!options_.cuts.empty() && options_.cuts.size() != options_.to.axes.size())
-    throw Error("BadOption", std::to_string(options_.cuts.size()) + " cuts for " +
-                                 std::to_string(options_.to.axes.size()) + " axes");
+    throw Error("BadOption", "cuts are needed for each of " + std::to_string(options_.to.axes.size()) + " axes, got " +
+                                 std::to_string(options_.cuts.size()));
 }
 
 torch::Tensor RepartitionImpl::forward(torch::Tensor const& given) {

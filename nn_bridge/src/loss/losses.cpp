@@ -158,7 +158,7 @@ detail::Constant constant_of(std::vector<double> const& values) {
 }
 
 void require_number(std::string const& loss, bool good, double value) {
-  if (!good) throw Error("BadOption", loss + " with " + std::to_string(value));
+  if (!good) throw Error("BadOption", loss + " cannot have " + std::to_string(value));
 }
 
 double checked_delta(double delta) {

@@ -20,7 +20,7 @@ void check_field(std::string const& layer, torch::Tensor const& x, std::int64_t 
   std::ostringstream text;
   text << layer;
   if (channels > 0) text << " of " << channels << " channels";
-  text << " given ";
+  text << " was given ";
   if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
     throw Error("UnsupportedTensor", text.str() + "no dense tensor of a real floating-point dtype");
   text << x.sizes();

@@ -302,9 +302,9 @@ Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tenso
     if (x.dim() < 2)
       throw Error("ShapeMismatch", "a trial needs an input of at least two axes, not " + std::to_string(x.dim()));
     if (cuts && (cuts->rows.extent() != x.size(-2) || cuts->columns.extent() != x.size(-1)))
-      throw Error("BadCuts", "cuts of " + std::to_string(cuts->rows.extent()) + " x " +
-                                 std::to_string(cuts->columns.extent()) + " cells for an input of " +
-                                 std::to_string(x.size(-2)) + " x " + std::to_string(x.size(-1)));
+      throw Error("BadCuts", "the input has " + std::to_string(x.size(-2)) + " x " + std::to_string(x.size(-1)) +
+                                 " cells, the cuts have " + std::to_string(cuts->rows.extent()) + " x " +
+                                 std::to_string(cuts->columns.extent()));
   });
   Comparer const comparer(domain);
   Layout const layout(domain.grid(), {cuts ? cuts->rows : balanced_cuts(x.size(-2), domain.grid().extent(0)),

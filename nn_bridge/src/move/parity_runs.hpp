@@ -21,7 +21,9 @@ struct ParityRun {
 /// Splits a tensor at the channels where the parity changes; one run where no channel is odd.
 inline std::vector<ParityRun> parity_runs(torch::Tensor const& x, std::vector<std::int64_t> const& odd_channels) {
   if (odd_channels.empty()) return {{x, Parity::even}};
-  if (x.dim() < 3) throw Error("BadBoundary", "odd channels for a tensor without a channel axis");
+  if (x.dim() < 3)
+    throw Error("BadBoundary",
+                "odd channels need a tensor with a channel axis, got " + std::to_string(x.dim()) + " axes");
   std::vector<ParityRun> result;
   auto const parity = [&](std::int64_t c) {
     return std::count(odd_channels.begin(), odd_channels.end(), c) ? Parity::odd : Parity::even;

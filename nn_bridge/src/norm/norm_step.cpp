@@ -69,7 +69,7 @@ void merge_over(Comm const& team, std::vector<double>& own, std::string const& l
     auto const* from = all.data() + r * size;
     if (from[grad_mode_at] != own[grad_mode_at])
       throw Error("StructureDisagreement", layer + ": ranks 0 and " + std::to_string(r) +
-                                               " of a team, one with grad mode on, one with grad mode off");
+                                               " of a team differ: grad mode is on for one, off for the other");
     own[requires_grad_at] = std::max(own[requires_grad_at], from[requires_grad_at]);
     auto const n = own[count_at];
     auto const added = from[count_at];

@@ -280,7 +280,7 @@ class detail::LastAxesState : public LayerState<SliceSetUp> {
         auto const at = std::int64_t(shape.size()) + sharding_.axes[a];
         if (at < 0) continue;
         if (layout.extent(int(a)) != shape[std::size_t(at)])
-          throw Error("ShapeMismatch", layer_ + " with normalized_shape " + text(shape) + " given " +
+          throw Error("ShapeMismatch", layer_ + " with normalized_shape " + text(shape) + " was given " +
                                            std::to_string(layout.extent(int(a))) + " cells on all ranks along axis " +
                                            std::to_string(sharding_.axes[a]));
         set_up->slices.push_back({at, owned.lo(int(a)), owned.extent(int(a))});

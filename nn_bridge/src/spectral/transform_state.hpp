@@ -76,8 +76,8 @@ class TransformState : public LayerState<Map> {
   void check_cuts(Layout const& layout) const {
     auto const& given = description_.fields;
     if (given && !(*layout.cuts(0) == given->rows && *layout.cuts(1) == given->columns))
-      throw Error("BadCuts", description_.layer + " with cuts for " +
-                                 to_string(Layout(this->domain().grid(), {given->rows, given->columns})) + " given " +
+      throw Error("BadCuts", description_.layer + " has cuts for " +
+                                 to_string(Layout(this->domain().grid(), {given->rows, given->columns})) + +", got " +
                                  to_string(layout));
   }
 

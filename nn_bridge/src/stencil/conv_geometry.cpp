@@ -8,7 +8,7 @@ namespace graticule::nn::detail {
 Index ConvAxis::num_outputs() const {
   Index const room = extent + before + after - reach();
   if (room < 0 || extent == 0)
-    throw Error("KernelTooLarge", "a kernel that spans " + std::to_string(reach()) + " cells on an axis of " +
+    throw Error("KernelTooLarge", "a kernel spans " + std::to_string(reach()) + " cells on an axis of " +
                                       std::to_string(extent) + " with padding " + std::to_string(before) + " and " +
                                       std::to_string(after));
   return room / stride + 1;

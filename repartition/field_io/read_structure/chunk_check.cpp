@@ -135,7 +135,7 @@ std::vector<ByteRange> ChunkCheck::take_unchanged() { return std::exchange(uncha
 
 ChunkCheck::ChunkCheck(std::uintmax_t file_bytes) : file_bytes_(file_bytes) {
   int const memory = ::memfd_create("chunks", MFD_CLOEXEC);
-  if (memory < 0 || ::dup2(memory, STDOUT_FILENO) < 0) throw Error("NoProcess", "no memory file");
+  if (memory < 0 || ::dup2(memory, STDOUT_FILENO) < 0) throw Error("NoProcess", "a file in memory cannot be made");
   ::close(memory);
 }
 

@@ -103,8 +103,8 @@ struct ReplicatedFieldPlan::State {
       fits = axis >= 0 && axis < field.ndim() && field.extents[int(axis)] == whole.extent(a);
     }
     if (!fits)
-      throw Error("FieldMismatch", "a field of " + to_string(field.extents) + " with grid axes " +
-                                       to_string(field.grid_axes) + " for copies of " + to_string(whole));
+      throw Error("FieldMismatch", "copies of " + to_string(whole) + " need fields of these cells, got " +
+                                       to_string(field.extents) + " with grid axes " + to_string(field.grid_axes));
   }
 
   /// `source` is the field on the root, or a shard.

@@ -44,8 +44,10 @@ void check_selection(Selection const& selection, Box const& global, char const* 
     if (selection.step[a] == 0) fail("a step must not be 0, got it on " + detail::axis_text(a, global.ndim()));
     constexpr Index longest = std::numeric_limits<int>::max();
     if (selection.step[a] > longest || selection.step[a] < -longest)
-      fail("step " + std::to_string(selection.step[a]) + " on " + detail::axis_text(a, global.ndim()));
-    if (selection.extents[a] < 0) fail("fewer than no cells on " + detail::axis_text(a, global.ndim()));
+      fail("the step on " + detail::axis_text(a, global.ndim()) + " must be shorter than 2^31, got " +
+           std::to_string(selection.step[a]));
+    if (selection.extents[a] < 0)
+      fail("extents must not be negative, got one on " + detail::axis_text(a, global.ndim()));
     empty = empty || selection.extents[a] == 0;
   }
   for (int a = 0; !empty && a < global.ndim(); ++a) {
@@ -114,8 +116,8 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
   Indices const permutation = or_identity(options.permutation, from.ndim());
   for (auto const& target : sides.targets)
     if (target.ndim() != from.ndim() || permutation.size() != from.ndim())
-      throw Error("LayoutMismatch", "from " + to_string(from) + " to " + std::to_string(target.ndim()) +
-                                        " axes with axes " + detail::axes_text(permutation, permutation.size()));
+      throw Error("LayoutMismatch", to_string(from) + " cannot move to a layout of " + std::to_string(target.ndim()) +
+                                        " axes in the order " + detail::axes_text(permutation, permutation.size()));
   (void)detail::permutation_map(permutation);
   auto const read = options.from.value_or(Selection::all(from.global()));
   check_selection(read, from.global(), "old");

@@ -55,7 +55,7 @@ PullState::~PullState() {
 bool PullState::is_alive() const { return plan_.comm.generation() == generation_ && !plan_.comm.failed_peer(); }
 
 void PullState::check_generation() const {
-  if (mpi_is_over()) throw Error("WrongState", "a call of " + plan_.label() + " after MPI_Finalize");
+  if (mpi_is_over()) throw Error("WrongState", plan_.label() + " is called after MPI_Finalize");
   require_mpi_thread();
   if (plan_.comm.generation() == generation_) return;
   throw Error("StalePlan", plan_.label() + " was made before its communicator was renewed (" +

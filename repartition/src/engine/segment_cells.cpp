@@ -41,10 +41,10 @@ Conversion conversion_of(PlanContext const& plan, PullField const& field, Direct
     auto& images = plan.segments->last_images;
     if (!plan.additions.independent && !images) images = last_images(plan.table, plan.comm.rank());
     if (images && !images->are_exact && field.update.beta.value_or(0) != 0.0)
-      throw Error("Conversion", "beta of an inverse whose cells have images by several maps");
+      throw Error("Conversion", "beta must be 0 in an inverse whose cells have images by several maps");
     return conversion(target, source, field.update);
   }
-  if (source.packing || target.packing) throw Error("Conversion", "adjoints of packed integers");
+  if (source.packing || target.packing) throw Error("Conversion", "fields of packed integers have no adjoint");
   auto update = adjoint_of(field.update);
   (void)conversion(target, source, update);
   // Where several terms meet in a cell, or none, the factor is applied to all owned cells before the terms are added;

@@ -41,7 +41,7 @@ Packed packed(StoredAs const& stored) {
 
 void check(StoredAs const& from, StoredAs const& to, std::complex<double> alpha, std::complex<double> beta) {
   auto const fail = [&](std::string const& why) {
-    throw Error("Conversion", "from " + to_string(from.dtype) + " to " + to_string(to.dtype) + ": " + why);
+    throw Error("Conversion", to_string(from.dtype) + " cannot become " + to_string(to.dtype) + ": " + why);
   };
   for (auto const* side : {&from, &to}) {
     if (!side->packing) continue;
@@ -55,9 +55,9 @@ void check(StoredAs const& from, StoredAs const& to, std::complex<double> alpha,
            " does not hold");
   }
   if (is_complex(from.dtype) != is_complex(to.dtype)) fail("real and complex fields are not converted");
-  if (!is_complex(to.dtype) && (alpha.imag() != 0 || beta.imag() != 0)) fail("complex factors of a real field");
+  if (!is_complex(to.dtype) && (alpha.imag() != 0 || beta.imag() != 0)) fail("factors of a real field must be real");
   for (auto const factor : {alpha, beta})
-    if (!std::isfinite(factor.real()) || !std::isfinite(factor.imag())) fail("a factor that is not finite");
+    if (!std::isfinite(factor.real()) || !std::isfinite(factor.imag())) fail("factors must be finite");
   if (from.packing || to.packing || from.dtype == to.dtype) return;
   if (is_integer(from.dtype) != is_integer(to.dtype)) fail("say how integers stand for numbers (Packing)");
   if (is_integer(from.dtype) && !widens(from.dtype, to.dtype)) fail("say what large integers become (Packing)");

@@ -87,11 +87,12 @@ StridedOp simplified(Transform const& transform, DType to, DType from) {
 
 /// The rules of `make_transform`.
 void check(Transform const& transform, DType to, DType from) {
-  if (is_complex(to) != is_complex(from)) throw Error("Conversion", to_string(from) + " to " + to_string(to));
+  if (is_complex(to) != is_complex(from))
+    throw Error("Conversion", to_string(from) + " cannot become " + to_string(to));
   if (!is_complex(to) && (transform.alpha[1] != 0 || transform.beta[1] != 0))
-    throw Error("Conversion", "a complex factor of " + to_string(from));
+    throw Error("Conversion", "factors of " + to_string(from) + " must be real, got a complex one");
   if (is_complex(to) && !(transform.from.is_trivial() && transform.to.is_trivial()))
-    throw Error("Conversion", "packed complex numbers");
+    throw Error("Conversion", "complex numbers cannot be packed");
 }
 
 }  // namespace
@@ -122,7 +123,7 @@ StridedTask make_transform(Transform const& transform, Indices const& extents, E
   task.op = simplified(task.transform, to.dtype, from.dtype);
   set_axes(task, extents, to.strides, from.strides);
   if (task.num_sum_axes > 0 && !is_real(transform.beta, 1))
-    throw Error("Conversion", "a sum with beta " + std::to_string(transform.beta[0]));
+    throw Error("Conversion", "sums need a beta of 1, got " + std::to_string(transform.beta[0]));
   return task;
 }
 

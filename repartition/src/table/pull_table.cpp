@@ -182,7 +182,8 @@ std::map<int, std::vector<Index>> exchange_sparse(Comm const& comm, std::map<int
   e.outgoing = std::move(outgoing);
   for (auto const& [peer, words] : e.outgoing) {
     if (words.size() > std::size_t(std::numeric_limits<int>::max()))
-      throw Error("OutOfRange", std::to_string(words.size()) + " words of plan for rank " + std::to_string(peer));
+      throw Error("OutOfRange", "the plan needs a message of " + std::to_string(words.size()) + " words to rank " +
+                                    std::to_string(peer) + ", more than MPI counts");
     check_mpi(
         MPI_Issend(words.data(), int(words.size()), MPI_INT64_T, peer, tag, comm.handle(), &e.sends.emplace_back()),
         "MPI_Issend");

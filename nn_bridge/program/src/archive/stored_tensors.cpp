@@ -43,7 +43,7 @@ torch::ScalarType to_torch(Dtype dtype) {
     case Dtype::u16: return torch::kUInt16;
     case Dtype::unknown: break;
   }
-  throw Error(Fault::input, "RefusedProgram", "a tensor of unknown type");
+  throw Error(Fault::input, "RefusedProgram", "a tensor has an unknown type");
 }
 
 std::int64_t storage_bytes(TensorMeta const& meta, std::string const& tensor_name) {

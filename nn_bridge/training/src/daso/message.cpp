@@ -72,7 +72,7 @@ torch::ScalarType wire_type(Wire wire, torch::ScalarType lane) {
       case Wire::f32: return torch::kFloat;
       case Wire::automatic: return lane == torch::kFloat ? torch::kBFloat16 : lane;
     }
-    throw Error("BadOption", "a type of messages of number " + std::to_string(int(wire)));
+    throw Error("BadOption", "messages have no type of number " + std::to_string(int(wire)));
   }();
   return c10::elementSize(wanted) < c10::elementSize(lane) ? wanted : lane;
 }

@@ -198,7 +198,7 @@ void DasoSchedule::load_state(Values const& values) {
   if (found.epoch_ < 0 || found.batch_ < 0 || found.last_batch_ < -1 ||
       found.batch_ > std::max<Index>(found.last_batch_, 0) || found.global_skip_ < 0 || group < 0 || previous < -1)
     throw Error(Fault::input, "BadInput",
-                "saved state of DASO in epoch " + std::to_string(found.epoch_) + " before batch " +
+                "the saved state of DASO is damaged: epoch " + std::to_string(found.epoch_) + " before batch " +
                     std::to_string(found.batch_) + " of last batch " + std::to_string(found.last_batch_) +
                     ", global skip " + std::to_string(found.global_skip_) + ", group " + std::to_string(group));
   // Saved on nodes of more ranks, groups of this world take their turns.

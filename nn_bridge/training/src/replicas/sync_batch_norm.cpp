@@ -23,7 +23,7 @@ constexpr char const* layer_name = "SyncBatchNorm";
 
 void check_input(torch::Tensor const& x, BatchNormParts const& parts, int least_cell_axes, int most_cell_axes) {
   std::ostringstream text;
-  text << layer_name << " of " << parts.options.num_features() << " channels given ";
+  text << layer_name << " of " << parts.options.num_features() << " channels was given ";
   if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
     throw Error("ShapeMismatch", text.str() + "no dense tensor of a real floating-point type");
   text << x.sizes() << " of " << x.scalar_type();

@@ -18,15 +18,15 @@ namespace {
 /// Grid axis of each memory axis, -1 for batch axes.
 Indices grid_axis_of(FieldView const& view, int num_grid) {
   if (view.strides.size() != view.ndim() || view.grid_axes.size() != num_grid)
-    throw Error("FieldMismatch", "a view of " + std::to_string(view.ndim()) + " axes with strides " +
-                                     to_string(view.strides) + " and grid axes " + to_string(view.grid_axes) +
-                                     " for a layout of " + std::to_string(num_grid) + " axes");
+    throw Error("FieldMismatch", "a layout of " + std::to_string(num_grid) + " axes does not fit a view of " +
+                                     std::to_string(view.ndim()) + " axes with strides " + to_string(view.strides) +
+                                     " and grid axes " + to_string(view.grid_axes));
   auto result = Indices::filled(view.ndim(), -1);
   for (int a = 0; a < num_grid; ++a) {
     Index const m = view.grid_axes[a];
     if (m < 0 || m >= view.ndim() || result[int(m)] >= 0)
-      throw Error("FieldMismatch",
-                  "grid axes " + to_string(view.grid_axes) + " of a view of " + std::to_string(view.ndim()) + " axes");
+      throw Error("FieldMismatch", "grid axes must be different axes of the view, got " + to_string(view.grid_axes) +
+                                       " of " + std::to_string(view.ndim()) + " axes");
     result[int(m)] = a;
   }
   return result;
@@ -84,7 +84,7 @@ Indices whole_extents(FieldView const& view, Box const& global) {
   auto extents = view.extents;
   for (int m = 0; m < view.ndim(); ++m) {
     if (grid_axis[m] >= 0) extents[m] = global.extent(int(grid_axis[m]));
-    if (extents[m] < 0) throw Error("FieldMismatch", "a view of " + to_string(view.extents) + " elements");
+    if (extents[m] < 0) throw Error("FieldMismatch", "extents must not be negative, got " + to_string(view.extents));
   }
   return extents;
 }

@@ -115,20 +115,20 @@ struct Checkpoint::State {
       throw Error("WrongType", "field " + field.name + " has elements of " + to_string(field.dtype) +
                                    ", got a view of " + to_string(view.dtype));
     if (view.ndim() != field.extents.size())
-      throw Error("FieldMismatch", "a view of " + std::to_string(view.ndim()) + " axes for field " + field.name +
-                                       " of " + to_string(field.extents));
+      throw Error("FieldMismatch", "field " + field.name + " has the extents " + to_string(field.extents) +
+                                       ", got a view of " + std::to_string(view.ndim()) + " axes");
     auto const axes = matching_axes(field, view);
     auto const result = detail::field_cells(view, axes, field.extents, cells, local);
     for (int a = 0; a < global.ndim(); ++a) {
       Index const extent = field.extents[int(axes[int(view.grid_axes[a])])];
       if (global.extent(a) != extent)
-        throw Error("FieldMismatch", "grid " + detail::axis_text(a, global.ndim()) + " of " +
-                                         std::to_string(global.extent(a)) + " cells for field " + field.name + " of " +
-                                         to_string(field.extents));
+        throw Error("FieldMismatch", "grid " + detail::axis_text(a, global.ndim()) + " has " +
+                                         std::to_string(global.extent(a)) + " cells, but field " + field.name +
+                                         " has the extents " + to_string(field.extents));
     }
     if (!result.box.empty() && !Box::from_extents(field.extents).contains(result.box))
-      throw Error("OutOfRange", "cells outside of the field: " + to_string(result.box) + " of field " + field.name +
-                                    " of " + to_string(field.extents));
+      throw Error("OutOfRange",
+                  to_string(result.box) + " reaches beyond field " + field.name + " of " + to_string(field.extents));
     return result;
   }
 
@@ -284,7 +284,7 @@ CheckpointStore::CheckpointStore(Comm const& comm, std::filesystem::path const& 
   require_same(comm, "ArgumentDisagreement",
                Hash().add(folder.string()).add(options.keep).add(options.name).add(options.piece_bytes).value(),
                "a store in " + folder.string());
-  if (options.keep < 1) throw Error("BadOption", "keep " + std::to_string(options.keep) + " checkpoints");
+  if (options.keep < 1) throw Error("BadOption", "keep must be at least 1, got " + std::to_string(options.keep));
   if (options.piece_bytes < 1)
     throw Error("BadOption", "piece_bytes must be at least 1, got " + std::to_string(options.piece_bytes));
   if (options.name.empty() || options.name.front() == '.' ||

@@ -97,7 +97,7 @@ h5::Type element_type(DType dtype, Place place) {
     case NumberKind::ieee: return bytes == 2 ? half_type(order) : copy(real(bytes));
     case NumberKind::complex: return complex_type(real(bytes / 2));
   }
-  throw Error("WrongType", "a field of an unknown type");
+  throw Error("WrongType", "a field has an unknown type");
 }
 
 }  // namespace graticule::detail

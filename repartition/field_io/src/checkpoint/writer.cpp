@@ -58,7 +58,7 @@ Index num_bytes(CheckpointField const& field) {
   Index bytes = size_of(field.dtype);
   for (Index const extent : field.extents)
     if (__builtin_mul_overflow(bytes, extent, &bytes))
-      throw Error("OutOfRange", "a field of " + to_string(field.extents) + " cells");
+      throw Error("OutOfRange", "a field of " + to_string(field.extents) + " cells would have more than 2^63 bytes");
   return bytes;
 }
 

@@ -71,7 +71,7 @@ void unpack_elements(Unpacking const& unpacking, void const* stored, std::size_t
     } else if constexpr (std::is_integral_v<T>) {
       unpack_integers<T>(unpacking, stored, count, elements);
     } else if constexpr (is_complex_element<T>) {
-      throw Error("WrongType", "elements of type " + to_string(dtype));
+      throw Error("WrongType", "files hold no elements of type " + to_string(dtype));
     } else {
       std::array<double, block> numbers{};
       auto const size = std::size_t(size_in_bytes(unpacking.type));
@@ -106,7 +106,7 @@ void pack_elements(PackingPlan const& plan, DType dtype, void const* elements, s
       static_assert(sizeof(T) < 8, "double does not hold all values");
       pack_as_double<T>(plan, elements, count, stored);
     } else if constexpr (is_complex_element<T>) {
-      throw Error("WrongType", "elements of type " + to_string(dtype));
+      throw Error("WrongType", "files hold no elements of type " + to_string(dtype));
     } else {
       std::array<double, block> numbers{};
       auto const size = std::size_t(size_in_bytes(plan.type));

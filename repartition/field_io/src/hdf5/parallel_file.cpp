@@ -203,7 +203,7 @@ MPI_File ParallelFile::handle() const {
 
 void ParallelFile::reserve(Index num_bytes) {
   if (__builtin_add_overflow(reserved_, num_bytes, &reserved_))
-    throw Error("OutOfRange", "a file of more than 2^63 bytes");
+    throw Error("OutOfRange", "the file would have more than 2^63 bytes");
   // All ranks have to name the same length, and none may go beyond the limit: a signal would end it.
   MPI_Offset length = std::min<MPI_Offset>(reserved_, file_size_limit());
   meeting_.broadcast(&length, Index(sizeof length), 0);

@@ -105,7 +105,7 @@ void with_type(ValueType type, Visit const& visit) {
     case ValueType::text:
     case ValueType::other: break;
   }
-  throw Error("WrongType", "values of type " + std::string(to_string(type)));
+  throw Error("WrongType", "values of type " + std::string(to_string(type)) + " are no numbers");
 }
 
 /// `number` as bits of an integer type, if that type holds it exactly.

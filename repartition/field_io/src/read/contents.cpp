@@ -25,7 +25,7 @@ Attribute Attribute::of_number(std::string name, double number, ValueType type) 
   if (type == ValueType::f32 || type == ValueType::f64) return {std::move(name), type, std::vector<double>{number}};
   if (kind == detail::StoredKind::signed_integer || kind == detail::StoredKind::unsigned_integer)
     return {std::move(name), type, std::vector<Index>{Index(number)}};
-  throw Error("WrongType", "attribute " + name + " as " + std::string(to_string(type)));
+  throw Error("WrongType", "attribute " + name + " must be a number, got the type " + std::string(to_string(type)));
 }
 
 std::string Attribute::text() const {

@@ -59,8 +59,8 @@ void FieldWriter::State::take_over(Variable const& variable, detail::VariablePla
 void FieldWriter::State::require_growing(std::string_view name, Index count) const {
   auto const& grown = table.dimension(name);
   if (!grown.is_unlimited || count < 1)
-    throw Error("BadOption", std::to_string(count) + " additional cells of the " +
-                                 (grown.is_unlimited ? "unlimited" : "fixed") + " dimension " + grown.name);
+    throw Error("BadOption", "the " + std::string(grown.is_unlimited ? "unlimited" : "fixed") + " dimension " +
+                                 grown.name + " cannot grow by " + std::to_string(count) + " cells");
   for (auto const& variable : unwritable)
     if (variable.axis(name) >= 0)
       throw Error(

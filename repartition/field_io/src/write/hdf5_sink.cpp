@@ -196,7 +196,8 @@ void Hdf5Sink::commit(WrittenTable const& table) {
 }
 
 Hdf5Sink::Room& Hdf5Sink::Room::operator+=(Room const& more) {
-  if (__builtin_add_overflow(length, more.length, &length)) throw Error("OutOfRange", "a file of more than 2^63 bytes");
+  if (__builtin_add_overflow(length, more.length, &length))
+    throw Error("OutOfRange", "the file would have more than 2^63 bytes");
   on_disk += more.on_disk;
   return *this;
 }
@@ -215,7 +216,7 @@ Hdf5Sink::Room Hdf5Sink::room_for(Target const& target, Indices const& chunk, In
   constexpr Index header_bytes = Index(8) << 10U;
   constexpr Index chunk_note_bytes = 256;
   if (overflows || bytes > most / 2 || num_chunks > most / 2 / chunk_note_bytes)
-    throw Error("OutOfRange", "a variable of more than 2^62 bytes");
+    throw Error("OutOfRange", "a variable would have more than 2^62 bytes");
   Index const notes = num_chunks * chunk_note_bytes + header_bytes;
   return {bytes + notes + (Index(1) << 20), (target.has_filters ? 0 : bytes) + notes};
 }

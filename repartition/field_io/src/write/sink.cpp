@@ -38,7 +38,8 @@ std::size_t WrittenTable::place_of(std::string_view name) const {
 
 Shape WrittenTable::shape_of(std::vector<std::string> const& names) const {
   if (names.size() > std::size_t(max_ndim))
-    throw Error("AxesMismatch", std::to_string(names.size()) + " axes, at most " + std::to_string(max_ndim));
+    throw Error("AxesMismatch",
+                "variables have at most " + std::to_string(max_ndim) + " axes, got " + std::to_string(names.size()));
   Shape shape;
   for (auto const& name : names) {
     shape.extents.push_back(dimension(name).extent);

@@ -36,11 +36,11 @@ hid_t little_endian(ValueType type) {
     case ValueType::text:
     case ValueType::other: break;
   }
-  throw Error("WrongType", "a variable of type " + std::string(to_string(type)));
+  throw Error("WrongType", "netCDF files have no variables of type " + std::string(to_string(type)));
 }
 
 h5::Type text_type(Index bytes) {
-  if (bytes < 1) throw Error("WrongType", "text of " + std::to_string(bytes) + " bytes");
+  if (bytes < 1) throw Error("WrongType", "text must have at least 1 byte, got " + std::to_string(bytes));
   h5::Type type(h5::check(H5Tcopy(H5T_C_S1), "H5Tcopy"));
   h5::check(H5Tset_size(type.get(), std::size_t(bytes)), "H5Tset_size");
   return type;

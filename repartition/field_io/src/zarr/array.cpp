@@ -536,7 +536,7 @@ Json name_of_type(ValueType type, Index text_bytes) {
     return {{"name", "null_terminated_bytes"}, {"configuration", {{"length_bytes", text_bytes}}}};
   for (auto const& one : types)
     if (one.type == type && one.version3 != "bool") return std::string(one.version3);
-  throw Error("WrongType", "a variable of type " + std::string(to_string(type)));
+  throw Error("WrongType", "Zarr stores have no variables of type " + std::string(to_string(type)));
 }
 
 Described describe(std::string const& name, Json const& metadata, Json const& attributes) {

@@ -178,7 +178,7 @@ Bytes unscaled(Array const& array, Bytes const& from) {
     case ValueType::text:
     case ValueType::other: break;
   }
-  throw Error("WrongType", "a scaled type");
+  throw Error("WrongType", "values of this type cannot be scaled");
 }
 
 void to_seconds(TimeUnit const& unit, Bytes& bytes) {
@@ -319,7 +319,8 @@ namespace {
 Bytes to_zstd(Codec const& codec, Bytes const& plain) {
   Bytes packed(ZSTD_compressBound(plain.size()));
   auto const size = ZSTD_compress(packed.data(), packed.size(), plain.data(), plain.size(), codec.level);
-  if (ZSTD_isError(size) != 0) throw Error("OutOfMemory", std::string("zstd: ") + ZSTD_getErrorName(size));
+  if (ZSTD_isError(size) != 0)
+    throw Error("OutOfMemory", std::string("zstd cannot compress: ") + ZSTD_getErrorName(size));
   packed.shorten(size);
   return packed;
 }

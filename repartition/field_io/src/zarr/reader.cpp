@@ -68,7 +68,7 @@ void ArrayReader::read_scalar(std::byte* target) {
     std::copy(array_.fill.begin(), array_.fill.end(), target);
     return require_present();
   }
-  if (item->bytes > most_stored_bytes) throw Error(Fault::input, "BrokenFile", "a chunk of more than 4 GiB");
+  if (item->bytes > most_stored_bytes) throw Error(Fault::input, "BrokenFile", "a chunk has more than 4 GiB");
   Bytes stored{std::size_t(item->bytes)};
   item->read(stored.data(), 0, item->bytes);
   auto const value = values_of(array_, decoded(array_.codecs, std::move(stored), array_.stored_bytes));
@@ -108,11 +108,11 @@ void ArrayReader::read_chunk(Item const& item, Index from, Index bytes, ChunkPla
     copy_cells(array_.value_bytes, request.slab, chunk, request.places, values.data(), request.target, first_cell);
   };
   if (auto const kept = kept_.find(0, chunk.first)) return copy(*kept, 0);
-  if (bytes > most_stored_bytes) throw Error(Fault::input, "BrokenFile", "a chunk of more than 4 GiB");
+  if (bytes > most_stored_bytes) throw Error(Fault::input, "BrokenFile", "a chunk has more than 4 GiB");
   auto const num_values = Box::from_extents(chunk.extents).num_cells();
   if (array_.codecs.empty() && bytes != num_values * array_.stored_bytes)
     throw Error(Fault::input, "BrokenFile",
-                "a chunk of " + std::to_string(bytes) + " bytes instead of " +
+                "a chunk has " + std::to_string(bytes) + " bytes instead of " +
                     std::to_string(num_values * array_.stored_bytes));
   // The run of values from the first to the last that is wanted.
   auto last = request.places.hi();
