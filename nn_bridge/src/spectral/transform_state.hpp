@@ -77,7 +77,7 @@ class TransformState : public LayerState<Map> {
     auto const& given = description_.fields;
     if (given && !(*layout.cuts(0) == given->rows && *layout.cuts(1) == given->columns))
       throw Error("BadCuts", description_.layer + " has cuts for " +
-                                 to_string(Layout(this->domain().grid(), {given->rows, given->columns})) + +", got " +
+                                 to_string(Layout(this->domain().grid(), {given->rows, given->columns})) + ", got " +
                                  to_string(layout));
   }
 
