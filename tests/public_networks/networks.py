@@ -349,13 +349,13 @@ def neuralop_net(name, shape=(1, 2, 32, 48), **options):
 
 
 NO = "neuraloperator"
-add(NO, "no_fno", neuralop_net("FNO", n_modes=(8, 8), in_channels=2, out_channels=2, hidden_channels=8, n_layers=2))
-add(NO, "no_tfno", neuralop_net("FNO", n_modes=(8, 8), in_channels=2, out_channels=2, hidden_channels=8, n_layers=2, factorization="Tucker", rank=0.5))
-add(NO, "no_fno_norm_padding", neuralop_net("FNO", n_modes=(8, 8), in_channels=2, out_channels=2, hidden_channels=8, n_layers=2, norm="instance_norm", domain_padding=0.1))
+add(NO, "no_fno", neuralop_net("FNO", n_modes=(8, 8), in_channels=2, out_channels=2, hidden_channels=8, n_layers=2), casts=True)
+add(NO, "no_tfno", neuralop_net("FNO", n_modes=(8, 8), in_channels=2, out_channels=2, hidden_channels=8, n_layers=2, factorization="Tucker", rank=0.5), casts=True)
+add(NO, "no_fno_norm_padding", neuralop_net("FNO", n_modes=(8, 8), in_channels=2, out_channels=2, hidden_channels=8, n_layers=2, norm="instance_norm", domain_padding=0.1), casts=True)
 add(NO, "no_uno", neuralop_net("UNO", in_channels=2, out_channels=2, hidden_channels=8, lifting_channels=8, projection_channels=8, n_layers=3, uno_out_channels=[8, 8, 8],
-                               uno_n_modes=[[8, 8], [4, 4], [8, 8]], uno_scalings=[[1, 1], [0.5, 0.5], [2, 2]], horizontal_skips_map={2: 0}, channel_mlp_skip="linear"))
+                               uno_n_modes=[[8, 8], [4, 4], [8, 8]], uno_scalings=[[1, 1], [0.5, 0.5], [2, 2]], horizontal_skips_map={2: 0}, channel_mlp_skip="linear"), casts=True)
 add(NO, "no_codano", neuralop_net("CODANO", hidden_variable_codimension=4, lifting_channels=8, projection_channels=8, n_layers=2, n_modes=[[6, 6], [6, 6]], n_heads=[2, 2],
-                                  per_layer_scaling_factors=[[1, 1], [1, 1]], attention_scaling_factors=[1, 1], domain_padding=None))
+                                  per_layer_scaling_factors=[[1, 1], [1, 1]], attention_scaling_factors=[1, 1], domain_padding=None), casts=True)
 
 
 # --- the Well ---
