@@ -1167,6 +1167,7 @@ def test_constants_and_written_inputs_of_files():
         parts = [cut(given[0]), cut(given[1]).clone(), given[2].clone()]
         wanted, found = serial(*whole), net(*parts)
         assert found[1:4] == wanted[1:4] and len(found) == 5, found
+        assert isinstance(found[3]["flag"], bool), "True == 1"
         close(graticule.whole_field(found[0].detach(), DOMAIN), wanted[0], 1e-10)
         close(found[4], wanted[4], 1e-10)
         close(graticule.whole_field(parts[1], DOMAIN), whole[1], 1e-10)
