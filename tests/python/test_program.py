@@ -585,7 +585,7 @@ class Keeps(nn.Module):
 
     def __init__(self, line):
         super().__init__()
-        self.line, self.state, self.count = line, None, 1
+        self.line, self.state, self.count, self.is_first, self.found, self.options, self.size = line, None, 1, True, [], Options(), None
 
     def forward(self, x):
         return self.line(self, x)
@@ -596,18 +596,68 @@ def kept_state(net, x):
     return net.state
 
 
-def kept_count(net, x):
+def kept_mean(net, x):
+    if not hasattr(net, "late"):
+        net.late = x.detach().mean()
+    return x - net.late
+
+
+def kept_flag(net, x):
+    was_first, net.is_first = net.is_first, False
+    return 2 * x if was_first else x
+
+
+def kept_list(net, x):
+    net.found.append(x.detach().mean())
+    return 2 * x
+
+
+def kept_options(net, x):
+    net.options.factor += 1
+    return net.options(x)
+
+
+def used_count(net, x):
     net.count += 1
     return x * net.count
 
 
+def unused_count(net, x):
+    net.count += 1
+    net.count -= 3
+    return 2 * x
+
+
+def kept_grid(net, x):
+    if net.size != x.shape[-2:]:
+        net.size, net.grid = x.shape[-2:], torch.arange(x.shape[-2], dtype=x.dtype)[:, None]
+        net.found.append(net.size)
+    net.found = net.found[-1:]
+    return x * net.grid
+
+
 def test_states_that_a_program_lacks_are_named():
-    raises("RefusedProgram", lambda: graticule.shard_program(Keeps(kept_state), DOMAIN)(cut(fields())), "Keeps.state", "argument")
+    for line, name, code in ((kept_state, "state", "return net.state"), (kept_mean, "late", "return x - net.late"), (kept_list, "found", "net.found.append"),
+                             (kept_flag, "is_first", "was_first, net.is_first"), (kept_options, "options", "return net.options(x)"),
+                             (used_count, "count", "return x * net.count")):
+        net = Keeps(line)
+        for grad in (True, False):
+            with torch.set_grad_enabled(grad):
+                raises("RefusedProgram", lambda: graticule.shard_program(net, DOMAIN)(cut(fields())), f"Keeps.{name} (test_program.py", code, "argument")
+        assert (net.count, net.is_first, net.found, net.options.factor, hasattr(net, "late")) == (1, True, [], 2.0, False), line
     raises("RefusedProgram", lambda: graticule.shard_program(Keeps(lambda net, x: x * random.random()), DOMAIN)(cut(fields())), "Python's random")
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        close(graticule.shard_program(Keeps(kept_count), DOMAIN)(cut(fields())), 2 * cut(fields()))
-    assert any("Keeps.count" in str(one.message) for one in found), [str(one.message) for one in found]
+
+
+def test_states_that_no_result_depends_on():
+    """Counters go on in the model, and what a call would keep for the next one is made again."""
+    for line in (unused_count, kept_grid):
+        net, serial = Keeps(line), Keeps(line)
+        sharded, programs = graticule.shard_program(net, DOMAIN), DOMAIN._num_programs
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                close(graticule.whole_field(sharded(cut(fields())), DOMAIN), serial(fields()))
+        assert net.count == serial.count and DOMAIN._num_programs == programs + 1
 
 
 def test_dropout_zeroes_the_same_cells_on_any_number_of_ranks():

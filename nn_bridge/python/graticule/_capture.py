@@ -38,6 +38,7 @@ class Captured:
 
     outputs: for each leaf of the result True where it is a tensor that the program returns, else (value,), a constant.
     masks: tensors whose values the graph has as constants. attributes: of modules, by name, whose values it has as constants.
+    counters: attributes to which each call adds a number, and which it does not use.
     """
     json: str
     tensors: Dict[str, torch.Tensor]
@@ -46,6 +47,7 @@ class Captured:
     num_inputs: int
     masks: Tuple[torch.Tensor, ...] = ()
     attributes: Tuple[Tuple[torch.nn.Module, str], ...] = ()
+    counters: Tuple[Tuple[torch.nn.Module, str, Any], ...] = ()
 
 
 # --- Corrections of what torch.export does ---
@@ -236,9 +238,13 @@ def _node_by_node(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def drop_other_marks(graph_module: torch.fx.GraphModule) -> None:
-    """Keeps the marks of regions, and drops what else is noted about nodes: PyTorch's own notes, and the user's, which need not have a text."""
+    """Keeps the marks of regions, and drops what else is noted about nodes: PyTorch's own notes, and the user's, which need not have a text.
+
+    Those on what a node came of have addresses, which differ between ranks; parts without gradients are detached in the graph.
+    """
     for part in graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            node.meta.pop("from_node", None)
             if custom := node.meta.pop("custom", None):
                 node.meta["custom"] = {key: value for key, value in custom.items() if key == RECOMPUTED}
 
@@ -385,7 +391,7 @@ def _require_own_gradients(module: torch.nn.Module, args: Any, kwargs: Any, allo
         return x.detach().requires_grad_().clone() if differentiable else x.clone()
 
     own: Dict[int, torch.Tensor] = {}
-    for part in module.modules():  # put back by `_unchanged`; those of the model are not to be written to
+    for part in module.modules():  # put back by `unchanged`; those of the model are not to be written to
         for name, buffer in part._buffers.items():
             if buffer is not None:
                 part._buffers[name] = own.setdefault(id(buffer), buffer.detach().clone())
@@ -553,68 +559,6 @@ def known_values(module: torch.nn.Module) -> Iterator[Masks]:
         yield masks
 
 
-class Attributes:
-    """What the forward reads of the attributes of modules, and which of these it changes: numbers, options, plain tensors.
-
-    An attribute that it writes before it reads it is none of them.
-    """
-
-    def __init__(self) -> None:
-        self.read: Dict[Tuple[int, str], torch.nn.Module] = {}
-        self.changed: List[str] = []
-        self.states: List[str] = []
-
-    @contextlib.contextmanager
-    def followed(self) -> Iterator[None]:
-        """Notes what is read."""
-        read, plain_read, written = self.read, object.__getattribute__, set()
-        plain_write = torch.nn.Module.__setattr__
-
-        def get(part: torch.nn.Module, name: str) -> Any:
-            key = id(part), name
-            if key not in read and key not in written and name not in _OF_MODULES:
-                read[key] = part
-            return plain_read(part, name)
-
-        def put(part: torch.nn.Module, name: str, value: Any) -> None:
-            key = id(part), name
-            if key not in read:
-                written.add(key)
-            plain_write(part, name, value)
-
-        if "torch._dynamo" in sys.modules:  # which would compile them with submodules
-            for spy in (get, put):
-                torch._dynamo.eval_frame.skip_code(spy.__code__)
-        with replaced(torch.nn.Module, "__getattribute__", get), replaced(torch.nn.Module, "__setattr__", put):
-            yield
-
-    def compare(self, part: torch.nn.Module, before: Dict[str, Any]) -> None:
-        """Notes which values of a module are not those that the forward read first."""
-        after = part.__dict__
-        for name in [name for name in before if name in after and after[name] is not before[name] and (id(part), name) in self.read]:
-            old, new = before[name], after[name]
-            if isinstance(new, torch.Tensor) and new.requires_grad and (old is None or isinstance(old, torch.Tensor)):
-                self.states.append(f"{type(part).__name__}.{name}")
-            elif isinstance(old, (bool, int, float, str)) and old != new or isinstance(old, torch.Tensor):
-                self.changed.append(f"{type(part).__name__}.{name}")
-
-    def check(self) -> None:
-        """Refuses values of a call that the next call of the serial model would read, or warns where they may have no effect."""
-        if self.states:
-            raise CaptureError(f"the forward keeps {', '.join(sorted(set(self.states)))} for its next call, which a graph lacks: make it an argument and a "
-                               "result, or a buffer")
-        if self.changed:
-            warnings.warn(f"the forward changes {', '.join(sorted(set(self.changed)))}, which it reads: a captured program keeps the value "
-                          "before the call; make it a buffer or an argument, or use graticule.shard", RuntimeWarning, stacklevel=2)
-
-    def held(self) -> Tuple[Tuple[torch.nn.Module, str], ...]:
-        """The modules and the names of what they hold themselves."""
-        return tuple((part, name) for (_, name), part in self.read.items() if name in part.__dict__)
-
-
-_OF_MODULES = frozenset(("__dict__", "__class__", *vars(torch.nn.Module())))
-
-
 # --- Capture ---
 
 _NORMS_WITH_STATISTICS = ("batch_norm", "instance_norm")
@@ -657,19 +601,20 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with mode:
         args, kwargs = pytree.tree_map_only(Like, Like.empty, (tuple(args), dict(kwargs)))
-    attributes = Attributes()
+    from ._states import Attributes, Effects, unchanged  # which scripts/export.py does not need
+    attributes, counters = Attributes(), {}
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
             raise CaptureError(f"{name or 'the network'} is a module of torch.jit.script, which torch.export does not take: use the module that it is made of")
-    with (no_collection(), _unchanged(module), _named_errors(module), ended_transforms(), _quiet(), marked_regions(module, blocks), own_gradients(),
+    with (no_collection(), unchanged(module), _named_errors(module), ended_transforms(), _quiet(), marked_regions(module, blocks), own_gradients(),
           known_values(module) as masks, attributes.followed()):
         _prefer_operators(module)
         caches = _caches()
         if torch.is_grad_enabled():
             with mode:
-                with _unchanged(module, attributes), _emptied_caches(caches):
+                with unchanged(module, attributes), _emptied_caches(caches):
                     _require_own_gradients(module, args, kwargs, allowed)
-        with _unchanged(module, attributes), _emptied_caches(caches):
+        with unchanged(module, attributes), _emptied_caches(caches):
             program = torch.export.export(module, args, kwargs, strict=False)
         if needs_no_decompositions(program.graph_module, known):
             program.graph_module.graph.eliminate_dead_code()
@@ -677,8 +622,14 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
             detach_parts_without_gradients(program.graph_module)
             program = program.run_decompositions(cells_of_recurrent_layers())
         drop_other_marks(program.graph_module)
-    attributes.check()
-    content = dataclasses.replace(_content(module, program), masks=tuple(masks.read.values()), attributes=attributes.held())
+        if attributes.changed:
+            with _emptied_caches(caches):
+                effects = Effects(module, attributes, mode, args, kwargs)
+            effects.check()
+            counters = effects.added
+            attributes.counts.update(counters)
+    content = dataclasses.replace(_content(module, program), masks=tuple(masks.read.values()), attributes=attributes.held(),
+                                  counters=tuple((attributes.read[key], key[1], step) for key, step in counters.items()))
     _forget_graph()
     return content
 
@@ -690,7 +641,7 @@ def _forget_graph() -> None:
 
 
 def _prefer_operators(module: torch.nn.Module) -> None:
-    """Makes convolutions of torch-harmonics run their operator instead of a Function around it. Put back by `_unchanged`."""
+    """Makes convolutions of torch-harmonics run their operator instead of a Function around it. Put back by `unchanged`."""
     for part in module.modules():
         if "_save_x_spatial_first_ok" in vars(part):
             part._save_x_spatial_first_ok = part.fused = False
@@ -716,7 +667,6 @@ def _content(module: torch.nn.Module, program: Any) -> Captured:
     for part in program.graph_module.modules():
         if isinstance(part, torch.fx.GraphModule):
             for node in part.graph.nodes:
-                node.meta.pop("from_node", None)  # addresses, which differ between ranks
                 if isinstance(made := node.meta.get("val"), torch.Tensor) and made.layout is not torch.strided:
                     raise CaptureError(f"{node.target} makes a sparse tensor: use a dense one, or index_add and gather")
     out_spec = program.call_spec.out_spec
@@ -751,43 +701,6 @@ def _not_sorted() -> Any:
 
 
 @contextlib.contextmanager
-def _unchanged(module: torch.nn.Module, changes: Optional[Attributes] = None) -> Iterator[None]:
-    """Puts back what the forward stores on its modules, which are fake tensors. Refuses new buffers, whose program would be wrong.
-
-    changes: notes which of the values are others.
-    """
-    # Hooks as well: a model that installs its own on the first call would have them twice.
-    names = [name for name, value in vars(torch.nn.Module()).items() if isinstance(value, dict)]
-    kept = [(part, dict(part.__dict__), {name: dict(part.__dict__[name]) for name in names if name in part.__dict__}) for part in module.modules()]
-    caches = [(part, name, value, value.copy()) for part, attributes, _ in kept for name, value in attributes.items() if name not in names and type(value) in (dict, list)]
-    added: List[str] = []
-    try:
-        yield
-    finally:
-        for part, attributes, tables in kept:
-            if changes is not None:
-                changes.compare(part, attributes)
-            added.extend(f"{type(part).__name__}.{name}" for name in set(part._buffers) - set(tables["_buffers"]))
-            part.__dict__.clear()
-            part.__dict__.update(attributes)
-            for attribute, values in tables.items():
-                table = attributes[attribute]
-                if list(table) != list(values) or any(table[name] is not values[name] for name in values):
-                    table.clear()
-                    table.update(values)
-        for part, name, cache, values in caches:
-            if changes is not None and isinstance(cache, list) and len(cache) != len(values):
-                changes.changed.append(f"{type(part).__name__}.{name}")
-            if isinstance(cache, dict):
-                cache.clear()
-                cache.update(values)
-            else:
-                cache[:] = values
-        if added:
-            raise CaptureError(f"the forward registers the buffer {', '.join(sorted(added))}: register it when the module is made")
-
-
-@contextlib.contextmanager
 def _emptied_caches(caches: Sequence[Any]) -> Iterator[None]:
     """Empties the functools.lru_cache of each function that has computed something within, as a mask of a window: it is a fake tensor."""
     before = [one.cache_info().misses for one in caches]
@@ -815,7 +728,7 @@ def _quiet() -> Iterator[None]:
     try:
         with contextlib.redirect_stderr(output), warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*LeafSpec.*")  # of PyTorch 2.13's own code
-            warnings.filterwarnings("ignore", "The tensor attribute.* assigned during export")  # which `_unchanged` puts back
+            warnings.filterwarnings("ignore", "The tensor attribute.* assigned during export")  # which `unchanged` puts back
             yield
     finally:
         log.setLevel(level)

@@ -15,6 +15,7 @@ import torch
 
 from . import _core, _launch, _mpi
 from ._errors import Error
+from ._states import is_holder
 
 _started = False
 _child = _launch.is_worker  # or a process that was forked after the start: MPI is not there
@@ -233,15 +234,11 @@ def _add_contents(value: Any, entries: List[Tuple[Any, Any, Any]], depth: int) -
         if value.nbytes <= 1 << 20 and value.flags.c_contiguous:
             entries.append((value, None, value.tobytes()))
         return
-    elif not isinstance(value, _OPAQUE) and type(value).__module__.partition(".")[0] not in _OF_OTHERS:
-        value = getattr(value, "__dict__", None)
-        pairs = [] if type(value) is not dict else list(value.items())
+    elif is_holder(value):
+        value = vars(value)
+        pairs = list(value.items())
     else:
         return
     for key, held in pairs:
         entries.append((value, key, held))
         _add_contents(held, entries, depth + 1)
-
-
-_OPAQUE = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.MethodType, types.ModuleType)
-_OF_OTHERS = {"torch", "numpy", "mpi4py", "graticule", "builtins", "functools", "logging", "threading", "pathlib", "datetime"}

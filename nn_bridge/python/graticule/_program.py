@@ -126,6 +126,7 @@ class _Made:
     number: int  # among the programs of the domain
     masks: Tuple[Tuple[torch.Tensor, int], ...]  # tensors whose values the program has as constants, and checksums of these
     values: Any  # watches the attributes of modules whose values it has as constants
+    counters: Tuple[Tuple[nn.Module, str, Any], ...]  # attributes that each call adds a number to
     cuts: int = -1  # of the latest call
     axes: Optional[List[Optional[int]]] = None  # of the outputs, with these cuts
 
@@ -288,6 +289,8 @@ class ShardedProgram(nn.Module):
                 results = made.program.run(inputs, again)
         else:
             results = made.program.run(inputs, again)
+        for part, name, step in made.counters:
+            part.__dict__[name] += step
         values: Iterator[Any] = iter(results)
         if made.axes is None:
             made.axes = made.program.output_axes()
@@ -384,7 +387,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
                                          net._largest_gather)
         domain._num_programs += 1
         made = _Made(program, captured.outputs, captured.out_spec, tuple(inputs), domain._num_programs,
-                     tuple((mask, _checksum(mask)) for mask in captured.masks), watch_attributes(captured.attributes, model))
+                     tuple((mask, _checksum(mask)) for mask in captured.masks), watch_attributes(captured.attributes, model), captured.counters)
         net._made[:] = [*net._made[-_CAPACITY + 1:], (global_key, made)]
         del captured
         gc.collect()  # of a graph in Python, which would lie beside the first activations
