@@ -135,7 +135,8 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   auto const commons = head.same(failure ? 0 : common_hash.value());
   auto const changes = head.same(own_change ? 1 : 0);
   auto* const between = Between::current();
-  auto const numbers = head.same(between ? between->take_numbers() : 0);
+  auto const own_numbers = between ? between->take_numbers() : CellNumbers();
+  auto const numbers = head.same(own_numbers.fingerprint());
   head.meet();
 
   if (!head.agrees(order)) {
@@ -145,11 +146,8 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   }
   head.rethrow();
   if (!head.agrees(numbers))
-    throw Error(
-        "NotSharded",
-        "before " + described_ +
-            ": the numbers that cells are computed with differ between ranks, as sizes of a shard (h.size(2)) and "
-            "values of one (item()) do; use mean(), or sizes of the globe");
+    if (auto const difference = own_numbers.difference(comm); !difference.empty())
+      throw Error("NotSharded", "before " + described_ + ": " + difference);
   if (!head.agrees(modes))
     throw Error("StructureDisagreement",
                 layer_ + ": " + head.difference(modes, grad_mode ? "grad mode on" : "grad mode off"));

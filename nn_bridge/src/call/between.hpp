@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace graticule::nn::detail {
 
@@ -16,6 +17,24 @@ enum class Entry : std::uint8_t {
   field,  ///< cells of the globe, cut as the domain's
   sum,    ///< a sum over the cells of this rank, which it completes
   any,    ///< a tensor of this rank
+};
+
+/// Numbers that cells are computed with.
+///
+/// Example: `h * torch::rand({2, 1, 1, 1})` has one draw, `h + torch::rand_like(h)` none, because its numbers are those
+/// of cells. A rank with a single row cannot tell these two: it has a draw in both, and is not sure.
+struct CellNumbers {
+  std::uint64_t hash = 0;            ///< of those in the code
+  std::vector<std::uint64_t> draws;  ///< hashes of random numbers for whole rows, in order
+  bool is_sure = true;               ///< that all of the draws are for whole rows
+
+  void add_draws(std::vector<std::uint64_t> const& others);
+  [[nodiscard]] std::uint64_t fingerprint() const;
+  /// Why these cannot be the numbers of one program on all ranks; empty where they can. Collective.
+  ///
+  /// Draws that one rank is sure of are those of all: others that are sure have no more, and the rest have them all.
+  /// If no rank is sure, all have the same draws. Cost: two gathers.
+  [[nodiscard]] std::string difference(Comm const& comm) const;
 };
 
 /// The operators between the layers of a sharded model: see `eager/interceptor.hpp`, which is linked with `shard`.
@@ -28,9 +47,9 @@ class Between {
   /// @throws `NotSharded` where a layer has been given what is of no use on shards: in its agreement, so that all ranks
   /// do
   virtual void check_given() = 0;
-  /// Hash of the numbers in the code that has made what a layer has been given, once: ranks differ where these come
-  /// from sizes or values of their shards.
-  [[nodiscard]] virtual std::uint64_t take_numbers() noexcept = 0;
+  /// The numbers in the code that has made what a layer has been given, once: ranks differ where these come from sizes
+  /// or values of their shards, or from generators of different seeds.
+  [[nodiscard]] virtual CellNumbers take_numbers() noexcept = 0;
   /// A layer of this library has made `y` from `x`, in the same cuts.
   virtual void hand_on(torch::Tensor const& x, torch::Tensor const& y) = 0;
   /// Operators are those of a layer from now on, or no longer.

@@ -235,7 +235,7 @@ void Interceptor::warn(std::string const& text, Model const& model) const {
 void Interceptor::begin(ShardedLayer const& layer) {
   c10::impl::tls_set_dispatch_key_included(dispatch_key, true);
   ++stretch_;
-  numbers_ = 0;
+  numbers_ = {};
   if (!called_.insert(layer.path).second) {
     called_ = {layer.path};
     ++forward_;
@@ -252,12 +252,12 @@ torch::Tensor Interceptor::enter(torch::Tensor const& x, ShardedLayer const& lay
   if (model->only_warns) return x;
   if (!mark) {
     auto const* const guess = find_guess(x);
+    take_guessed(x, guess, layer);
     if (!guess) return x;
     auto const& sharding = layer.sharding;
     for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
       auto const axis = x.dim() + sharding.axes[a];
       if (sharding.grid.extent(int(a)) == 1 || axis < 0) continue;
-      if (guess->is_combined) numbers_ = guess->numbers;
       if (guess->field && guess->field->place->axis != axis && x.size(axis) > 1 &&
           x.size(guess->field->place->axis) > 1)
         given_ = "an input whose rows are along axis " +
@@ -283,6 +283,7 @@ torch::Tensor Interceptor::enter(torch::Tensor const& x, ShardedLayer const& lay
   mark = find(input);
   if (!mark || (mark->kind != Mark::Kind::cut && mark->kind != Mark::Kind::whole)) return x;
   numbers_ = mark->numbers;
+  if (numbers_.draws.empty() && mark->place) numbers_.is_sure = input.size(mark->place->axis) != 1;
   auto const& sharding = layer.sharding;
   for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
     if (sharding.grid.extent(int(a)) == 1) continue;
@@ -471,38 +472,52 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
   put(stack, first, planned_call(op, kind, std::move(arguments), false));
 }
 
-std::uint64_t Interceptor::numbers_of(OperatorKind const& kind, Values const& arguments) const {
+CellNumbers Interceptor::numbers_of(OperatorKind const& kind, Values const& arguments) const {
   // The parts of an operator may be others where a rank has no cells.
   if (composed_depth_ > 0) return composed_numbers_;
   // `contiguous` is not called where cells lie so already, which ranks with few rows may find alone.
   constexpr std::array memory{"contiguous", "clone", "to", "_to_copy"};
   bool const computes = kind.is_cellwise && std::find(memory.begin(), memory.end(), kind.base) == memory.end();
   Hash hash;
+  CellNumbers numbers;
   bool const has_own = computes && add_numbers(hash, arguments);
   std::vector<std::uint64_t> given;
+  auto const add_draws = [&](CellNumbers const& of, bool is_sure) {
+    if (of.draws.empty()) return;
+    numbers.add_draws(of.draws);
+    numbers.is_sure = numbers.is_sure && is_sure;
+  };
   for_each_tensor(arguments, [&](torch::Tensor const& t) {
-    auto const* const mark = find(t);
-    if (mark && mark->numbers != 0) given.push_back(mark->numbers);
-    if (mark || guesses_.empty()) return;
-    auto const* const guess = find_guess(t);
-    if (guess && guess->numbers != 0 && (guess->is_combined || !has_rows(t, arguments)))
-      given.push_back(guess->numbers);
+    if (auto const* const mark = find(t)) {
+      if (mark->numbers.hash != 0) given.push_back(mark->numbers.hash);
+      return add_draws(mark->numbers, mark->numbers.is_sure);
+    }
+    auto const* const guess = guesses_.empty() ? nullptr : find_guess(t);
+    if (!guess || guess->numbers.draws.empty()) return;
+    auto const [has_rows, is_sure] = may_have_rows(t, arguments);
+    if (guess->is_combined || !has_rows) add_draws(guess->numbers, guess->is_combined || is_sure);
   });
-  if (!has_own && given.size() < 2) return given.empty() ? 0 : given[0];
+  if (!has_own && given.size() < 2) {
+    numbers.hash = given.empty() ? 0 : given[0];
+    return numbers;
+  }
   for (auto const one : given) hash.add(Index(one));
-  return hash.value();
+  numbers.hash = hash.value();
+  return numbers;
 }
 
-/// Whether `t` has a row for each of the field among the arguments.
-bool Interceptor::has_rows(torch::Tensor const& t, Values const& arguments) const {
-  bool has = false;
+/// Whether `t` has a row for each of the field among the arguments, and whether that is sure: not where that has one.
+std::pair<bool, bool> Interceptor::may_have_rows(torch::Tensor const& t, Values const& arguments) const {
+  std::pair<bool, bool> found{false, true};
   for_each_tensor(arguments, [&](torch::Tensor const& other) {
     auto const* const mark = find(other);
     if (!mark || mark->kind != Mark::Kind::cut) return;
     auto const axis = t.dim() + mark->place->axis - std::int64_t(mark->shape.size());
-    has = has || (axis >= 0 && t.size(axis) > 1);
+    if (axis < 0) return;
+    found.first = found.first || t.size(axis) != 1;
+    found.second = found.second && other.size(mark->place->axis) != 1;
   });
-  return has;
+  return found;
 }
 
 /// Numbers of arithmetic that are the size of this rank's shard, as those of all ranks are.
@@ -614,8 +629,8 @@ void Interceptor::guess(c10::OperatorHandle const& op, OperatorKind const& kind,
     auto own = found;
     if (k < fields.size()) own.field = fields[k];
     ++k;
-    add_random_numbers(own, arguments, t, is_drawn, has_rows_of(t), axes[0]);
-    if (own.field || !own.fault.empty() || own.numbers != 0 || !own.index.empty()) {
+    add_random_numbers(own, arguments, t, is_drawn, axes[0]);
+    if (own.field || !own.fault.empty() || !own.numbers.draws.empty() || !own.index.empty()) {
       if (guesses_.size() >= next_sweep_) sweep();
       guesses_.insert_or_assign(t.unsafeGetTensorImpl(),
                                 Guessed{c10::weak_intrusive_ptr<c10::TensorImpl>(t.getIntrusivePtr()), std::move(own)});
@@ -664,28 +679,38 @@ bool Interceptor::meets_rows(Values const& arguments, std::int64_t axis, std::in
 
 /// Random numbers, that whole rows are computed with, must be those of all ranks. A field of them may differ.
 void Interceptor::add_random_numbers(Guess& guess, Values const& arguments, torch::Tensor const& result, bool is_drawn,
-                                     bool has_rows, std::int64_t axis) const {
+                                     std::int64_t axis) const {
   constexpr std::int64_t most = 4096;
-  Hash hash;
   if (is_drawn) {
     if (result.numel() == 0 || result.numel() > most || !result.is_cpu() || result.layout() != torch::kStrided) return;
     OwnCode const own;
     auto const numbers = result.detach().contiguous();
-    hash.add(std::string_view(static_cast<char const*>(numbers.data_ptr()), numbers.nbytes()));
-    guess.numbers = hash.value() | 1;
+    auto const bytes = std::string_view(static_cast<char const*>(numbers.data_ptr()), numbers.nbytes());
+    guess.numbers.draws = {Hash().add(bytes).value()};
     return;
   }
-  std::vector<std::uint64_t> given;
+  // A single row may be one of the field, or stand for all of them.
+  auto const has_rows = [&](torch::Tensor const& t) { return t.dim() >= 3 && t.size(t.dim() + axis) != 1; };
   for_each_tensor(arguments, [&](torch::Tensor const& t) {
     auto const* const other = find_guess(t);
-    if (!other || other->numbers == 0) return;
-    bool const is_of_rows = !other->is_combined && t.dim() >= 3 && t.size(t.dim() + axis) > 1;
-    if (!has_rows || !is_of_rows) given.push_back(other->numbers);
+    if (!other) return;
+    bool const is_of_rows = !other->is_combined && has_rows(t);
+    if (!has_rows(result) || !is_of_rows) guess.numbers.add_draws(other->numbers.draws);
   });
-  if (given.empty()) return;
-  for (auto const one : given) hash.add(one);
-  guess.numbers = given.size() == 1 ? given[0] : hash.value() | 1;
-  guess.is_combined = has_rows;
+  guess.is_combined = has_rows(result) && !guess.numbers.draws.empty();
+}
+
+/// The random numbers in what a layer has been given, if they are for whole rows or may be.
+void Interceptor::take_guessed(torch::Tensor const& x, Guess const* guess, ShardedLayer const& layer) {
+  auto const& sharding = layer.sharding;
+  for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
+    auto const axis = x.dim() + sharding.axes[a];
+    if (sharding.grid.extent(int(a)) == 1 || axis < 0) continue;
+    bool const is_single = x.size(axis) == 1;
+    if (guess && (guess->is_combined || is_single)) numbers_ = guess->numbers;
+    numbers_.is_sure = !is_single || (guess && guess->is_combined);
+    return;
+  }
 }
 
 /// Where the results of an operator on shards of inputs are cut, if it needs no other cells; else adds the fault.

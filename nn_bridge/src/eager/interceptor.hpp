@@ -68,7 +68,7 @@ struct Mark {
   std::string text;                     ///< why, for messages
   bool is_random = false;
   std::uint64_t stretch = 0;  ///< of code between two calls of layers, in which it was made
-  std::uint64_t numbers = 0;  ///< hash of the numbers that its cells were computed with since the last layer
+  CellNumbers numbers;        ///< that its cells were computed with since the last layer
 };
 
 /// What a tensor seems to be that no layer has made: it may be an input, before the first layer.
@@ -76,7 +76,7 @@ struct Guess {
   std::optional<Mark> field;       ///< cut along another axis than inputs are
   std::string fault;               ///< an operator has taken this rank's rows for all
   std::set<std::int64_t> extents;  ///< faulty where it meets fields of so many rows of this rank
-  std::uint64_t numbers = 0;       ///< hash of random numbers in it
+  CellNumbers numbers;             ///< random ones in it
   std::string index;               ///< what has made numbers by the index in a shard, if its rows are those of one
   bool is_combined = false;        ///< these were numbers for whole rows
 };
@@ -121,7 +121,7 @@ class Interceptor final : public Between {
 
   void check_entry(torch::Tensor const& x, Domain const& domain, std::string const& layer, Entry entry) override;
   void check_given() override;
-  std::uint64_t take_numbers() noexcept override { return findings ? 0 : std::exchange(numbers_, 0); }
+  CellNumbers take_numbers() noexcept override { return findings ? CellNumbers() : std::exchange(numbers_, {}); }
   /// Forgets models that are gone.
   void forget_models();
   void hand_on(torch::Tensor const& x, torch::Tensor const& y) override;
@@ -151,17 +151,18 @@ class Interceptor final : public Between {
   void sweep();
   void begin(ShardedLayer const& layer);
   void mark_first(torch::Tensor const& x, Model const& model, bool is_input);
+  void take_guessed(torch::Tensor const& x, Guess const* guess, ShardedLayer const& layer);
 
   void guess(c10::OperatorHandle const& op, OperatorKind const& kind, Values const& arguments, Values const& results);
   [[nodiscard]] std::vector<std::optional<Mark>> seem_local(c10::OperatorHandle const& op, OperatorKind const& kind,
                                                             Values const& arguments, Values const& results,
                                                             std::int64_t axis, Model const& model, Guess& guess);
   void add_random_numbers(Guess& guess, Values const& arguments, torch::Tensor const& result, bool is_drawn,
-                          bool has_rows, std::int64_t axis) const;
+                          std::int64_t axis) const;
   [[nodiscard]] static bool takes_part_of_shard(OperatorKind const& kind, Values const& arguments,
                                                 std::vector<std::int64_t> const& axes, ShardedModel const& model);
   [[nodiscard]] bool meets_rows(Values const& arguments, std::int64_t axis, std::int64_t num_rows) const;
-  [[nodiscard]] bool has_rows(torch::Tensor const& t, Values const& arguments) const;
+  [[nodiscard]] std::pair<bool, bool> may_have_rows(torch::Tensor const& t, Values const& arguments) const;
   void take_faults(Values const& arguments);
   void check_numbers(OperatorKind const& kind, Values const& arguments, Model const& model);
   void warn(std::string const& text, Model const& model) const;
@@ -169,7 +170,7 @@ class Interceptor final : public Between {
   void in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first);
   /// @param on_globe nothing waits
   Values planned_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments, bool on_globe);
-  [[nodiscard]] std::uint64_t numbers_of(OperatorKind const& kind, Values const& arguments) const;
+  [[nodiscard]] CellNumbers numbers_of(OperatorKind const& kind, Values const& arguments) const;
   [[nodiscard]] bool takes_rows(Values const& arguments) const;
   Values local_call(c10::OperatorHandle const& op, Values arguments, std::string const& name);
   Values wrong_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments, std::string const& text,
@@ -198,10 +199,10 @@ class Interceptor final : public Between {
   std::weak_ptr<ShardedModel> latest_;
   std::size_t next_sweep_ = 256;
   std::string last_path_;
-  int composed_depth_ = 0;              ///< of operators that run as several others
-  std::uint64_t composed_numbers_ = 0;  ///< of the outermost of them
-  std::uint64_t numbers_ = 0;           ///< of what a layer has been given
-  std::string given_;                   ///< why what a layer has been given is of no use
+  int composed_depth_ = 0;        ///< of operators that run as several others
+  CellNumbers composed_numbers_;  ///< of the outermost of them
+  CellNumbers numbers_;           ///< of what a layer has been given
+  std::string given_;             ///< why what a layer has been given is of no use
   std::uint64_t stretch_ = 0;
   std::uint64_t forward_ = 0;
   std::unordered_set<std::string> called_;  ///< layers, in this forward

@@ -9,6 +9,7 @@
 #include "expect_error.hpp"
 #include "shards.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -817,11 +818,7 @@ TEST(Eager, random_numbers_for_whole_rows_must_be_those_of_all_ranks) {
   auto const domain = bands();
   auto const comm = domain.comm();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has all cells";
-  if (rows < 2 * comm.num_ranks())
-    GTEST_SKIP() << "a rank with a single row cannot tell numbers for whole rows from those of its cells: equal ones "
-                    "are refused, too";
   std::mt19937 random(5);
-  test::Part const part(domain, balanced_cuts(rows, comm.num_ranks()), Cuts{columns});
   auto const x = random_tensor(random, {2, 2, rows, columns});
   std::vector<FrontImpl::Front> const codes{
       [](FrontImpl& n, Tensor const& own) {
@@ -834,25 +831,41 @@ TEST(Eager, random_numbers_for_whole_rows_must_be_those_of_all_ranks) {
         return n.first(h + features.view({2, 2, 1, 1}));
       },
       [](FrontImpl& n, Tensor const& own) { return n.first(own.index_select(0, torch::randint(0, 2, {2}))); }};
-  for (auto const& code : codes)
-    for (bool const differ : {false, true}) {
-      SCOPED_TRACE(differ);
-      Front net(code);
-      nn::shard(*net, domain);
-      torch::manual_seed(differ ? comm.rank() : 7);
-      auto const own = part.of(x).clone();
-
-      auto const thrown = thrown_by([&] {
-        for (int i = 0; i < 4; ++i) (void)net->forward(own);  // two indices are often the same
-      });
-
-      EXPECT_EQ(thrown.rule, differ ? "NotSharded" : "nothing was thrown") << thrown.text;
+  // Noise of cells may be that of each rank; the second behind a layer, and beside numbers for whole rows.
+  std::vector<FrontImpl::Front> const noisy{
+      [](FrontImpl& n, Tensor const& own) { return n.first(own + torch::randn_like(own)); },
+      [](FrontImpl& n, Tensor const& own) {
+        auto const factor = torch::rand({2, 1, 1, 1}, at::make_generator<at::CPUGeneratorImpl>(7), torch::kDouble);
+        auto const noise = torch::randn_like(own) * factor;
+        return n.first(n.first(own * factor) + noise);
+      }};
+  auto const rule_of = [&](FrontImpl::Front const& code, Tensor const& own, std::uint64_t seed) {
+    Front net(code);
+    nn::shard(*net, domain);
+    torch::manual_seed(seed);
+    return thrown_by([&] {
+             for (int i = 0; i < 4; ++i) (void)net->forward(own);  // two indices are often the same
+           })
+        .rule;
+  };
+  auto const other_seed = std::uint64_t(100 + comm.rank());
+  for (auto const& cuts : cuts_of(domain)) {
+    test::Part const part(domain, cuts, Cuts{columns});
+    auto const own = part.of(x).clone();
+    for (auto const& code : codes) {
+      EXPECT_EQ(rule_of(code, own, 7), "nothing was thrown");
+      EXPECT_EQ(rule_of(code, own, other_seed), "NotSharded");
     }
-  // A field of noise may be one of each rank.
-  torch::manual_seed(comm.rank());
-  Front net([](FrontImpl& n, Tensor const& own) { return n.first(own + torch::randn_like(own)); });
-  nn::shard(*net, domain);
-  EXPECT_EQ(thrown_by([&] { (void)net->forward(part.of(x).clone()); }).rule, "nothing was thrown");
+    for (auto const& code : noisy) EXPECT_EQ(rule_of(code, own, other_seed), "nothing was thrown");
+  }
+  // Where each rank has one row, nothing tells numbers of cells from those for whole rows.
+  auto const single = x.narrow(2, comm.rank() % rows, 1).clone();
+  for (auto const& code : codes) {
+    EXPECT_EQ(rule_of(code, single, 7), "nothing was thrown");
+    EXPECT_EQ(rule_of(code, single, other_seed), "NotSharded");
+  }
+  EXPECT_EQ(rule_of(noisy[0], single, 7), "nothing was thrown");
+  EXPECT_EQ(rule_of(noisy[0], single, other_seed), "NotSharded");
 }
 
 TEST(Eager, random_numbers_depend_on_their_place_on_the_globe) {
