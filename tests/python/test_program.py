@@ -440,6 +440,32 @@ def test_running_statistics_and_modes_are_those_of_the_model():
     close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), serial(fields()))
 
 
+class GivenStatistics(nn.Module):
+    """A batch norm that updates statistics which the caller holds."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64)
+
+    def forward(self, x, mean, variance):
+        return F.batch_norm(self.a(x), mean, variance, training=True)
+
+
+def test_running_statistics_may_be_inputs():
+    net, whole, part = GivenStatistics(), fields().requires_grad_(), cut(fields()).clone().requires_grad_()
+    wanted, found = ([torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)] for _ in range(2))
+    factors = fields(seed=2)
+    y = net(whole, *wanted)
+    (y * factors).sum().backward()
+    mine = graticule.shard_program(copy.deepcopy(net), DOMAIN)(part, *found)
+    graticule.reduce_loss((mine * cut(factors)).sum(), DOMAIN).backward()
+    close(graticule.whole_field(mine.detach(), DOMAIN), y.detach(), 1e-10)
+    close(graticule.whole_field(part.grad, DOMAIN), whole.grad, 1e-10)
+    for one, other in zip(found, wanted):
+        close(one, other, 1e-10)
+
+
 class Averages(nn.Module):
     """Batch norms whose running statistics are the means over all batches, between convolutions of the same channels."""
 

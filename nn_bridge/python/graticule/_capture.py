@@ -383,12 +383,12 @@ def add_functions(causes: Set[str], functions: Iterable[type]) -> None:
 
 
 def _require_own_gradients(module: torch.nn.Module, args: Any, kwargs: Any, allowed: Sequence[str]) -> None:
-    """Runs the forward on fake tensors, with gradients, and refuses what the graph of a program would lack."""
+    """Runs the forward on fake tensors, and refuses what the graph of a program would lack."""
     causes: Set[str] = set()
 
     def leaf(x: torch.Tensor) -> torch.Tensor:
-        differentiable = x.is_floating_point() or x.is_complex()
-        return x.detach().requires_grad_().clone() if differentiable else x.clone()
+        # Others have no gradients in the program either; operators refuse them where they write, as to running statistics.
+        return x.detach().requires_grad_().clone() if x.requires_grad else x.clone()
 
     own: Dict[int, torch.Tensor] = {}
     for part in module.modules():  # put back by `unchanged`; those of the model are not to be written to
