@@ -51,9 +51,8 @@ def layer(serial, name, options):
     # Broken between arguments only.
     lines = textwrap.wrap(re.sub(r'(?<!,) (?!\*)', '\1', head), 120, initial_indent='    ', subsequent_indent=' ' * 17, break_long_words=False)
     lines = [line.replace('\1', ' ') for line in lines]
-    return '\n'.join([f'class {name}(nn.{name}):', f'    """`torch.nn.{name}` of the whole field: its arguments, and domain'
-                      + ''.join(f', {o}' for o in options) + '."""', *lines,
-                      '    def forward_like(self, x: torch.Tensor, like: torch.Tensor) -> torch.Tensor: ...'])
+    return '\n'.join([f'class {name}(_Sharded, nn.{name}):', f'    """`torch.nn.{name}` of the whole field: its arguments, and domain'
+                      + ''.join(f', {o}' for o in options) + '."""', *lines])
 
 
 def stubs():
@@ -65,7 +64,8 @@ def stubs():
         '"""The layers of torch.nn with a domain."""', 'from typing import Any, Literal, Optional, Sequence, Union', '', 'import torch',
         'import torch.types', 'from torch import nn', '', 'from ._domain import Domain'])
     exported = "__all__ = [" + '\n           '.join(textwrap.wrap(', '.join(f"'{name}'" for name in nn.OF_TORCH), 105)) + ']'
-    return '\n\n'.join([head, exported, *(layer(torch.nn, name, nn._options(name)) for name in nn.OF_TORCH)]) + '\n'
+    shared = 'class _Sharded:\n    def forward_like(self, x: torch.Tensor, like: torch.Tensor) -> torch.Tensor: ...'
+    return '\n\n'.join([head, exported, shared, *(layer(torch.nn, name, nn._options(name)) for name in nn.OF_TORCH)]) + '\n'
 
 
 def made_with():
