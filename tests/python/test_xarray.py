@@ -67,6 +67,35 @@ def test_files_stores_series_and_datasets_give_the_same_shards():
         assert graticule.whole_field(shard["z"], domain).shape == (8, 19, 36)
 
 
+def test_axes_are_found_by_coordinates_of_other_names():
+    """`lat(nj)` and `lon(ni)`, and degrees of no direction."""
+    needs_xarray()
+    domain = Domain(COMM)
+    with Folder() as folder:
+        def make():
+            whole = dataset(xr)
+            values = {"z": (("time", "nj", "ni"), whole.z.values)}
+            places = {"lat": ("nj", whole.latitude.values, {"units": "degrees_north"}), "lon": ("ni", whole.longitude.values, {"units": "degrees_east"})}
+            xr.Dataset(values, places).to_netcdf(os.path.join(folder, "auxiliary.nc"))
+            degrees = whole.rename(latitude="lat", longitude="lon")
+            degrees.lat.attrs, degrees.lon.attrs = {"units": "degrees"}, {"units": "degrees"}
+            degrees.to_netcdf(os.path.join(folder, "degrees.nc"))
+            cells = {"lat": ("cell", np.zeros(4), {"units": "degrees_north"}), "lon": ("cell", np.zeros(4), {"units": "degrees_east"})}
+            xr.Dataset({"z": (("time", "cell"), np.zeros((2, 4)))}, cells).to_netcdf(os.path.join(folder, "cells.nc"))
+            return whole
+        whole = on_first(make)
+        for name in ("auxiliary", "degrees"):
+            path = os.path.join(folder, f"{name}.nc")
+            for source in (path, xr.open_dataset(path)):
+                shard = graticule.open_shard(source, domain, "z")
+                assert same(shard["z"], whole.z.values[:, rows_of(domain, 19)].astype("f4")), (name, source)
+                gathered = graticule.to_dataset(shard, whole=True)
+                assert same(gathered.lat, whole.latitude) and same(gathered.lon, whole.longitude), (name, source)
+        path = os.path.join(folder, "cells.nc")
+        for source in (path, xr.open_dataset(path)):
+            raises("MissingVariable", lambda: graticule.open_shard(source, domain, "z"), "has no axes of latitude and longitude")
+
+
 def test_chosen_cells_and_cuts():
     needs_xarray()
     domain = Domain(COMM)

@@ -18,6 +18,7 @@ Choice = Union[int, slice]
 
 _UNITS = {"latitude": ("degrees_north", "degree_north", "degree_n", "degrees_n", "degreen", "degreesn"),
           "longitude": ("degrees_east", "degree_east", "degree_e", "degrees_e", "degreee", "degreese")}
+_DEGREES = ("degrees", "degree", "deg", "radians", "radian", "rad")  # of no direction
 _NAMES = {"latitude": ("latitude", "lat", "nlat", "grid_yt", "y", "rlat"), "longitude": ("longitude", "lon", "nlon", "grid_xt", "x", "rlon")}
 
 
@@ -153,7 +154,16 @@ def _kind(name: str, standard_name: str, units: str) -> str:
     for kind in ("latitude", "longitude"):
         if standard_name == kind or standard_name == f"grid_{kind}" or not standard_name and units.lower() in _UNITS[kind]:
             return kind
-    return next((kind for kind in _NAMES if not standard_name and not units and name.lower() in _NAMES[kind]), "")
+    has_direction = standard_name or units and units.lower() not in _DEGREES
+    return next((kind for kind in _NAMES if not has_direction and name.lower() in _NAMES[kind]), "")
+
+
+def _kind_of(dim: str, coordinates: Mapping[str, Tuple[Tuple[str, ...], str, str]]) -> str:
+    """Latitude or longitude, by the coordinate of a dimension, else by the only one along it that is a latitude or longitude."""
+    if dim in coordinates:
+        return _kind(dim, *coordinates[dim][1:])
+    along = {name for name, (dims, standard_name, units) in coordinates.items() if dims == (dim,) and _kind("", standard_name, units)}
+    return _kind("", *coordinates[along.pop()][1:]) if len(along) == 1 else _kind(dim, "", "")
 
 
 class _FileSource:
@@ -181,8 +191,11 @@ class _FileSource:
         return {name: text for name in names if (text := self.text(name, variable))}
 
     def kind(self, dim: str) -> str:
-        has_own = dim in self.fields
-        return _kind(dim, self.text("standard_name", dim) if has_own else "", self.text("units", dim) if has_own else "")
+        return _kind_of(dim, {name: (field.dims, self.text("standard_name", name), self.text("units", name))
+                              for name, field in self.fields.items() if name == dim or field.dims == (dim,)})
+
+    def _is_place(self, name: str) -> bool:
+        return bool(_kind(name, self.text("standard_name", name), self.text("units", name)))
 
     def read(self, name: str, chosen: List[slice], dtype: type = np.float64) -> np.ndarray:
         values = np.empty([len(range(cells.start, cells.stop, cells.step)) for cells in chosen], dtype)
@@ -196,7 +209,7 @@ class _FileSource:
 
     def coordinates(self, used: Mapping[str, slice]) -> Dict[str, Tuple[Tuple[str, ...], Any, Dict[str, Any]]]:
         return {name: (field.dims, self.read(name, [used[dim] for dim in field.dims]), self.attributes(name)) for name, field in self.fields.items()
-                if len(field.dims) == 1 and field.dims[0] in used and (name == field.dims[0] or self.kind(name))}
+                if len(field.dims) == 1 and field.dims[0] in used and (name == field.dims[0] or self._is_place(name))}
 
 
 class _DataSource:
@@ -211,8 +224,8 @@ class _DataSource:
         return dict(self.data[variable].attrs if variable else self.data.attrs)
 
     def kind(self, dim: str) -> str:
-        attributes = self.data[dim].attrs if dim in self.data.coords else {}
-        return _kind(dim, str(attributes.get("standard_name", "")), str(attributes.get("units", "")))
+        return _kind_of(dim, {str(name): (tuple(map(str, held.dims)), str(held.attrs.get("standard_name", "")), str(held.attrs.get("units", "")))
+                              for name, held in self.data.variables.items() if name in self.data.coords or held.dims == (dim,)})
 
     def read(self, name: str, chosen: List[slice], dtype: type = np.float64) -> np.ndarray:
         return np.asarray(self.data[name].isel(dict(zip(self.data[name].dims, chosen))).values, dtype)
