@@ -141,7 +141,7 @@ def open_samples(files: Any, domain: Domain, variables: Names, targets: Optional
     gets other samples. scaling: (values - mean) / standard deviation, "standard" (computed from these samples in one pass, by area),
     or means and deviations by variable, numbers or lists over its levels. missing: cells without values: "keep" (NaN), "mean"
     (inputs become the mean of their channel, targets NaN) or "refuse". forcings: further channels of each input, from its time and
-    place: "insolation" (the cosine of the sun's height, mean of the lead that begins), "time_of_day", "time_of_year". rows, columns: cells of each part; default: balanced.
+    place: "insolation" (the mean over the lead of the cosine of the sun's zenith angle, 0 at night), "time_of_day", "time_of_year". rows, columns: cells of each part; default: balanced.
     memory: bytes for samples kept on this rank as they are stored; default: a quarter of the node's memory, divided by its ranks.
     Collective over the domain and the data team; an error of one rank is raised on all. DataLoader: with `num_workers=0` only.
     Errors: BadOption, BadCuts, ArgumentDisagreement, NoSuchFile, MissingVariable, BadInput, those of files.

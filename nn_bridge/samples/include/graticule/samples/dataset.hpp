@@ -45,8 +45,8 @@ struct DatasetOptions {
   std::map<std::string, Scaling> scaling = {};  ///< of variables by name
   ScaleBy scale_by = ScaleBy::given;
   Missing missing = Missing::keep;
-  /// Inputs that follow from time and place alone, after the variables of each state: `insolation` (the cosine of the
-  /// sun's height, averaged over the lead that begins then), `time_of_day`, `time_of_year`. Not scaled.
+  /// Inputs that follow from time and place alone, after the variables of each state, not scaled: `insolation` (cosine
+  /// of the sun's zenith angle, 0 at night, averaged over the lead that begins), `time_of_day`, `time_of_year`.
   std::vector<std::string> forcings = {};
   DType dtype = DType::f32;  ///< of the batches, or f64
   /// Ranks that have the same part of the globe in other domains; a batch has other samples on each.

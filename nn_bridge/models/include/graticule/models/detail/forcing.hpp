@@ -12,9 +12,9 @@ namespace graticule::models {
 
 /// Inputs that follow from time and place alone.
 ///
-/// - `insolation`: the cosine of the sun's height above the horizon, 0 at night, averaged over the coming step (9
-/// points,
-///   Simpson's rule): 1 where the sun stays at the zenith. Declination and equation of time as in Spencer (1971).
+/// - `insolation`: the cosine of the sun's zenith angle, 0 at night, averaged over the coming step (9 points,
+///   Simpson's rule). It is 1 where the sun stays at the zenith.
+///   Declination and equation of time as in Spencer (1971).
 /// - `time_of_day`: sine and cosine of the local solar time, and sine and cosine of universal time.
 /// - `time_of_year`: sine and cosine of the part of the year that has passed.
 ///
