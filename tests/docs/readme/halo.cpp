@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   HaloPlan const halo(world, layout, {{1, 1}, {1, 1}}, Boundary::sphere(Edge::pole_row));
   Box const local = halo.local();  // this rank's cells and one ghost cell on each side
   std::vector<double> t = initial(local);
-  halo.exchange(field_view(t.data(), {local.extent(0), local.extent(1)}, 2));  // also over the poles
+  halo.exchange(field_view(t.data(), {local.extent(0), local.extent(1)}, 2));  // 2 axes; also over the poles
 
   std::size_t cell = 0;
   for (Index row = local.lo(0); row < local.hi(0); ++row)

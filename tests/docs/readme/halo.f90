@@ -29,7 +29,7 @@ program halo_example
 
   call gr_comm_create(MPI_COMM_WORLD, comm)
   call gr_layout_create_boxes(comm, [nlon, nlat], reshape([is, js], [2, 1]), reshape([ie, je], [2, 1]), layout)
-  call gr_halo_kind_sphere(GR_EDGE_POLE_ROW, 1, kind)
+  call gr_halo_kind_sphere(GR_EDGE_POLE_ROW, 1, kind)  ! 1 ghost cell on each side
   call gr_halo_create(comm, layout, kind, halo)
   call gr_halo_exchange(halo, u, v, parity=[GR_ODD, GR_ODD])  ! winds change their sign across a pole
 

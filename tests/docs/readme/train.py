@@ -2,9 +2,7 @@
 """The Python of README.md: one step of training on shards has the loss, the outputs and the gradients of one process."""
 import copy
 
-import graticule
 import torch
-from mpi4py import MPI
 
 torch.manual_seed(1)
 model = torch.nn.Sequential(torch.nn.Conv2d(2, 8, 3, padding=1), torch.nn.GELU(), torch.nn.Conv2d(8, 2, 3, padding=1)).double()
@@ -13,11 +11,14 @@ serial = copy.deepcopy(model)
 predicted = serial(fields)
 torch.nn.functional.mse_loss(predicted, truth).backward()
 
+import graticule                                          # before mpi4py
+from mpi4py import MPI
+
 domain = graticule.Domain(MPI.COMM_WORLD)                 # bands of latitude, one per rank
 net = graticule.shard_program(model, domain)              # the same parameters, any model of torch.export
 sync = graticule.GradientSync(model, [(MPI.COMM_WORLD, "sum")])
 x, y = graticule.shard_of(fields, domain), graticule.shard_of(truth, domain)   # this rank's rows
-loss = graticule.nn.MSELoss(domain)(net(x), y)            # of the whole globe, on every rank
+loss = graticule.nn.MSELoss(domain)(net(x), y)            # mean over all cells of the globe; row_weights= for areas
 loss.backward()
 sync.reduce()                                             # gradients as on one process
 
