@@ -10,11 +10,18 @@ namespace {
 /// Bytes that a block spans on each axis that may be contiguous: two cache lines, which processors fetch in pairs.
 constexpr Index run_bytes = 128;
 
-/// Axes of a block in order of importance: the target's last, the one that the source's last axis becomes, the last
-/// batch axis; then the others, from the last to the first.
-Indices by_importance(Transfer const& transfer, int num_batch) {
-  int const ndim = transfer.to.ndim();
+/// Axes of a block in order of importance.
+struct Importance {
+  /// Those that may be contiguous: the target's last, the one that the source's last axis becomes, the last batch axis;
+  /// then the others, from the last to the first.
   Indices order;
+  int num_contiguous = 0;  ///< that may be contiguous
+};
+
+Importance by_importance(Transfer const& transfer, int num_batch) {
+  int const ndim = transfer.to.ndim();
+  Importance result;
+  auto& order = result.order;
   auto const add = [&](int axis) {
     if (axis >= 0 && std::find(order.begin(), order.end(), Index(axis)) == order.end()) order.push_back(axis);
   };
@@ -22,11 +29,12 @@ Indices by_importance(Transfer const& transfer, int num_batch) {
   for (int a = 0; a < ndim; ++a)
     if (transfer.maps[std::size_t(a)].source_axis == ndim - 1) add(num_batch + a);
   add(num_batch - 1);
+  result.num_contiguous = order.size();
   for (int a = num_batch + ndim - 1; a >= 0; --a) add(a);
-  return order;
+  return result;
 }
 
-Indices tile_of(Indices const& extents, Indices const& order, Index elements, Index run) {
+Indices tile_of(Indices const& extents, Importance const& axes, Index elements, Index run) {
   auto tile = Indices::filled(extents.size(), 1);
   Index product = 1;
   auto const grow = [&](int axis, Index wanted) {
@@ -36,9 +44,8 @@ Indices tile_of(Indices const& extents, Indices const& order, Index elements, In
     extent = std::max(extent, std::min({wanted, longest, extents[axis]}));
     product = others * extent;
   };
-  int const num_runs = std::min(3, order.size());
-  for (int i = 0; i < num_runs; ++i) grow(int(order[i]), run);
-  for (Index const axis : order) grow(int(axis), extents[int(axis)]);
+  for (int i = 0; i < axes.num_contiguous; ++i) grow(int(axes.order[i]), run);
+  for (Index const axis : axes.order) grow(int(axis), extents[int(axis)]);
   // Even pieces rather than a long one and a rest.
   for (int a = 0; a < tile.size(); ++a) {
     Index const pieces = (extents[a] + tile[a] - 1) / tile[a];

@@ -167,6 +167,16 @@ TEST(Blocks, of_cells_that_lie_alike_are_as_long_as_segments) {
   EXPECT_EQ(count.segments, std::size_t(512) * 256 * 64 * 8 / segment);
 }
 
+TEST(Blocks, of_cells_that_lie_alike_are_whole_planes) {
+  std::vector const transfers{transfer_of({512, 256, 64}, {0, 1, 2})};
+  std::vector<BlockField> const fields{{0, {}, 8}};
+  BlockCursor cursor;
+
+  cursor.reset(transfers, fields, std::size_t(256) << 10U);
+
+  EXPECT_EQ(cursor.block().extents, (Indices{2, 256, 64}));
+}
+
 TEST(Blocks, count_beyond_32_bits) {
   constexpr Index rows = Index(1) << 20U;
   std::vector const transfers{transfer_of({rows, 8192}, {0, 1})};
