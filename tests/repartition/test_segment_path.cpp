@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 using namespace graticule;
@@ -16,14 +17,21 @@ namespace {
 
 constexpr std::size_t num_bytes = 1000;
 
-/// Makes calls whose copies take `cached` or `past` seconds; true for each call past the cache.
-std::vector<bool> calls(detail::SegmentPath& path, int count, double cached, double past) {
+/// Packs segments, which takes `cached` or `past` seconds; true for each one that goes past the cache.
+std::vector<bool> segments(detail::SegmentPath& path, int count, double cached, double past) {
   std::vector<bool> result;
-  for (int c = 0; c < count; ++c) {
-    path.begin_call();
+  for (int s = 0; s < count; ++s) {
+    path.begin_segment();
     result.push_back(path.past_cache());
-    path.add(num_bytes, path.past_cache() ? past : cached);
+    path.end_segment(num_bytes, path.past_cache() ? past : cached);
   }
+  return result;
+}
+
+/// `value` for the first `count` segments of the result, and so on.
+std::vector<bool> pattern(std::vector<std::pair<int, bool>> const& runs) {
+  std::vector<bool> result;
+  for (auto const& [count, value] : runs) result.insert(result.end(), std::size_t(count), value);
   return result;
 }
 
@@ -31,44 +39,57 @@ std::vector<bool> calls(detail::SegmentPath& path, int count, double cached, dou
 
 TEST(SegmentPath, tries_both_and_keeps_the_faster) {
   detail::SegmentPath path;
-  EXPECT_EQ(calls(path, 6, 1.0, 2.0), (std::vector<bool>{false, true, false, false, false, false}));
   detail::SegmentPath other;
-  EXPECT_EQ(calls(other, 6, 2.0, 1.0), (std::vector<bool>{false, true, false, true, true, true}));
+
+  EXPECT_EQ(segments(path, 72, 1.0, 2.0), pattern({{4, false}, {4, true}, {56, false}, {4, true}, {4, false}}));
+  EXPECT_EQ(segments(other, 72, 2.0, 1.0), pattern({{4, false}, {60, true}, {4, false}, {4, true}}));
 }
 
-TEST(SegmentPath, does_not_judge_by_the_first_call) {
+TEST(SegmentPath, does_not_judge_by_the_first_two_segments_of_a_way) {
   detail::SegmentPath path;
-  (void)calls(path, 1, 10.0, 2.0);
-  EXPECT_EQ(calls(path, 4, 1.0, 2.0), (std::vector<bool>{true, false, false, false}));
+  (void)segments(path, 2, 10.0, 2.0);
+  (void)segments(path, 2, 1.0, 2.0);
+  (void)segments(path, 2, 1.0, 0.1);
+
+  EXPECT_EQ(segments(path, 4, 1.0, 2.0), pattern({{2, true}, {2, false}}));
 }
 
-TEST(SegmentPath, changes_at_once_when_its_way_becomes_slower_and_at_the_next_trial_when_the_other_becomes_faster) {
+TEST(SegmentPath, does_not_judge_by_an_interrupted_copy) {
   detail::SegmentPath path;
-  (void)calls(path, 10, 1.0, 2.0);
-  EXPECT_EQ(calls(path, 3, 3.0, 2.0), (std::vector<bool>{false, true, true}));
+  (void)segments(path, 20, 1.0, 2.0);
+  (void)segments(path, 1, 50.0, 2.0);
+
+  EXPECT_EQ(segments(path, 20, 1.0, 2.0), pattern({{20, false}}));
+}
+
+TEST(SegmentPath, changes_soon_when_its_way_becomes_slower_and_at_the_next_trial_when_the_other_becomes_faster) {
+  detail::SegmentPath path;
   detail::SegmentPath patient;
-  (void)calls(patient, 31, 1.0, 2.0);
-  EXPECT_EQ(calls(patient, 3, 1.0, 0.5), (std::vector<bool>{true, true, true}));
+  (void)segments(path, 20, 1.0, 2.0);
+  (void)segments(patient, 64, 1.0, 2.0);
+
+  EXPECT_EQ(segments(path, 8, 3.0, 2.0), pattern({{4, false}, {4, true}}));
+  EXPECT_EQ(segments(patient, 20, 1.0, 0.5), pattern({{20, true}}));
+}
+
+TEST(SegmentPath, keeps_its_way_where_the_other_is_hardly_faster) {
+  detail::SegmentPath path;
+  (void)segments(path, 8, 1.0, 0.98);
+
+  EXPECT_EQ(segments(path, 20, 1.0, 0.98), pattern({{20, false}}));
 }
 
 TEST(SegmentPath, compares_seconds_per_byte) {
   detail::SegmentPath path;
-  path.begin_call();
-  path.begin_call();  // past the cache: 1 s for 1,000 bytes
-  path.add(1000, 1.0);
-  path.begin_call();  // cached: 2 s for 4,000 bytes
-  path.add(4000, 2.0);
-  path.begin_call();
-  EXPECT_FALSE(path.past_cache());
-}
-
-TEST(SegmentPath, does_not_count_calls_without_copies) {
-  detail::SegmentPath path;
-  for (int c = 0; c < 40; ++c) {
-    path.begin_call();
-    EXPECT_FALSE(path.past_cache()) << "call " << c;
+  for (int s = 0; s < 8; ++s) {
+    path.begin_segment();
+    // Past the cache 1 s for 1,000 bytes, cached 2 s for 4,000.
+    path.end_segment(path.past_cache() ? 1000 : 4000, path.past_cache() ? 1.0 : 2.0);
   }
-  EXPECT_EQ(calls(path, 5, 1.0, 2.0), (std::vector<bool>{false, true, false, false, false}));
+
+  path.begin_segment();
+
+  EXPECT_FALSE(path.past_cache());
 }
 
 TEST(SegmentPath, a_large_call_moves_the_same_cells_either_way) {

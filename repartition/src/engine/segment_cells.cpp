@@ -130,10 +130,7 @@ std::size_t SegmentCells::begin_local(bool at_once) {
   return count_segments(local_, local_block_bytes).bytes;
 }
 
-void SegmentCells::note_written(std::size_t bytes) {
-  large_ = Index(bytes) >= least_streamed_bytes;
-  if (large_ && !on_device()) path_.begin_call();
-}
+void SegmentCells::note_written(std::size_t bytes) { large_ = Index(bytes) >= least_streamed_bytes; }
 
 std::size_t SegmentCells::take(BlockCursor& cursor) { return cursor.take_segment(rules_.segment_bytes, blocks_); }
 
@@ -171,7 +168,8 @@ void SegmentCells::scale_before() {
   run(device_tasks_);
 }
 
-std::span<StridedTask const> SegmentCells::tasks_to_pack(PeerTransfers const& peer, std::byte* packed, bool linked) {
+std::span<StridedTask const> SegmentCells::tasks_to_pack(PeerTransfers const& peer, std::byte* packed,
+                                                         bool past_cache) {
   tasks_.clear();
   for (auto const& block : blocks_) {
     auto const& field = fields_[std::size_t(block.field)];
@@ -179,7 +177,7 @@ std::span<StridedTask const> SegmentCells::tasks_to_pack(PeerTransfers const& pe
     Elements const to{packed + block.offset, field.conversion.wire, {}};
     tasks_.push_back(task(field, transfer, block, to, cells(read(field, transfer.target), transfer, forward()),
                           field.conversion.pack));
-    tasks_.back().streams = large_ && linked && path_.past_cache();
+    tasks_.back().streams = past_cache;
   }
   return tasks_;
 }
@@ -206,14 +204,21 @@ std::span<StridedTask const> SegmentCells::local_tasks(Index& bytes) {
   return tasks_;
 }
 
-void SegmentCells::pack(PeerTransfers const& peer, std::byte* packed, bool linked, std::size_t bytes) {
-  (void)tasks_to_pack(peer, packed, linked);
-  run_segment(linked, bytes);
+void SegmentCells::pack(PeerTransfers const& peer, std::byte* packed, SegmentPath* path, std::size_t bytes) {
+  if (!path || !large_ || on_device()) {
+    (void)tasks_to_pack(peer, packed, false);
+    return run(device_tasks_);
+  }
+  double const begin = MPI_Wtime();
+  path->begin_segment();
+  (void)tasks_to_pack(peer, packed, path->past_cache());
+  run(device_tasks_);
+  path->end_segment(bytes, MPI_Wtime() - begin);
 }
 
-void SegmentCells::unpack(PeerTransfers const& peer, std::byte const* packed, bool linked, std::size_t bytes) {
+void SegmentCells::unpack(PeerTransfers const& peer, std::byte const* packed) {
   (void)tasks_to_unpack(peer, packed);
-  run_segment(linked, bytes);
+  run(device_tasks_);
   // The memory that was read is given back next.
   if (on_device()) fence();
 }
@@ -333,13 +338,6 @@ void SegmentCells::run(DeviceTasks& tasks) {
   if (!on_device()) return run_strided_host(tasks_);
   tasks.set(tasks_, call_.queue);
   tasks.run(call_.queue);
-}
-
-void SegmentCells::run_segment(bool linked, std::size_t bytes) {
-  if (!linked || !large_ || on_device()) return run(device_tasks_);
-  double const begin = MPI_Wtime();
-  run(device_tasks_);
-  path_.add(bytes, MPI_Wtime() - begin);
 }
 
 }  // namespace graticule::detail

@@ -74,16 +74,17 @@ class SegmentCells {
   std::size_t take(BlockCursor& cursor);
   /// All that is left at once: one launch of a device.
   void take_rest(BlockCursor& cursor);
-  /// @param linked the peer is on the node
-  void pack(PeerTransfers const& peer, std::byte* packed, bool linked, std::size_t bytes);
-  void unpack(PeerTransfers const& peer, std::byte const* packed, bool linked, std::size_t bytes);
+  /// @param path of a peer on the node; null: of another one
+  void pack(PeerTransfers const& peer, std::byte* packed, SegmentPath* path, std::size_t bytes);
+  void unpack(PeerTransfers const& peer, std::byte const* packed);
   /// The same out of the peer's own fields.
   void take_in_place(PeerTransfers const& peer, std::vector<Image> const& images);
   /// Waits for the queue.
   void fence();
 
   /// Tasks of the last segment, or of all cells that stay, which may be kept.
-  [[nodiscard]] std::span<StridedTask const> tasks_to_pack(PeerTransfers const& peer, std::byte* packed, bool linked);
+  [[nodiscard]] std::span<StridedTask const> tasks_to_pack(PeerTransfers const& peer, std::byte* packed,
+                                                           bool past_cache);
   [[nodiscard]] std::span<StridedTask const> tasks_to_unpack(PeerTransfers const& peer, std::byte const* packed);
   [[nodiscard]] std::span<StridedTask const> local_tasks(Index& bytes);
 
@@ -103,8 +104,6 @@ class SegmentCells {
   /// For an inverse: the parts of a transfer of `peer`, or of cells that stay, that count. Null: all.
   [[nodiscard]] std::vector<Box> const* parts_of(PeerTransfers const* peer, int transfer) const;
   void run(DeviceTasks& on_device);
-  /// `run`, timed where the cells go to or come from a segment of a peer on the node.
-  void run_segment(bool linked, std::size_t bytes);
 
   PlanContext const& plan_;
   SegmentRules const& rules_;
@@ -113,7 +112,6 @@ class SegmentCells {
   std::vector<BlockField> message_fields_;
   std::vector<BlockField> local_fields_;
   BlockCursor local_;
-  SegmentPath path_;
   bool large_ = false;  ///< what the call writes on this rank goes past the caches
   std::vector<Block> blocks_;
   std::vector<StridedTask> tasks_;

@@ -195,7 +195,7 @@ void SegmentReceiver::take_posted(IncomingSegments& in) {
     copy_to_device(call_.queue, slot.packed, in.content, expected);
     packed = slot.packed;
   }
-  cells_.unpack(*in.peer, packed, true, expected);
+  cells_.unpack(*in.peer, packed);
   in.content += in.bytes_posted;
 }
 
@@ -236,7 +236,7 @@ bool SegmentReceiver::pull_from_mpi(IncomingSegments& in) {
       fail_size(in, bytes, expected);
     } else {
       if (slot.packed != slot.wire && bytes > 0) copy_to_device(call_.queue, slot.packed, slot.wire, bytes);
-      cells_.unpack(*in.peer, slot.packed, false, bytes);
+      cells_.unpack(*in.peer, slot.packed);
     }
   }
   in.segments_left = in.segments_after;

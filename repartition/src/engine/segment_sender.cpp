@@ -126,7 +126,7 @@ void SegmentSender::record_produced() {
 }
 
 void SegmentSender::pack(OutgoingSegments& out, SegmentSlot const& slot, std::size_t bytes) {
-  cells_.pack(*out.peer, slot.packed, out.link != nullptr, bytes);
+  cells_.pack(*out.peer, slot.packed, out.link ? &out.path : nullptr, bytes);
   if (slot.packed == slot.wire || bytes == 0) return;
   copy_to_host(call_.queue, slot.wire, slot.packed, bytes);
   cells_.fence();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "segment_cells.hpp"
+#include "segment_path.hpp"
 #include "segment_slots.hpp"
 
 #include <array>
@@ -17,6 +18,7 @@ struct OutgoingSegments {
   BlockCursor cursor;
   std::size_t segments_left = 0;
   SegmentSlots slots;
+  SegmentPath path;
   std::size_t next_slot = 0;
   bool in_place = false;               ///< the peer reads the fields themselves
   bool cut = false;                    ///< the peer refuses the call: the rest is not sent

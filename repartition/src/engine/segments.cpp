@@ -123,7 +123,9 @@ bool Segments::step() {
   // A device moves what stays while the host waits for peers.
   if (call_.shape.on_device()) moved = move_local() || moved;
   moved = receiver_.pull(cells_.local_done()) || moved;
-  return moved || move_local() || take_back_late();
+  // A block of what stays after each round: its writes and the reads of packing use memory at the same time.
+  moved = move_local() || moved;
+  return moved || take_back_late();
 }
 
 bool Segments::move_local() {

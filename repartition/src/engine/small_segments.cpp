@@ -35,7 +35,7 @@ bool SmallSegments::find_copies(Repeated& repeated) {
     auto& [copies, bytes] = repeated.out[i];
     auto* const place = places_[i].all[0].data;
     if (!take_whole(outgoing[i], bytes) || bytes > places_[i].bytes) return false;
-    if (!copies.set(cells_.tasks_to_pack(*outgoing[i].peer, place, true), SmallCopies::InMessage::to, place))
+    if (!copies.set(cells_.tasks_to_pack(*outgoing[i].peer, place, false), SmallCopies::InMessage::to, place))
       return false;
   }
   for (std::size_t i = 0; i < incoming.size(); ++i) {
