@@ -10,6 +10,17 @@
 
 namespace graticule::detail {
 
+namespace {
+
+/// What stands at the end of a segment.
+SegmentTrailer trailer_of(std::byte const* segment, std::size_t bytes) {
+  SegmentTrailer trailer;
+  std::memcpy(&trailer, segment + bytes - sizeof trailer, sizeof trailer);
+  return trailer;
+}
+
+}  // namespace
+
 SegmentReceiver::SegmentReceiver(Call& call, SegmentCells& cells, SegmentSender& sender)
     : plan_(call.plan), rules_(*call.plan.segments), call_(call), cells_(cells), sender_(sender) {
   auto const& peers = call.shape.forward() ? plan_.table.receives : plan_.table.sends;
@@ -75,14 +86,9 @@ bool SegmentReceiver::look(IncomingSegments& in) {
     in.known = true;
     return true;
   }
-  match_messages(in);
-  if (in.arriving.empty()) return false;
-  auto& slot = in.slots.slots[in.arriving.front()];
-  int ended = 0;
-  check_mpi(MPI_Test(&slot.request, &ended, MPI_STATUS_IGNORE), "MPI_Test");
-  if (!ended) return false;
-  SegmentTrailer trailer;
-  std::memcpy(&trailer, slot.wire + slot.bytes - sizeof trailer, sizeof trailer);
+  auto const* const slot = arrived(in);
+  if (slot == nullptr) return false;
+  auto const trailer = trailer_of(slot->wire, slot->bytes);
   if (trailer.refused != 0)
     note_refusal(in);
   else
@@ -214,18 +220,22 @@ void SegmentReceiver::give_back(IncomingSegments const& in) {
   reinterpret_cast<PostedView*>(in.content)->data.read = read_->address();
 }
 
-bool SegmentReceiver::pull_from_mpi(IncomingSegments& in) {
+SegmentSlot const* SegmentReceiver::arrived(IncomingSegments& in) {
   match_messages(in);
-  if (in.arriving.empty()) return false;
-  auto& slot = in.slots.slots[in.arriving.front()];
+  if (in.arriving.empty()) return nullptr;
+  auto const& slot = in.slots.slots[in.arriving.front()];
   int ended = 0;
   check_mpi(MPI_Test(&slot.request, &ended, MPI_STATUS_IGNORE), "MPI_Test");
-  if (!ended) return false;
+  return ended ? &slot : nullptr;
+}
+
+bool SegmentReceiver::pull_from_mpi(IncomingSegments& in) {
+  auto const* const slot = arrived(in);
+  if (slot == nullptr) return false;
   in.arriving.erase(in.arriving.begin());
   in.known = true;
-  SegmentTrailer trailer;
-  auto const bytes = slot.bytes - sizeof trailer;
-  std::memcpy(&trailer, slot.wire + bytes, sizeof trailer);
+  auto const trailer = trailer_of(slot->wire, slot->bytes);
+  auto const bytes = slot->bytes - sizeof trailer;
   in.segments_after = trailer.segments_after;
   if (trailer.refused != 0) {
     note_refusal(in);
@@ -235,8 +245,8 @@ bool SegmentReceiver::pull_from_mpi(IncomingSegments& in) {
     if (bytes != expected || in.segments_left != in.segments_after) {
       fail_size(in, bytes, expected);
     } else {
-      if (slot.packed != slot.wire && bytes > 0) copy_to_device(call_.queue, slot.packed, slot.wire, bytes);
-      cells_.unpack(*in.peer, slot.packed);
+      if (slot->packed != slot->wire && bytes > 0) copy_to_device(call_.queue, slot->packed, slot->wire, bytes);
+      cells_.unpack(*in.peer, slot->packed);
     }
   }
   in.segments_left = in.segments_after;
@@ -270,8 +280,7 @@ void SegmentReceiver::throw_away(IncomingSegments& in, MPI_Message& message, int
   in.known = true;
   std::vector<std::byte> buffer(static_cast<std::size_t>(bytes));
   check_mpi(MPI_Mrecv(buffer.data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
-  SegmentTrailer trailer;
-  std::memcpy(&trailer, buffer.data() + buffer.size() - sizeof trailer, sizeof trailer);
+  auto const trailer = trailer_of(buffer.data(), buffer.size());
   if (trailer.refused != 0)
     note_refusal(in);
   else if (matches(in, trailer.fields, trailer.call))

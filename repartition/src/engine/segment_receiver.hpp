@@ -72,6 +72,8 @@ class SegmentReceiver {
   /// Gives the fields of a post back that this rank's device reads in place.
   void give_back(IncomingSegments const& in);
   bool pull_from_mpi(IncomingSegments& in);
+  /// The oldest segment that MPI is filling, once it is complete; nullptr before.
+  [[nodiscard]] SegmentSlot const* arrived(IncomingSegments& in);
   void match_messages(IncomingSegments& in);
   void throw_away(IncomingSegments& in, MPI_Message& message, int bytes);
   bool matches(IncomingSegments& in, std::uint32_t fields, std::uint32_t call);
