@@ -241,6 +241,14 @@ std::span<FieldView const> targets_of(RepartitionField const& field) {
   return field.targets.empty() ? std::span(&field.to, 1) : field.targets;
 }
 
+/// The field of a call with one.
+std::array<RepartitionField, 1> one_field(FieldView const& from, FieldView const& to, Update const& update) {
+  return {RepartitionField{.from = from, .to = to, .update = update}};
+}
+std::array<RepartitionField, 1> one_field(FieldView const& from, std::span<FieldView const> to, Update const& update) {
+  return {RepartitionField{.from = from, .to = {}, .targets = to, .update = update}};
+}
+
 }  // namespace
 
 PullField RepartitionPlan::pulled(RepartitionField const& field, std::span<FieldView> targets) const {
@@ -337,67 +345,55 @@ TuningRecord RepartitionPlan::tune(std::span<RepartitionField const> fields, int
 }
 
 Pending RepartitionPlan::start(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{.from = from, .to = to, .update = update};
-  return start(std::span(&field, 1));
+  return start(one_field(from, to, update));
 }
 
 Pending RepartitionPlan::start(FieldView const& from, std::span<FieldView const> to, Update const& update) const {
-  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
-  return start(std::span(&field, 1));
+  return start(one_field(from, to, update));
 }
 
 void RepartitionPlan::apply(FieldView const& from, FieldView const& to, Update const& update) const {
   detail::KnownField const known{&from, &to, Parity::even, 0};
   if (is_simple() && update == Update{} && plan_.apply_again(std::span(&known, 1))) return;
-  RepartitionField const field{.from = from, .to = to, .update = update};
-  apply(std::span(&field, 1));
+  apply(one_field(from, to, update));
 }
 
 void RepartitionPlan::apply(FieldView const& from, std::span<FieldView const> to, Update const& update) const {
-  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
-  apply(std::span(&field, 1));
+  apply(one_field(from, to, update));
 }
 
 Pending RepartitionPlan::start_adjoint(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{.from = from, .to = to, .update = update};
-  return start_adjoint(std::span(&field, 1));
+  return start_adjoint(one_field(from, to, update));
 }
 
 Pending RepartitionPlan::start_adjoint(FieldView const& from, std::span<FieldView const> to,
                                        Update const& update) const {
-  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
-  return start_adjoint(std::span(&field, 1));
+  return start_adjoint(one_field(from, to, update));
 }
 
 void RepartitionPlan::apply_adjoint(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{.from = from, .to = to, .update = update};
-  apply_adjoint(std::span(&field, 1));
+  apply_adjoint(one_field(from, to, update));
 }
 
 void RepartitionPlan::apply_adjoint(FieldView const& from, std::span<FieldView const> to, Update const& update) const {
-  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
-  apply_adjoint(std::span(&field, 1));
+  apply_adjoint(one_field(from, to, update));
 }
 
 Pending RepartitionPlan::start_inverse(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{.from = from, .to = to, .update = update};
-  return start_inverse(std::span(&field, 1));
+  return start_inverse(one_field(from, to, update));
 }
 
 Pending RepartitionPlan::start_inverse(FieldView const& from, std::span<FieldView const> to,
                                        Update const& update) const {
-  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
-  return start_inverse(std::span(&field, 1));
+  return start_inverse(one_field(from, to, update));
 }
 
 void RepartitionPlan::apply_inverse(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{.from = from, .to = to, .update = update};
-  apply_inverse(std::span(&field, 1));
+  apply_inverse(one_field(from, to, update));
 }
 
 void RepartitionPlan::apply_inverse(FieldView const& from, std::span<FieldView const> to, Update const& update) const {
-  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
-  apply_inverse(std::span(&field, 1));
+  apply_inverse(one_field(from, to, update));
 }
 
 }  // namespace graticule
