@@ -15,6 +15,7 @@
 #include <graticule/repartition/detail/strided.hpp>
 
 #include "axis_sum_kernels.hpp"
+#include "covers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -166,7 +167,6 @@ struct AxisSumPlan::State {
     FieldView values_view;
   };
 
-  void check(FieldView const& view, Box const& box, char const* role) const;
   /// What a call writes.
   enum class Writes : std::uint8_t { sums, cells };
   void check(std::span<AxisSumField const> fields, Writes writes) const;
@@ -253,26 +253,6 @@ void zero(FieldView const& view, DeviceQueue const& queue) {
 
 }  // namespace
 
-void AxisSumPlan::State::check(FieldView const& view, Box const& box, char const* role) const {
-  auto const fail = [&](std::string const& what) {
-    throw Error("FieldMismatch",
-                std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
-  };
-  if (view.strides.size() != view.ndim())
-    fail("a stride is needed for each of " + std::to_string(view.extents.size()) + " axes, got " +
-         std::to_string(view.strides.size()));
-  if (view.grid_axes.size() != box.ndim())
-    fail("the plan has " + std::to_string(box.ndim()) + " grid axes, got " + std::to_string(view.grid_axes.size()));
-  for (Index const axis : view.grid_axes)
-    if (axis < 0 || axis >= view.ndim() || std::count(view.grid_axes.begin(), view.grid_axes.end(), axis) != 1)
-      fail("its grid axes must be different ones of its " + std::to_string(view.ndim()) + " axes, got " +
-           to_string(view.grid_axes));
-  if (box.empty()) return;
-  for (int a = 0; a < box.ndim(); ++a)
-    if (view.extents[int(view.grid_axes[a])] != box.extent(a)) fail("it does not cover " + to_string(box));
-  if (view.data == nullptr && view.num_batch() > 0) fail("its memory is null");
-}
-
 namespace {
 
 /// @throws `AliasedFields` when an element that is written belongs to two views of a call
@@ -295,8 +275,8 @@ void AxisSumPlan::State::check(std::span<AxisSumField const> fields, Writes writ
   if (busy) throw Error("WrongState", "a call was made before wait() completed the previous one");
   for (auto const& [cells, sums] : fields) {
     with_float(cells.dtype, [](auto*) {});
-    check(cells, geometry.owned, "cells");
-    check(sums, geometry.sums, "sums");
+    detail::check_covers(cells, geometry.owned, "cells");
+    detail::check_covers(sums, geometry.sums, "sums");
     if (cells.dtype != sums.dtype || !(cells.batch_extents() == sums.batch_extents()))
       throw Error("FieldMismatch",
                   "cells of " + to_string(cells.dtype) + " " + to_string(cells.extents) + ", sums of " +
@@ -615,7 +595,7 @@ std::vector<double> AreaSum::apply(FieldView const& cells) const {
   auto const& state = *rings_.state_;
   require_agreed(state.comm, cells, [&] {
     with_float(cells.dtype, [](auto*) {});
-    state.check(cells, state.geometry.owned, "cells");
+    detail::check_covers(cells, state.geometry.owned, "cells");
   });
   // Only type, batch axes and memory space of the second view matter.
   AxisSumField const field{cells, cells};
@@ -663,7 +643,7 @@ void AreaSum::apply_adjoint(FieldView const& cells, std::span<double const> cota
   auto const& state = *rings_.state_;
   Box const& owned = state.geometry.owned;
   with_float(cells.dtype, [](auto*) {});
-  state.check(cells, owned, "cells");
+  detail::check_covers(cells, owned, "cells");
   if (Index(cotangents.size()) != cells.num_batch())
     throw Error("FieldMismatch", "a cotangent is needed for each value of cells of " + to_string(cells.extents) +
                                      ", got " + std::to_string(cotangents.size()));

@@ -5,6 +5,7 @@
 #include <graticule/repartition/detail/convert_cells.hpp>
 #include <graticule/repartition/detail/row_major.hpp>
 
+#include "covers.hpp"
 #include "exact_sum.hpp"
 
 #include <algorithm>
@@ -18,26 +19,13 @@ namespace {
 using Sum = detail::ExactSum<double>;
 
 void check_cells(FieldView const& view, Box const& owned, char const* role) {
-  auto const fail = [&](std::string const& what) {
-    throw Error("FieldMismatch",
-                std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
-  };
+  auto const name = std::string(role) + " of " + to_string(view.dtype);
   if (view.dtype != DType::f32 && view.dtype != DType::f64)
-    throw Error("WrongType", std::string(role) + " of " + to_string(view.dtype) + "; sums are of f32 and f64");
-  if (view.space != MemorySpace::host) fail("sums with weights of cells read host memory");
-  if (view.strides.size() != view.ndim())
-    fail("a stride is needed for each of " + std::to_string(view.extents.size()) + " axes, got " +
-         std::to_string(view.strides.size()));
-  if (view.grid_axes.size() != owned.ndim())
-    fail("the plan has " + std::to_string(owned.ndim()) + " grid axes, got " + std::to_string(view.grid_axes.size()));
-  for (Index const axis : view.grid_axes)
-    if (axis < 0 || axis >= view.ndim() || std::count(view.grid_axes.begin(), view.grid_axes.end(), axis) != 1)
-      fail("its grid axes must be different ones of its " + std::to_string(view.ndim()) + " axes, got " +
-           to_string(view.grid_axes));
-  if (owned.empty()) return;
-  for (int a = 0; a < owned.ndim(); ++a)
-    if (view.extents[int(view.grid_axes[a])] != owned.extent(a)) fail("it does not cover " + to_string(owned));
-  if (view.data == nullptr && view.num_batch() > 0) fail("its memory is null");
+    throw Error("WrongType", name + "; sums are of f32 and f64");
+  if (view.space != MemorySpace::host)
+    throw Error("FieldMismatch",
+                name + " " + to_string(view.extents) + ": sums with weights of cells read host memory");
+  detail::check_covers(view, owned, role);
 }
 
 /// The same cells with the batch axes first, in row-major order, then the grid axes.
