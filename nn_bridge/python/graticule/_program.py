@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import gc
 import inspect
 import json
 import zipfile
@@ -18,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from . import _core
-from ._capture import Captured, CaptureError, Like, blocks_of, bound, capture, matches
+from ._capture import Captured, CaptureError, Like, blocks_of, bound, capture, collected, function_caches, matches
 from ._cuts import is_field, is_whole
 from ._domain import Domain, _balanced
 from ._errors import Error
@@ -381,16 +380,17 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
                   _flags(model), tuple(id(p) for p in _tensors(model)))
     made = next((one for key_of, one in net._made if key_of == global_key and one.is_valid()), None)
     if _core.compare_calls(domain._object, 2 if made is None else 1, 0) == 2:
-        captured = attempt(lambda: _captured(net, pos, key, order, given, tensor_places, inputs, needs), "RefusedProgram")
-        domain._object.require_same("StructureDisagreement", captured.json)
-        program = _core.Program.of_graph(captured.json, captured.tensors, domain._object, [x.field for x in inputs], net._seed,
-                                         net._largest_gather)
-        domain._num_programs += 1
-        made = _Made(program, captured.outputs, captured.out_spec, tuple(inputs), domain._num_programs,
-                     tuple((mask, _checksum(mask)) for mask in captured.masks), watch_attributes(captured.attributes, model), captured.counters)
-        net._made[:] = [*net._made[-_CAPACITY + 1:], (global_key, made)]
-        del captured
-        gc.collect()  # of a graph in Python, which would lie beside the first activations
+        caches = function_caches()
+        with collected():  # the graph in Python would lie beside the first activations
+            captured = attempt(lambda: _captured(net, pos, key, order, given, tensor_places, inputs, needs, caches), "RefusedProgram")
+            domain._object.require_same("StructureDisagreement", captured.json)
+            program = _core.Program.of_graph(captured.json, captured.tensors, domain._object, [x.field for x in inputs], net._seed,
+                                             net._largest_gather)
+            domain._num_programs += 1
+            made = _Made(program, captured.outputs, captured.out_spec, tuple(inputs), domain._num_programs,
+                         tuple((mask, _checksum(mask)) for mask in captured.masks), watch_attributes(captured.attributes, model), captured.counters)
+            net._made[:] = [*net._made[-_CAPACITY + 1:], (global_key, made)]
+            del captured
     sizes = zlib.crc32(repr(shapes).encode())
     return _Structure(spec, kinds, modes, watch(model), tuple(order[i] for i in tensor_places), sizes, 2 * (sizes + (made.number << 32)), made,
                       needs == tuple(given[i].requires_grad for i in tensor_places), made.versions())
@@ -556,14 +556,14 @@ def _require_equal_content(domain: Domain, inputs: Sequence[ProgramInput], tenso
 
 
 def _captured(net: ShardedProgram, pos: Any, key: Any, order: Sequence[int], given: Sequence[Any], tensor_places: Sequence[int],
-              inputs: Sequence[ProgramInput], needs: Sequence[bool]) -> Captured:
+              inputs: Sequence[ProgramInput], needs: Sequence[bool], caches: Sequence[Any]) -> Captured:
     stand_ins: Dict[int, Any] = {place: x for place, x in zip(order, given)}
     for i, one, needed in zip(tensor_places, inputs, needs):
         stand_ins[order[i]] = Like(one.shape, given[i].dtype, given[i].device, needed)
     args, kwargs = pytree.tree_map(lambda place: stand_ins[place], (pos, key))
     draws = of_python()
     try:
-        captured = capture(net._model, args, kwargs, net._allowed_functions, net._checkpoint_blocks, _core.is_known_operator)
+        captured = capture(net._model, args, kwargs, net._allowed_functions, net._checkpoint_blocks, _core.is_known_operator, caches)
     except CaptureError as error:
         raise CaptureError(f"{str(error).rstrip('.')}; graticule.shard(model, domain), which runs the model's own code, may take it") from error
     for source, before, after in zip(("Python's random", "numpy.random"), draws, of_python()):
