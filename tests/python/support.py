@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the tests of a file on all ranks: `main(globals())`. A failure on one rank ends all ranks."""
+"""Runs the tests of a file on all ranks: `main(globals())`. A failure on one rank ends all ranks. GRATICULE_TEST_PART=2/3: every third of them,
+from the second."""
 import os
 import sys
 
@@ -56,6 +57,8 @@ def main(names):
     torch.set_num_threads(1)
     chosen = sys.argv[1:]
     tests = [(name, value) for name, value in names.items() if name.startswith("test_") and (not chosen or name in chosen)]
+    part, parts = map(int, os.environ.get("GRATICULE_TEST_PART", "1/1").split("/"))
+    tests = tests[part - 1::parts]
     assert tests, f"no test is named {chosen}"
     skips = 0
     for name, test in tests:

@@ -133,17 +133,22 @@ METHODS = {
 
 
 def test_containers_methods_and_functions():
-    """Every combination is that of the serial model, or refused by the name of the function."""
+    """Every combination is that of the serial model, or refused by the name of the function.
+
+    On 2 ranks, as the default tier has them: every pair of a function, a container and a method, each of them in one combination.
+    """
     x = torch.randn(1, 3, 12, 8, dtype=torch.double)
     mine = graticule.shard_of(x, DOMAIN, rows=uneven(12)).clone()
     counts = collections.Counter()
-    for name, act in {**FUNCTIONS, **REFUSED}.items():
+    for place, (name, act) in enumerate({**FUNCTIONS, **REFUSED}.items()):
         FUNCTIONS_NOW[:] = [act]
         serial = Model(act).double()
         net = copy.deepcopy(serial)
         graticule.shard(net, DOMAIN)
-        for pack in CONTAINERS.values():
-            for call in METHODS.values():
+        for number, pack in enumerate(CONTAINERS.values()):
+            for order, call in enumerate(METHODS.values()):
+                if RANKS == 2 and (place + order) % len(CONTAINERS) != number:
+                    continue
                 batch = pack(mine)
                 if name in REFUSED:
                     raises("NotSharded", lambda: call(net, batch), name)
@@ -152,7 +157,8 @@ def test_containers_methods_and_functions():
                     close(graticule.whole_field(call(net, batch), DOMAIN), call(serial, pack(x)))
                     counts["right"] += 1
                 assert find(batch) is mine and not hasattr(mine, "_graticule_cuts"), "the caller's container was changed"
-    assert counts == {"right": len(FUNCTIONS) * len(CONTAINERS) * len(METHODS), "refused": len(REFUSED) * len(CONTAINERS) * len(METHODS)}
+    each = len(METHODS) * (1 if RANKS == 2 else len(CONTAINERS))
+    assert len(METHODS) >= len(CONTAINERS) and counts == {"right": len(FUNCTIONS) * each, "refused": len(REFUSED) * each}
     if RANK == 0:
         print(f"{len(CONTAINERS)} containers x {len(METHODS)} methods x {len(FUNCTIONS) + len(REFUSED)} functions: {counts['right']} as the "
               f"serial model, {counts['refused']} refused by name", flush=True)
