@@ -182,4 +182,8 @@ bool in_place(std::string_view target) {
   return base.ends_with('_') && !base.ends_with("__");
 }
 
+std::int64_t unnamed_axis_of_cross(NodeShapes const& shapes) {
+  return std::ranges::find(shapes.in(), 3) - shapes.in().begin();
+}
+
 }  // namespace graticule::program::detail

@@ -67,6 +67,9 @@ void table_rule(NodeShapes& shapes);
 /// tensor that is repeated along it.
 [[nodiscard]] std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t axis);
 
+/// The axis of vectors of `cross` where none is named: the first one of three cells of the first tensor.
+[[nodiscard]] std::int64_t unnamed_axis_of_cross(NodeShapes const& shapes);
+
 /// Whether an operator overwrites its first tensor, as "aten.add_.Tensor" does.
 [[nodiscard]] bool in_place(std::string_view target);
 

@@ -355,12 +355,11 @@ void put(NodeShapes& shapes) {
   }
 }
 
-// Vectors along one axis, which every rank needs whole; cross takes the first axis of three cells where none is named.
+// Vectors along one axis, which every rank needs whole.
 void vector_product(NodeShapes& shapes) {
   elementwise(shapes);
-  bool const first = shapes.operator_name() == "cross" && !shapes.has("dim");
-  auto const axis =
-      first ? std::ranges::find(shapes.out(), 3) - shapes.out().begin() : shapes.axis("dim", -1, shapes.ndim());
+  auto const axis = shapes.operator_name() == "cross" && !shapes.has("dim") ? unnamed_axis_of_cross(shapes)
+                                                                            : shapes.axis("dim", -1, shapes.ndim());
   shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {};
 }
 

@@ -538,6 +538,9 @@ void LocalBuilder::write_plain(PlannedNode& node) {
     node.node = localized(*current_, node.tensors);
     set_input(node.node, "train", false);
   }
+  if (node.name() == "cross" && !node.shapes.has("dim")) {  // a part may have three cells along an earlier axis
+    set_input(node.node, "dim", unnamed_axis_of_cross(node.shapes));
+  }
   append(node, PlainTask{});
 }
 
