@@ -306,6 +306,7 @@ ACROSS_CELLS = {
     "cat of whole": lambda y: torch.cat([y, y.new_ones(y.shape)], 1), "gather": lambda y: y.gather(1, torch.zeros(y.shape, dtype=torch.long)),
     "cumsum": lambda y: y.cumsum(-2), "rfft of rows": lambda y: torch.fft.irfft(torch.fft.rfft(y, dim=-1) * 0.5, n=6, dim=-1),
     "cross product of unnamed columns": lambda y: torch.cross(y[:, :, 2:, :3], y[:, :, 2:, 3:]),  # 3 rows on a rank, 7 or 5 in all
+    "batch norm of rows": lambda y: F.batch_norm(y.transpose(1, 2), torch.zeros(9, dtype=y.dtype), torch.ones(9, dtype=y.dtype), training=True),
     "adaptive": lambda y: y * F.adaptive_avg_pool2d(y, 1), "interpolate": lambda y: F.interpolate(F.avg_pool2d(y, 2), size=y.shape[-2:], mode="bilinear"),
     "group_norm": lambda y: F.group_norm(y, 1), "unfold": lambda y: F.fold(F.unfold(y, 3, padding=1), (9, 6), 3, padding=1),
     "cross attention": lambda y: F.softmax(y.flatten(2).mT @ y[:, :, :4].flatten(2), -1) @ y[:, :, :4].flatten(2).mT,

@@ -38,6 +38,7 @@ class OperatorStep : public Step {
 
  protected:
   virtual void call(c10::Stack& stack) const { handle_.callBoxed(&stack); }
+  [[nodiscard]] c10::FunctionSchema const& schema() const { return handle_.schema(); }
 
  private:
   static void store(Argument const& place, c10::IValue result, Frame& frame) {
@@ -72,10 +73,24 @@ class StatisticsStep : public OperatorStep {
 
   StatisticsStep(Format format, c10::OperatorHandle handle, CallArguments arguments,
                  std::vector<Argument> const& results)
-      : OperatorStep(std::move(handle), std::move(arguments), results), format_(format) {}
+      : OperatorStep(std::move(handle), std::move(arguments), results), format_(format) {
+    if (schema().name().find("functional") == std::string::npos) {
+      return;
+    }
+    for (char const* const name : {"running_mean", "running_var"}) {
+      if (auto const place = schema().argumentIndexWithName(name)) {
+        overwritten_.push_back(static_cast<std::size_t>(*place));
+      }
+    }
+  }
 
  protected:
   void call(c10::Stack& stack) const override {
+    for (std::size_t const place : overwritten_) {
+      if (stack.at(place).isTensor() && stack.at(place).toTensor().defined()) {
+        stack.at(place) = stack.at(place).toTensor().clone();
+      }
+    }
     at::Tensor const x = stack.at(0).toTensor();
     if (!x.is_cpu()) {
       OperatorStep::call(stack);
@@ -93,6 +108,8 @@ class StatisticsStep : public OperatorStep {
 
  private:
   Format format_;
+  // Running statistics: LibTorch keeps them for the backward, before which the program writes the new ones to them.
+  std::vector<std::size_t> overwritten_;
 };
 
 // LibTorch's `native_group_norm` takes the input alone when it is contiguous, and reads weights as if they were.
