@@ -132,6 +132,17 @@ def test_everyday_lines_equal_the_serial_model():
             raise AssertionError(f"{name}: {error}") from error
 
 
+def test_products_of_parameters_are_computed_for_the_own_cells():
+    def line(net, h):
+        queries = F.linear(net.mix[:3, :4].expand(ROWS * COLUMNS, 3, 4), net.weight[:, :, 0, 0])
+        return torch.tanh(h.flatten(2).mT[:, :, None] * queries).sum(2).mT.reshape(h.shape)
+
+    net = Lines(line)
+    _, sharded = assert_equals_serial(net, net, fields(batch=1))
+    product, = [node for node in sharded.report.nodes if node.where.startswith("aten.linear")]
+    assert product.axis == 0, product
+
+
 class LazyHooks(nn.Module):
     """Installs hooks on its first call that collect what its layers return, as models of Transformers do."""
 

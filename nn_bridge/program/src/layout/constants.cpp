@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <variant>
 #include <vector>
 
 namespace graticule::program::detail {
@@ -39,23 +40,53 @@ Placement wanted_cut(Uses const& uses) {
   return alike ? wanted : Placement();
 }
 
-bool may_run_on_parts(NodePlan const& node, NodeRule const& rule, Node const& operation, Cut const& cut) {
-  return !node.sum_over_ranks && !rule.view && rule.results.size() == 1 && !in_place(operation.target) &&
-         operator_class(operation.target) == OperatorClass::local &&
-         rule.axes.at(static_cast<std::size_t>(cut.axis)).mode == RunMode::same;
+/// @param views whether the result may share memory with the tensors
+bool may_run_on_parts(NodePlan const& node, NodeRule const& rule, Node const& operation, Cut const& cut, bool views) {
+  if (node.sum_over_ranks || rule.results.size() != 1 || in_place(operation.target)) return false;
+  if (rule.view) return views;
+  auto const kind = operator_class(operation.target);
+  bool const known =
+      kind == OperatorClass::local || kind == OperatorClass::contraction || (views && kind == OperatorClass::view);
+  return known && rule.axes.at(static_cast<std::size_t>(cut.axis)).mode == RunMode::same;
+}
+
+/// A part of a view of a weight would be out of date where the weight is written to.
+bool overwrites(Graph const& graph) {
+  return std::ranges::any_of(graph.nodes, [](Node const& node) { return in_place(node.target); });
+}
+
+/// Per value, whether it is a weight, or one under other axes, which takes no memory.
+std::vector<bool> weights_as_they_are(Plan const& plan) {
+  std::vector<bool> found(plan.graph.values.size(), false);
+  for (Argument const& input : plan.graph.inputs)
+    if (auto const* tensor = std::get_if<TensorRef>(&input)) found[static_cast<std::size_t>(tensor->value)] = true;
+  auto const num_cells = [&](ValueId id) { return num_elements(plan.shapes[static_cast<std::size_t>(id)]); };
+  for (NodePlan const& node : plan.nodes) {
+    auto const& operation = plan.graph.nodes[static_cast<std::size_t>(node.node)];
+    auto const* result = operation.outputs.size() == 1 ? std::get_if<TensorRef>(&operation.outputs[0]) : nullptr;
+    if (result == nullptr || node.tensors.size() != 1 || operator_class(operation.target) != OperatorClass::view)
+      continue;
+    ValueId const source = node.tensors[0].value;
+    found[static_cast<std::size_t>(result->value)] =
+        found[static_cast<std::size_t>(source)] && num_cells(source) == num_cells(result->value);
+  }
+  return found;
 }
 
 }  // namespace
 
 void cut_constants(Plan& plan, Sizes const& sizes) {
+  bool const views = !overwrites(plan.graph);
+  auto const weights = weights_as_they_are(plan);
   auto const uses = uses_of(plan);
   for (auto node = plan.nodes.rbegin(); node != plan.nodes.rend(); ++node) {
     auto const& operation = plan.graph.nodes[static_cast<std::size_t>(node->node)];
     if (node->field || node->placement) continue;
     auto const rule = node_rule(plan.graph, operation, sizes);
+    if (weights[static_cast<std::size_t>(rule->results.front())]) continue;
     auto const found = uses.find(rule->results.front());
     auto const cut = found == uses.end() ? Placement() : wanted_cut(found->second);
-    if (!cut || !may_run_on_parts(*node, *rule, operation, *cut)) continue;
+    if (!cut || !may_run_on_parts(*node, *rule, operation, *cut, views)) continue;
     auto const transfers = needs(*rule, *cut);
     if (!transfers) continue;
     node->mode = RunMode::same;

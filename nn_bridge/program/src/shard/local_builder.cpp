@@ -589,7 +589,7 @@ void LocalBuilder::write(PlannedNode& node) {
       check_overwriting(node);
     }
     write_random(*this, node);
-  } else if (rule.view && (node.plan.field || dropped)) {
+  } else if (rule.view && (node.plan.field || cut || dropped)) {
     write_view(node);
   } else if (one_of(name, {"expand", "expand_as", "broadcast_to"}) && (cut || name == "expand_as")) {
     finish(node, emit("aten.expand.default", {tensor_input("self", node.tensors.at(0)), input_of("size", node.local)},

@@ -254,6 +254,28 @@ TEST(Plan, tables_are_converted_in_the_parts_that_are_used) {
   EXPECT_EQ(plan.activation_bytes, (std::vector<std::int64_t>{384, 1536, 1152}));
 }
 
+// The same queries for each of 8 tokens, which are projected.
+TEST(Plan, products_of_weights_are_computed_in_the_parts_that_are_used) {
+  Json program = empty_program({8, 3, 16});
+  add_weight(program, "parameter", "q", "queries", {3, 16});
+  add_weight(program, "parameter", "w", "weight", {16, 16});
+  append(program, "aten.expand.default", {{"self", tensor("q")}, {"size", ints({8, 3, 16})}}, "e", {8, 3, 16});
+  append(program, "aten.view.default", {{"self", tensor("e")}, {"size", ints({24, 16})}}, "r", {24, 16});
+  append(program, "aten.linear.default", {{"input", tensor("r")}, {"weight", tensor("w")}}, "l", {24, 16});
+  append(program, "aten.view.default", {{"self", tensor("l")}, {"size", ints({8, 3, 16})}}, "v", {8, 3, 16});
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", tensor("v")}}, "y", {8, 3, 16});
+  append(program, "aten.add.Tensor", {{"self", tensor("y")}, {"other", tensor("e")}}, "z", {8, 3, 16});
+  set_output(program, "z");
+  ExportedGraph const graph = read_graph(program.dump());
+
+  Plan const plan = plan_layout(graph, Sizes(graph), {.num_ranks = 3, .field_axis = -3, .bounds = {0, 1, 5, 8}});
+
+  EXPECT_EQ(plan.nodes[0].local_sizes, (std::vector<Shape>{{1, 3, 16}, {4, 3, 16}, {3, 3, 16}}));
+  EXPECT_EQ(plan.nodes[2].local_sizes, (std::vector<Shape>{{3, 16}, {12, 16}, {9, 16}}));
+  EXPECT_EQ(plan.nodes[4].tensors[1].from, plan.nodes[4].placement);
+  EXPECT_EQ(plan.received_bytes, (std::vector<std::int64_t>{0, 0, 0}));
+}
+
 TEST(Plan, constants_that_the_caller_gets_stay_whole) {
   Json program = empty_program({1, 2, 8, 8});
   add_weight(program, "buffer", "t", "table", {8, 8});
