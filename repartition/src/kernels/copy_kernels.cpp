@@ -26,6 +26,7 @@ namespace graticule {
 namespace {
 
 constexpr std::size_t line_bytes = 64;
+constexpr std::size_t page = 4096;
 constexpr char const* variable = "GRATICULE_COPY";
 
 void copy_by_memcpy(std::byte* to, std::byte const* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
@@ -70,27 +71,6 @@ __attribute__((target("avx512f"))) void stream_avx512(std::byte* to, std::byte c
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), _mm512_loadu_si512(from + at));
 }
 
-constexpr std::size_t page = 4096;
-
-/// Page by page; a line of the page after the next is fetched meanwhile, on both sides. Hardware fetches ahead within a
-/// page, and beyond it only where the translation of its address is known, which takes long in a virtual machine.
-template <void (*stream)(std::byte*, std::byte const*, std::size_t)>
-void stream_ahead(std::byte* to, std::byte const* from, std::size_t bytes) {
-  std::size_t at = 0;
-  if (bytes > page) {
-    __builtin_prefetch(from + page);
-    __builtin_prefetch(to + page);
-  }
-  for (; at + page <= bytes; at += page) {
-    if (at + 2 * page < bytes) {
-      __builtin_prefetch(from + at + 2 * page);
-      __builtin_prefetch(to + at + 2 * page);
-    }
-    stream(to + at, from + at, page);
-  }
-  stream(to + at, from + at, bytes - at);
-}
-
 /// Four pages at a time, where hardware fetches ahead within each page, so that more of memory is under way. Eight
 /// lines of each in turn: a load waits for an earlier store to the same place in another page, and large arrays often
 /// begin at the same place.
@@ -106,21 +86,37 @@ void stream_pages(std::byte* to, std::byte const* from, std::size_t bytes) {
 
 /// Of kernels that a trial cannot tell apart, the first is taken.
 constexpr std::array kernels{
-    CopyKernel{"avx2", "AVX2", true, stream_ahead<stream_avx2>},
-    CopyKernel{"avx512", "AVX-512", true, stream_ahead<stream_avx512>},
-    CopyKernel{"sse2", "", true, stream_ahead<stream_sse2>},
-    CopyKernel{"avx2-pages", "AVX2", true, stream_pages<stream_avx2>},
-    CopyKernel{"avx512-pages", "AVX-512", true, stream_pages<stream_avx512>},
-    CopyKernel{"sse2-pages", "", true, stream_pages<stream_sse2>},
-    CopyKernel{"movsb", "", false, copy_by_movsb},
-    CopyKernel{"memcpy", "", false, copy_by_memcpy},
+    CopyKernel{"avx2", "AVX2", true, true, stream_avx2},
+    CopyKernel{"avx512", "AVX-512", true, true, stream_avx512},
+    CopyKernel{"sse2", "", true, true, stream_sse2},
+    CopyKernel{"avx2-pages", "AVX2", true, false, stream_pages<stream_avx2>},
+    CopyKernel{"avx512-pages", "AVX-512", true, false, stream_pages<stream_avx512>},
+    CopyKernel{"sse2-pages", "", true, false, stream_pages<stream_sse2>},
+    CopyKernel{"movsb", "", false, false, copy_by_movsb},
+    CopyKernel{"memcpy", "", false, false, copy_by_memcpy},
 };
 
 #else
 
-constexpr std::array kernels{CopyKernel{"memcpy", "", false, copy_by_memcpy}};
+constexpr std::array kernels{CopyKernel{"memcpy", "", false, false, copy_by_memcpy}};
 
 #endif
+
+/// Page by page; a line of the page after the next is fetched meanwhile, on both sides. Hardware fetches ahead within a
+/// page, and beyond it only where the translation of its address is known, which takes long in a virtual machine.
+void copy_pages(CopyKernel const& kernel, std::byte* to, std::byte const* from, std::size_t bytes) {
+  __builtin_prefetch(from + page);
+  __builtin_prefetch(to + page);
+  std::size_t at = 0;
+  for (; at + page < bytes; at += page) {
+    if (at + 2 * page < bytes) {
+      __builtin_prefetch(from + at + 2 * page);
+      __builtin_prefetch(to + at + 2 * page);
+    }
+    kernel.copy_lines(to + at, from + at, page);
+  }
+  kernel.copy_lines(to + at, from + at, bytes - at);
+}
 
 /// Seconds of the shortest of some copies by each kernel; infinite for those that this processor lacks, and for those
 /// that fill the caches: what they leave there is written later, which a short trial does not see.
@@ -190,7 +186,10 @@ void copy_run(CopyKernel const& kernel, std::byte* to, std::byte const* from, st
       std::min((line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes) % line_bytes, bytes);
   std::size_t const lines = (bytes - head) / line_bytes * line_bytes;
   std::memcpy(to, from, head);
-  if (lines > 0) kernel.copy_lines(to + head, from + head, lines);
+  if (kernel.fetches_pages && lines > page)
+    copy_pages(kernel, to + head, from + head, lines);
+  else if (lines > 0)
+    kernel.copy_lines(to + head, from + head, lines);
   std::memcpy(to + head + lines, from + head + lines, bytes - head - lines);
 }
 

@@ -13,6 +13,7 @@ struct CopyKernel {
   std::string_view name;     ///< as in `GRATICULE_COPY`
   std::string_view feature;  ///< of the processor that it needs; empty: none
   bool bypasses_caches;      ///< target lines are not read, and leave the caches
+  bool fetches_pages;        ///< `copy_run` touches the next pages while it copies one
   /// Copies `bytes`, whole cache lines, to memory that begins one; `from` may lie anywhere. What bypasses the caches is
   /// ordered by the `store_fence` that follows.
   void (*copy_lines)(std::byte* to, std::byte const* from, std::size_t bytes);
