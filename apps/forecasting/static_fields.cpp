@@ -28,7 +28,7 @@ std::vector<double> read_static(FieldFile const& file, std::string const& path, 
           Fault::input, "BadInput",
           "--static: " + to_string(variable) + " of " + path + " varies along more than latitude and longitude");
   auto longitudes = file.coordinate(variable.dimensions[std::size_t(axes.longitude)]);
-  if (Index(longitudes.size()) == grid.num_columns() + 1) samples::drop_repeated(longitudes);
+  if (Index(longitudes.size()) > grid.num_columns()) samples::drop_repeated(longitudes);
   if (!same_places(file.coordinate(variable.dimensions[std::size_t(axes.latitude)]), grid.latitudes) ||
       !same_places(longitudes, grid.longitudes))
     throw Error(Fault::input, "BadInput",

@@ -24,32 +24,42 @@ SampleAxes sample_axes(Variable const& variable, HorizontalAxes const& axes) {
   return samples;
 }
 
-/// Turns a single jump back by about a circle into a way on.
+/// Turns jumps back by about a circle into a way on. Two of them are a circle with columns of its start at its end.
 void count_on(std::vector<double>& longitudes) {
-  std::vector<std::size_t> jumps;
-  for (std::size_t i = 1; i < longitudes.size(); ++i)
-    if (std::abs(longitudes[i] - longitudes[i - 1]) > 180) jumps.push_back(i);
-  if (jumps.size() != 1 || longitudes.size() < 3) return;
-  double const turn = longitudes[jumps[0]] < longitudes[jumps[0] - 1] ? 360 : -360;
-  for (std::size_t i = jumps[0]; i < longitudes.size(); ++i) longitudes[i] += turn;
+  if (longitudes.size() < 3) return;
+  double turn = 0;
+  double before = longitudes.front();
+  for (double& longitude : longitudes) {
+    if (std::abs(longitude - before) > 180) turn += longitude < before ? 360 : -360;
+    before = longitude;
+    longitude += turn;
+  }
 }
 
-bool is_repeated(std::vector<double> const& longitudes) {
+/// How many columns at the end lie a circle or more beyond the first one. A plot's file has one, a model's with columns
+/// for its neighbors on both sides has two or more.
+std::size_t num_repeated(std::vector<double> const& longitudes) {
   auto const n = longitudes.size();
-  if (n < 3) return false;
-  double const span = std::abs(longitudes.back() - longitudes.front());
-  return std::abs(span - 360) <= 1e-3 * span / double(n - 1);
+  if (n < 3) return 0;
+  double const first = longitudes.front();
+  double const circle = 360 - 1e-3 * std::abs(longitudes.back() - first) / double(n - 1);
+  auto const begin =
+      std::find_if(longitudes.begin(), longitudes.end(), [&](double one) { return std::abs(one - first) >= circle; });
+  return std::size_t(longitudes.end() - begin);
 }
 
 void require_no_repetition(FieldSeries const& file, std::string const& dimension,
                            std::vector<double> const& longitudes) {
-  if (!is_repeated(longitudes)) return;
-  throw Error(
-      Fault::input, "BadCoordinates",
-      dimension + " of " + file.contents().path.string() + " runs from " + short_number(longitudes.front()) + " to " +
-          short_number(longitudes.back()) +
-          ": the last column repeats the first; leave it out (--repeated-longitude drop), or remove it (`ncks -d " +
-          dimension + ",0," + std::to_string(longitudes.size() - 2) + " IN OUT`)");
+  auto const repeated = num_repeated(longitudes);
+  if (repeated == 0) return;
+  auto const count = std::to_string(repeated);
+  throw Error(Fault::input, "BadCoordinates",
+              dimension + " of " + file.contents().path.string() + " runs from " + short_number(longitudes.front()) +
+                  " to " + short_number(longitudes.back()) + ": " +
+                  (repeated == 1 ? "the last column repeats the first; leave it out"
+                                 : "the last " + count + " columns repeat the first " + count + "; leave them out") +
+                  " (--repeated-longitude drop), or remove " + (repeated == 1 ? "it" : "them") + " (`ncks -d " +
+                  dimension + ",0," + std::to_string(longitudes.size() - repeated - 1) + " IN OUT`)");
 }
 
 /// A whole circle in radians, without units that say so, would be a region of 6 degrees.
@@ -104,9 +114,9 @@ void require_trainable(FileContents const& contents, Variable const& variable) {
 bool drop_repeated(std::vector<double>& longitudes) {
   auto counted = longitudes;
   count_on(counted);
-  if (!is_repeated(counted)) return false;
-  longitudes.pop_back();
-  return true;
+  auto const repeated = num_repeated(counted);
+  longitudes.resize(longitudes.size() - repeated);
+  return repeated > 0;
 }
 
 Grid grid_of(FieldSeries const& file, std::string const& latitude, std::string const& longitude,

@@ -148,6 +148,8 @@ TEST(Grid, coordinates_that_are_no_grid_are_input_errors) {
   EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45)); }), "BadBoundary");
   EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 10, 37)); }),
             (test::ErrorWith{"BadCoordinates", "the last column repeats the first"}));
+  EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(-10, 10, 38)); }),
+            (test::ErrorWith{"BadCoordinates", "more than a circle"}));
   EXPECT_EQ(rule_of([] {
               (void)make_grid({0, 10, 5}, evenly(0, 10, 36));
             }),

@@ -176,6 +176,27 @@ TEST_F(Inputs, with_a_repeated_column_are_refused_with_the_name_of_the_dimension
   }
 }
 
+/// As models write them that keep columns of their neighbors: 315, 0, ..., 315, 0.
+TEST_F(Inputs, with_columns_of_neighbors_on_both_sides_are_no_region) {
+  Place place;
+  place.columns = 10;
+  place.longitude = [](Index i) { return 45.0 * double(i - 1); };
+  auto const counted = make_file(folder_, "counted.nc", place).string();
+  place.longitude = [](Index i) { return 45.0 * double((i + 7) % 8); };
+  auto const jumping = make_file(folder_, "jumping.nc", place).string();
+
+  for (auto const& file : {counted, jumping}) {
+    EXPECT_EQ(rule_of_naming([&] { FieldTable const table(comm_, file, {"z"}); },
+                             "the last 2 columns repeat the first 2; leave them out (--repeated-longitude drop), or "
+                             "remove them (`ncks -d lon,0,7 IN OUT`)"),
+              "BadCoordinates");
+    FieldTable const table(comm_, file, {"z"}, RepeatedColumn::drop);
+    EXPECT_TRUE(table.grid().is_periodic());
+    EXPECT_EQ(table.grid().num_columns(), 8);
+    EXPECT_EQ(table.grid().longitudes.back() - table.grid().longitudes.front(), 315);
+  }
+}
+
 TEST_F(Inputs, beyond_a_pole_by_rounding_lie_on_it) {
   Place place;
   place.latitude = [](Index i) { return (90.0 - 30.0 * double(i)) * (1 + 1e-7); };

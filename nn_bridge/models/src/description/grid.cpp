@@ -50,6 +50,10 @@ Longitude longitude_kind(std::vector<double> const& longitudes) {
   if (longitudes.size() < 2) return Longitude::regional;
   double const span = std::abs(longitudes.back() - longitudes.front());
   double const spacing = span / (n - 1);
+  if (span > 360 + spacing_tolerance * spacing)
+    throw Error(Fault::input, "BadCoordinates",
+                "longitudes run from " + degrees(longitudes.front()) + " to " + degrees(longitudes.back()) +
+                    ", more than a circle: the last columns repeat the first; remove them (ncks -d longitude,0,LAST)");
   if (std::abs(span - 360) < spacing_tolerance * spacing)
     throw Error(Fault::input, "BadCoordinates",
                 "longitudes run from " + degrees(longitudes.front()) + " to " + degrees(longitudes.back()) +

@@ -65,11 +65,11 @@ void naming_input(std::string const& files, std::function<void()> const& action)
 /// (input) for the dimension `expver` of ERA5, along which each time has values in one place only
 void require_trainable(FileContents const& contents, Variable const& variable);
 
-/// A last column that is the first one once more: `refuse` is an error that says how to remove it, `drop` leaves it
-/// out.
+/// Last columns that are the first ones once more: `refuse` is an error that says how to remove them, `drop` leaves
+/// them out.
 enum class RepeatedColumn : std::uint8_t { refuse, drop };
 
-/// Leaves a repeated last column out. @return whether there was one
+/// Leaves repeated last columns out. @return whether there were any
 bool drop_repeated(std::vector<double>& longitudes);
 
 /// The grid of two dimensions of a series. Longitudes that pass 180 or 360 degrees on their way count on: 359, 0, 1
