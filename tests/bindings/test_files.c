@@ -142,6 +142,7 @@ static void expect_times(gr_file const* file) {
   REFUSES(gr_file_times(file, "time", 3, times), "num_times is 3, the dimension has 2 cells");
   int64_t no_times[ROWS];
   FAILS(gr_file_times(file, "latitude", ROWS, no_times), GR_ERROR_INPUT, "'degrees_north' are no units of time");
+  FAILS(gr_file_times(file, "latitude", ROWS, no_times), GR_ERROR_INPUT, "latitude of ");
   REFUSES(gr_time_of_date("noleap", 2000, 2, 29, 0, &march), "is no time of the calendar noleap");
   FAILS(gr_time_of_date("lunar", 2000, 2, 29, 0, &march), GR_ERROR_INPUT, "the calendar 'lunar' is none of");
 }

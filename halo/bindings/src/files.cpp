@@ -77,6 +77,16 @@ Variable const& time_coordinate(FileContents const& contents, char const* dimens
   return *found;
 }
 
+/// Runs an action on a coordinate of time, which its errors name.
+template <class Action>
+auto of_times(FileContents const& contents, Variable const& coordinate, Action const& action) {
+  try {
+    return action();
+  } catch (Error const& error) {
+    throw Error(error.fault(), error.rule(), coordinate.name + " of " + contents.path.string() + ": " + error.text());
+  }
+}
+
 /// Box, steps and axes of a read or a write, and the field.
 struct Part {
   FileSelection selection;
@@ -266,8 +276,10 @@ gr_status gr_file_coordinate(gr_file const* file, char const* dimension, int num
 
 gr_status gr_file_calendar(gr_file const* file, char const* dimension, char const** calendar) {
   return GR_BODY({
-    auto const& found = time_coordinate(contents_of(file), &required(dimension, "dimension"));
-    required(calendar, "calendar") = kept_text(std::string(to_string(calendar_of(found.text("calendar")))));
+    auto const& contents = contents_of(file);
+    auto const& found = time_coordinate(contents, &required(dimension, "dimension"));
+    auto const name = of_times(contents, found, [&] { return to_string(calendar_of(found.text("calendar"))); });
+    required(calendar, "calendar") = kept_text(std::string(name));
   });
 }
 
@@ -279,11 +291,13 @@ gr_status gr_file_times(gr_file const* file, char const* dimension, int num_time
       required(times, "times");
     });
     auto const values = with_file(of, [&](auto const& one) { return one.coordinate(dimension); });
-    auto const& found = time_coordinate(contents_of(file), dimension);
+    auto const& contents = contents_of(file);
+    auto const& found = time_coordinate(contents, dimension);
     if (num_times != int(values.size()))
       throw bad_argument("num_times is " + std::to_string(num_times) + ", the dimension has " +
                          std::to_string(values.size()) + " cells");
-    auto const all = times_of(values, found.text("units"), calendar_of(found.text("calendar")));
+    auto const all = of_times(
+        contents, found, [&] { return times_of(values, found.text("units"), calendar_of(found.text("calendar"))); });
     std::copy(all.begin(), all.end(), times);
   });
 }
