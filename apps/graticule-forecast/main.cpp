@@ -41,15 +41,23 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
                  "In place of a checkpoint: a network exported by PyTorch, whose inputs and outputs are variables in "
                  "their units")
       ->type_name("FILE.pt2");
-  app.add_option("--prognostic", o.prognostic, "With --model: variables that are its first channels, in and out")
+  app.add_option("--prognostic", o.prognostic,
+                 "With --model: variables of its first channels, which are input and output of "
+                 "each step")
       ->delimiter(',');
-  app.add_option("--diagnostic", o.diagnostic, "With --model: variables that are its further outputs")->delimiter(',');
-  app.add_option("--lead", o.lead, "With --model: its step, in steps of the time axis or hours (6h)")
+  app.add_option("--diagnostic", o.diagnostic, "With --model: variables of its further outputs, which are no inputs")
+      ->delimiter(',');
+  app.add_option("--lead", o.lead,
+                 "With --model: the time of one step of the network, in steps of the time axis or "
+                 "as a duration (6h)")
       ->type_name("STEPS|DURATION");
-  app.add_option("--predict", o.predict, "With --model: whether its output is the next state or the tendency")
+  app.add_option("--predict", o.predict,
+                 "With --model: its output. state: the next state; tendency: the change from the "
+                 "present state")
       ->check(CLI::IsMember(predict_names()));
   app.add_option("--input", o.input,
-                 "netCDF-4 file with the initial states, and truth where it has later ones; or a pattern")
+                 "netCDF-4 or HDF5 file or Zarr store with the initial states, or a pattern of "
+                 "files that are consecutive in time. Later states in it are the truth for scores")
       ->required()
       ->type_name("FILE");
   app.add_option_function<std::string>(
@@ -57,8 +65,9 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
          [&o](std::string const& rule) {
            o.missing = rule == "warn" ? samples::MissingRule::warn : samples::MissingRule::refuse;
          },
-         "Cells of the input that the states of the training have (for --model: NaN and default fill values that "
-         "neither _FillValue nor missing_value declares): warn, and treat them as missing data, or error")
+         "Cells that are missing in the input and were not in the training (--model: NaN and default fill "
+         "values that no attribute declares). warn: warn, and treat them as missing; "
+         "error: stop")
       ->check(CLI::IsMember({"warn", "error"}).description(""))
       ->type_name("warn|error")
       ->default_str("warn");
@@ -67,12 +76,14 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
          [&o](std::string const& rule) {
            o.repeated = rule == "drop" ? samples::RepeatedColumn::drop : samples::RepeatedColumn::refuse;
          },
-         "A last column of longitudes of the input that repeats the first, as for plots: error, or drop it")
+         "If the last column of longitudes repeats the first, as in files for plots. "
+         "error: stop; drop: leave it out")
       ->check(CLI::IsMember({"error", "drop"}).description(""))
       ->type_name("error|drop")
       ->default_str("error");
   app.add_option("--start", o.start,
-                 "Initial dates such as 2006-01-06T18, or periods A..B: all times of the input in them")
+                 "Initial dates such as 2006-01-06T18, or periods A..B, which are all times of "
+                 "the input from A to B")
       ->required()
       ->delimiter(',')
       ->type_name("DATE");
@@ -80,21 +91,22 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
   app.add_option("--every", o.every, "Steps between the records that are written and scored")
       ->check(CLI::Range(Index(1), many));
   app.add_option("--members", o.members,
-                 "Members, as many of each network: its first starts from the input, the others from perturbed states; "
-                 "default: one of each")
+                 "Number of members, the same for each network. The first of a network starts "
+                 "from the input, the others from perturbed states. Default: one per network")
       ->check(CLI::Range(Index(1), many));
   app.add_option("--perturbation", o.perturbation,
-                 "Standard deviation of the perturbations, as a part of that of a step's change; default: that of a "
-                 "training with --loss crps, otherwise 0.5")
+                 "Standard deviation of the perturbations; 1 is the standard deviation of the "
+                 "change over one step. Default: as in a training with --loss crps, otherwise 0.5")
       ->check(CLI::Range(0.0, 100.0));
   app.add_option("--seed", o.seed, "Seed of the perturbations");
   app.add_option("--teams", o.teams,
                  "Teams of ranks that the members are divided among; must divide the number of ranks")
       ->check(CLI::Range(1, int(many)));
   app.add_option("--maps", o.maps,
-                 "Leads of the first forecast that are drawn as maps: the first, the last and some between")
+                 "Number of maps of the first forecast: of its first lead, its last lead and some "
+                 "between")
       ->check(CLI::Range(Index(1), Index(1000)));
-  add_shared(app, "--partition", o.partition.partition, ". Of each team");
+  add_shared(app, "--partition", o.partition.partition, ", in each team");
   add_shared(app, "--output", o.output, "forecast.nc, scores, pictures and report.json");
   graticule::app::declare_output_format(app, o.output_format, "forecasts");
   add_shared(app, "--checkpoint-every", o.checkpoint_every)->check(CLI::Range(Index(0), many));

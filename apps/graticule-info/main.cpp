@@ -69,21 +69,22 @@ void declare(CLI::App& app, info::Options& options) {
   app.add_option("FILE,--file", options.files,
                  "netCDF-4 or HDF5 file or Zarr store to list, several that follow each other in time, or a pattern in "
                  "quotes; or a network exported by torch.export (NET.pt2)");
-  app.add_option(
-      "--grid", options.grid,
-      "Grid to cut, LATITUDExLONGITUDE cells, such as 721x1440; with NET.pt2: its sizes, where they are dynamic");
+  app.add_option("--grid", options.grid,
+                 "Grid to cut, ROWSxCOLUMNS, such as 721x1440. With NET.pt2: the grid to run on, "
+                 "if its sizes are dynamic");
   app.add_option("--ranks", options.ranks,
-                 "Number of ranks to cut for; 0: that of the partition. For NET.pt2: what each rank would hold and "
-                 "receive; with --machine several numbers, such as 2,8,64")
+                 "Number of ranks to cut for; 0: by --partition. With NET.pt2: lists the values "
+                 "that each rank would hold and receive; with --machine also for several numbers, "
+                 "such as 2,8,64")
       ->delimiter(',')
       ->check(CLI::Range(0, 1 << 20))
       ->default_str("0");
   app.add_option("--ranks-per-node", options.ranks_per_node, "Consecutive ranks that share a node; 0: all on one node")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option(
-         "--partition", options.partition,
-         "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; 8x0: any number along longitude; auto: the "
-         "fastest exchange (for a file: latitude only). For NET.pt2: the blocks that fields come in")
+  app.add_option("--partition", options.partition,
+                 "Process grid, ranks along rows x columns, such as 4x1; 8x0: any number along "
+                 "columns; auto: the fastest exchange (for a file: bands of rows). With NET.pt2: "
+                 "the blocks that fields come in")
       ->type_name("auto|RxC");
   app.add_option("--cuts", options.cuts,
                  "balanced (equal rows), area (equal area), a list such as 61,60,60,60 or 121,120x240,240, or "
@@ -91,13 +92,15 @@ void declare(CLI::App& app, info::Options& options) {
   app.add_option("--levels", options.levels, "Values per cell, levels times fields")->check(CLI::Range(1, 1 << 20));
   app.add_option("--dtype", options.dtype, "Data type of the fields")->check(CLI::IsMember({"f32", "f64"}));
   app.add_option("--halo", options.halo,
-                 "Halo width LATITUDExLONGITUDE, such as 1x1; 2:1x1 sets lower and upper side of latitude");
+                 "Halo width, ROWSxCOLUMNS, such as 1x1; 2:1x1 is 2 on the lower side of the rows "
+                 "and 1 on the upper side");
   app.add_option("--boundary", options.boundary,
                  "Boundary rules of latitude and longitude: pole, periodic, zero, reflect, symmetric, replicate, "
                  "untouched, tripolar_row, ...; reflect:pole_row sets lower and upper side");
-  app.add_option("--corners", options.corners, "Ghost cells beyond corners")->check(CLI::IsMember({"fill", "skip"}));
-  app.add_option("--min-extents", options.min_extents, "Minimum cells per rank, LATITUDExLONGITUDE");
-  app.add_option("--candidates", options.num_candidates, "Minimum number of process grids to examine in detail")
+  app.add_option("--corners", options.corners, "Ghost cells at corners: fill them, or skip them")
+      ->check(CLI::IsMember({"fill", "skip"}));
+  app.add_option("--min-extents", options.min_extents, "Minimum cells per rank, ROWSxCOLUMNS");
+  app.add_option("--candidates", options.num_candidates, "Number of process grids to compare in detail, at least")
       ->check(CLI::Range(1, 10000));
   app.add_option("--svg", options.svg, "Draw the chosen partition, or the layout of NET.pt2 on --ranks, to this file")
       ->type_name("FILE");
@@ -106,23 +109,24 @@ void declare(CLI::App& app, info::Options& options) {
                  "figures there; on all ranks, cut by --partition and --cuts")
       ->type_name("FOLDER");
   app.add_option("--tolerance", options.tolerance,
-                 "Largest relative difference that --check accepts; default 1e-4, 0.05 where the network computes in "
-                 "f16, 0.3 in bf16, and 1e-10 for f64 with figures in f64")
+                 "Largest relative difference that --check accepts. Default: 1e-4; 0.05 if the "
+                 "network computes in f16, 0.3 in bf16; 1e-10 in f64 with figures in f64")
       ->check(CLI::NonNegativeNumber)
       ->default_str("");
   app.add_option("--layout", options.layout,
-                 "With NET.pt2 on ranks: cheapest (by bytes, messages and work), or divided (cuts every value that can "
-                 "be cut, whatever messages cost)")
+                 "Cut of NET.pt2. cheapest: by bytes, messages and work; divided: every value "
+                 "that can be cut, whatever messages cost")
       ->check(CLI::IsMember({"cheapest", "divided"}));
 }
 
 void declare_forecast(CLI::App& app, info::Options& options) {
   app.add_option("--machine", options.machine,
-                 "Forecast a training step of NET.pt2 on --ranks by the rates in this file, which graticule-bench "
-                 "machine writes")
+                 "File of rates that graticule-bench machine has written. Predicts the time of a "
+                 "training step of NET.pt2 on --ranks")
       ->type_name("FILE");
   app.add_option("--step-seconds", options.step_seconds,
-                 "Measured time of a step on one rank of the machine, to scale computing times; 0: the file's rates")
+                 "Measured seconds of a step on one rank of that machine, to correct computing "
+                 "times; 0: use the rates of the file")
       ->check(CLI::NonNegativeNumber);
 }
 
@@ -175,6 +179,26 @@ std::string without_use(CLI::App const& app, info::Options const& options) {
   return {};
 }
 
+/// Of an option, in the --help of `grid` or `file`: the part about exported networks is left out.
+void drop_networks(CLI::App& app, Subject subject) {
+  auto const describe = [&app](char const* option, char const* text) { app.get_option(option)->description(text); };
+  describe("--ranks", "Number of ranks to cut for; 0: by --partition");
+  if (subject == Subject::file) {
+    describe("--file",
+             "netCDF-4 or HDF5 file or Zarr store to list, several that follow each other in time, or a "
+             "pattern in quotes");
+    describe("--partition",
+             "Process grid, ranks along rows x columns, such as 4x1; 8x0: any number along columns; "
+             "auto: bands of rows");
+  } else {
+    describe("--grid", "Grid to cut, ROWSxCOLUMNS, such as 721x1440");
+    describe("--partition",
+             "Process grid, ranks along rows x columns, such as 4x1; 8x0: any number along columns; "
+             "auto: the fastest exchange");
+    describe("--svg", "Draw the chosen partition to this file");
+  }
+}
+
 /// Takes their defaults from options that do not apply, so that `--dump-config` omits them.
 /// @return what is wrong with one of them that was given; empty: nothing
 std::string settle(CLI::App& app, info::Options const& options, Command const& command) {
@@ -183,6 +207,7 @@ std::string settle(CLI::App& app, info::Options const& options, Command const& c
   // Not in the --help of a subject.
   if (command.subject == Subject::grid) app.get_option("--file")->group("");
   if (command.subject == Subject::file) app.get_option("--grid")->group("");
+  if (command.subject && *command.subject != Subject::program) drop_networks(app, *command.subject);
   for (auto const& [name, subjects] : limited_options) {
     if (std::find(subjects.begin(), subjects.end(), subject) != subjects.end()) continue;
     auto* const option = app.get_option(name);
@@ -223,6 +248,14 @@ int run(app::Context& context, info::Options const& options, std::string const& 
   return app::good;
 }
 
+/// Of the program that a user has started: graticule-info starts graticule-info-network under its own name.
+std::string description_of(std::string_view program) {
+  std::string const text =
+      "Shows how a grid or the fields of a file would be cut among ranks, or the contents of an exported network.";
+  return program.ends_with("-network") ? text + " This program is a part of graticule-info: start that one instead."
+                                       : text;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -234,8 +267,7 @@ int main(int argc, char** argv) {
   graticule::app::run_driver(
       int(arguments.size()) - 1, arguments.data(),
       {.name = "graticule-info",
-       .description =
-           "Shows how a grid or the fields of a file would be cut among ranks, or the contents of an exported network.",
+       .description = description_of(argv[0]),
        .declare =
            [&](CLI::App& app) {
              declare(app, options);

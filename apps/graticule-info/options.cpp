@@ -82,7 +82,7 @@ CutChoice read_choice(Comm const& comm, std::string const& path, Indices const& 
 Indices parse_extents(std::string const& option, std::string const& text, Index least) {
   auto const numbers = two_numbers(text, least);
   if (!numbers || (*numbers)[0] > (Index(1) << 40) || (*numbers)[1] > (Index(1) << 40))
-    refuse(option, text, "LATITUDExLONGITUDE such as 721x1440");
+    refuse(option, text, "ROWSxCOLUMNS such as 721x1440");
   return *numbers;
 }
 
@@ -111,10 +111,10 @@ std::vector<Width> parse_widths(std::string const& text) {
     for (auto const& side : split(part, ':'))
       if (auto const number = app::count_from(side); number && *number <= (Index(1) << 30)) sides.push_back(*number);
     if (sides.size() != split(part, ':').size() || sides.size() > 2) sides.clear();
-    if (sides.empty()) refuse("--halo", text, "LATITUDExLONGITUDE cells such as 1x1, or 2:1x1 for two sides");
+    if (sides.empty()) refuse("--halo", text, "ROWSxCOLUMNS such as 1x1, or 2:1x1 for two sides");
     widths.push_back({sides.front(), sides.back()});
   }
-  if (widths.size() != 2) refuse("--halo", text, "LATITUDExLONGITUDE cells such as 1x1, or 2:1x1 for two sides");
+  if (widths.size() != 2) refuse("--halo", text, "ROWSxCOLUMNS such as 1x1, or 2:1x1 for two sides");
   return widths;
 }
 

@@ -53,7 +53,9 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--seed", options.seed, "Seed of the random flows");
   app.add_option("--lat-order", options.latitude_order, "Order of latitudes")
       ->check(CLI::IsMember({"north-to-south", "south-to-north"}));
-  app.add_option("--poles", options.poles, "Pole rows: included (at 90 degrees) or excluded (half a row spacing away)")
+  app.add_option("--poles", options.poles,
+                 "included: the first and the last row lie on the poles; excluded: half a row "
+                 "spacing away from them")
       ->check(CLI::IsMember({"included", "excluded"}));
   app.add_option("--dtype", options.dtype, "Data type of the fields")->check(CLI::IsMember({"f32", "f64"}));
   graticule::app::add_shared(app, "--partition", options.partition);
@@ -263,8 +265,8 @@ int main(int argc, char** argv) {
   graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-make-fields",
-       .description = "Writes smooth global fields with a known truth: random rotational winds u, v and the "
-                      "geopotential z in linear balance with them.",
+       .description = "Writes smooth global fields to try networks on: random rotational winds u and v, and the "
+                      "geopotential z that is in linear balance with them.",
        .declare = [&](CLI::App& app) { declare(app, options); },
        .run = [&](graticule::app::Context& context) { return run(context, options); }});
 }

@@ -25,15 +25,15 @@ void declare(CLI::App& app, archive::Options& options) {
   app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file or Zarr store to read")->required();
   app.add_option("OUT,--out", options.output, "netCDF-4 file to write, or a Zarr store (NAME.zarr)");
   app.add_option("--variables", options.variables,
-                 "Variables to rewrite; the others are copied unchanged. Default: all fields of two or more axes whose "
-                 "dimensions are in --order")
+                 "Variables to rewrite; the others are copied unchanged. Default: all fields with "
+                 "two or more axes, all of them in --order")
       ->delimiter(',');
   app.add_option("--exclude", options.exclude, "Variables to omit")->delimiter(',');
-  app.add_option("--order", options.order, "Dimensions from the slowest to the fastest. Default: as in IN")
+  app.add_option("--order", options.order, "Order of the dimensions in OUT, the slowest first. Default: as in IN")
       ->delimiter(',');
-  app.add_option(
-         "--chunk", options.chunk,
-         "Chunk extents, such as latitude=32,month=all; other dimensions keep theirs. Or none, or same (as in IN)")
+  app.add_option("--chunk", options.chunk,
+                 "Chunk extents in OUT, such as latitude=32,month=all; other dimensions keep "
+                 "theirs. none: no chunks; same: as in IN")
       ->delimiter(',');
   app.add_option(
          "--dtype", options.dtype,
@@ -45,19 +45,19 @@ void declare(CLI::App& app, archive::Options& options) {
                "Sort bytes by significance before compression; default if --deflate compresses");
   app.add_flag("--no-shuffle", options.no_shuffle, "Do not sort bytes before compression");
   app.add_option("--shard", options.shard,
-                 "Of a Zarr store: extents of a file, such as time=all,latitude=180; other dimensions keep those of a "
-                 "chunk. Default: a file per chunk")
+                 "Zarr store only: extents of one file (shard), such as time=all,latitude=180; "
+                 "other dimensions keep the extents of a chunk. Default: one file per chunk")
       ->delimiter(',');
   app.add_option("--codec", options.codec,
-                 "Of a Zarr store: none, gzip, zstd, blosc-zstd, blosc-lz4, ..., with a level (zstd:3) or its own. "
-                 "Default: blosc-zstd:3 where there is blosc");
+                 "Zarr store only: compression by none, gzip, zstd, blosc-zstd, blosc-lz4, ...; "
+                 "zstd:3 sets the level. Default: blosc-zstd:3 if Graticule was built with blosc");
   app::add_shared(app, "--memory", options.memory, "buffers and messages, such as 2GiB, 500MB or 64k");
   app.add_option("--writers-per-node", options.writers_per_node, "Number of ranks per node that write; 0: all")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option(
-      "--references", options.references,
-      "In place of OUT: a JSON file of references to the chunks of IN, which kerchunk reads as a Zarr store");
-  app.add_flag("--in-place", options.in_place, "Allow OUT to be IN, which is replaced once OUT is complete");
+  app.add_option("--references", options.references,
+                 "Instead of OUT: write a JSON file of references to the chunks of IN, with which "
+                 "kerchunk reads IN as a Zarr store");
+  app.add_flag("--in-place", options.in_place, "Allow OUT to be the file IN. It is replaced when OUT is complete");
 }
 
 using Json = app::Report::Json;

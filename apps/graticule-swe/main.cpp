@@ -58,36 +58,40 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--case", o.experiment.name,
                  "Experiment: 1, 2, 5 or 6 of Williamson et al. 1992, galewsky (2004), or random")
       ->check(CLI::IsMember(swe::case_names()));
-  app.add_option("--angle", o.angle, "Degrees between the axes of the flow and of the planet (cases 1 and 2)")
+  app.add_option("--angle", o.angle,
+                 "Angle between the axis of the flow and the axis of the planet, in degrees "
+                 "(cases 1 and 2)")
       ->check(CLI::Range(-180.0, 180.0));
   app.add_option("--seed", o.experiment.seed, "Seed of the random state");
   app.add_option("--nlat", o.num_rows, "Number of latitudes")->check(CLI::Range(Index(8), Index(1) << 16));
   app.add_option("--nlon", o.num_columns, "Number of longitudes, even")->check(CLI::Range(Index(8), Index(1) << 17));
   app.add_option("--days", o.days,
-                 "Days to simulate, the last record at their end; 0: as the experiment is usually run")
+                 "Days to simulate; the last record is at their end. 0: the usual number for the "
+                 "experiment")
       ->check(CLI::Range(0.0, 1e5));
-  app.add_option(
-         "--step", o.step,
-         "Seconds per step, shortened so that steps end at output times and with the run; 0: 12800 s by the larger of "
-         "nlat and nlon/2")
+  app.add_option("--step", o.step,
+                 "Seconds per step; steps are shortened to end at records. 0: 12800 divided by "
+                 "the larger of nlat and nlon/2")
       ->check(CLI::Range(0.0, 86400.0));
   app.add_option("--scheme", o.scheme,
-                 "enstrophy (Sadourny 1975) or arakawa-lamb (1981, also conserves energy; case 1 has a fixed wind)")
+                 "enstrophy: conserves potential enstrophy (Sadourny 1975); arakawa-lamb: "
+                 "conserves energy, too (1981). Case 1 has a fixed wind and uses neither")
       ->check(CLI::IsMember({"enstrophy", "arakawa-lamb"}));
   app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m or 1d")->type_name("TIME");
   app.add_option("--dtype", o.dtype, "Data type of series.nc")->check(CLI::IsMember({"f32", "f64"}));
-  app::add_shared(app, "--output", o.output, "series.nc, map.png, report.json, checkpoints and the file stopped");
+  app::add_shared(app, "--output", o.output,
+                  "series.nc, map.png, report.json and checkpoints, and the file 'stopped' of a "
+                  "run that ends early");
   app::add_shared(app, "--checkpoint-every", o.checkpoint_every)->check(CLI::Range(Index(0), Index(1) << 40));
   app::add_shared(app, "--resume", o.resume)->check(CLI::IsMember({"auto", "never"}).description(""));
   app::add_shared(app, "--partition", o.partition);
   app.add_option("--emulator", o.emulator,
-                 "Network in place of the solver's steps: output folder of graticule-train --lead on series.nc, or a "
-                 "checkpoint of it")
+                 "Network to use instead of the solver: output folder or checkpoint of "
+                 "graticule-train --lead, trained on a series.nc")
       ->type_name("FOLDER|FILE");
-  app.add_option(
-         "--emulator-filter", o.emulator_filter,
-         "Order, even, of a filter after each step of the emulator: a wave of n cells keeps 1 - sin(pi/n)^ORDER "
-         "of its amplitude, waves of two cells nothing; 0: no filter")
+  app.add_option("--emulator-filter", o.emulator_filter,
+                 "Filter after each step of the emulator, of this even order; 0: none. It removes "
+                 "waves of two cells. A wave of n cells keeps 1 - sin(pi/n)^ORDER of its amplitude")
       ->check(CLI::Range(Index(0), Index(64)));
   app::add_shared(app, "--time-limit", o.time_limit);
 }

@@ -173,71 +173,71 @@ void add_text(CLI::App& app, char const* name, Value& value, char const* descrip
 void declare_states(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
   add_text(app, "--lead", options.lead,
-           "Learn forecasts: states that are this much later, in steps of the time axis or hours (6h). Without it, "
-           "--targets are learned from --inputs of the same time",
+           "Learn forecasts: the state after this time, in steps of the time axis or as a "
+           "duration (6h). Without it, --targets are learned from --inputs of the same time",
            "STEPS|DURATION");
   add_list(app, "--prognostic", forecast.prognostic,
-           "Variables that are input and output of each step; levels are channels");
+           "Variables that are input and output of each step; each level is a channel");
   add_list(app, "--diagnostic", forecast.diagnostic, "Variables that are output only");
   add_list(app, "--forcing", forecast.forcings,
            "Inputs that follow from the time: insolation, time_of_day, time_of_year; or none");
   add_text(app, "--static-file", forecast.static_file,
            "File with the fields that --static names, such as orography and lsm", "FILE");
-  app.add_option("--history", forecast.history, "States that a forecast starts from, one lead apart")
+  app.add_option("--history", forecast.history,
+                 "States that a forecast starts from: the present one and earlier ones, one lead "
+                 "apart")
       ->check(CLI::Range(Index(1), Index(64)));
   add_choice(app, "--predict", forecast.predict, choices_of<models::Predict>(),
-             "Output of the network: the change from the present state, or the next state");
+             "Output of the network. state: the next state; tendency: the change from the "
+             "present state");
 }
 
 void declare_perturbations(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
-  app.add_option(
-         "--members", forecast.members,
-         "With --loss crps: forecasts from perturbed initial states that a sample is trained and validated with")
+  app.add_option("--members", forecast.members,
+                 "With --loss crps: forecasts of each sample, from perturbed initial states")
       ->check(CLI::Range(Index(2), Index(1000)));
   app.add_option("--perturbation", forecast.perturbation,
-                 "With --loss crps: standard deviation of the perturbations, as a part of that of a step's change")
+                 "With --loss crps: standard deviation of the perturbations; 1 is the standard "
+                 "deviation of the change over one step")
       ->check(positive_number);
-  app.add_option(
-         "--input-noise", forecast.input_noise,
-         "Standard deviation of noise in each cell that is added to the states that a training starts from, as a "
-         "part of that of a step's change: the network learns to remove small scales that do not belong, and long "
-         "forecasts stay stable")
+  app.add_option("--input-noise", forecast.input_noise,
+                 "Standard deviation of noise that is added to each cell of the initial states in "
+                 "the training; 1 is the standard deviation of the change over one step, 0: no "
+                 "noise. The network learns to remove short waves, and long forecasts stay stable")
       ->check(CLI::Range(0.0, 100.0));
-  app.add_option(
-         "--polar-filter", forecast.polar_filter,
-         "Latitude in degrees beyond which predictions have only waves along a row that rows there resolve, for "
-         "long forecasts; 0: all")
+  app.add_option("--polar-filter", forecast.polar_filter,
+                 "Latitude in degrees. Nearer to the poles short waves along a row are removed "
+                 "from predictions, which keeps long forecasts stable; 0: no filter")
       ->check(CLI::Range(0.0, 89.0));
 }
 
 void declare_rollouts(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
   app.add_option("--rollout", options.rollout,
-                 "Steps that a forecast of the training takes, each from the one before, as far as targets lie in the "
-                 "training part")
+                 "Steps of each forecast in the training, each from the one before. Steps without "
+                 "targets in the training part do not count")
       ->check(CLI::Range(Index(1), Index(1000)));
   add_list(app, "--rollout-schedule", options.rollout_schedule,
-           "Steps of the rollout from an epoch on, counted from 0, such as 1@0,2@10,4@20; instead of --rollout");
+           "Instead of --rollout: STEPS@EPOCH,... 1@0,2@10,4@20 is 1 step from epoch 0, 2 "
+           "from epoch 10, 4 from epoch 20");
   app.add_option("--rollout-checkpoint", forecast.rollout_checkpoint,
-                 "Steps of a rollout whose activations are computed again together in the backward, to save memory; 0: "
-                 "all are kept")
+                 "To save memory, compute activations again in the backward, this many steps of a "
+                 "rollout at a time; 0: keep all")
       ->check(CLI::Range(Index(0), Index(1000)));
 }
 
 void declare_scores(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
-  add_text(
-      app, "--train-dates", options.train_dates,
-      "Period A..B of the targets that train, such as 2006-01-01..2006-01-05; default: all before the other periods, "
-      "or --train-fraction of the times",
-      "A..B");
-  add_text(app, "--validate-dates", options.validate_dates, "Period of the targets that validate during the training",
+  add_text(app, "--train-dates", options.train_dates,
+           "Period of the targets to train on, such as 2006-01-01..2006-01-05; default: all "
+           "before the other periods, or --train-fraction of the times",
+           "A..B");
+  add_text(app, "--validate-dates", options.validate_dates, "Period of the targets of validations during the training",
            "A..B");
   add_text(app, "--test-dates", options.test_dates,
-           "Period of the targets that the last report scores; default: those that validate", "A..B");
-  app.add_option("--validate-steps", forecast.validate_steps,
-                 "Leads that validation and test forecast, one after the other")
+           "Period of the targets of the final scores; default: --validate-dates", "A..B");
+  app.add_option("--validate-steps", forecast.validate_steps, "Steps of each forecast in validation and test")
       ->check(CLI::Range(Index(1), many));
   add_text(
       app, "--channel-weights", options.channel_weights,
@@ -246,7 +246,7 @@ void declare_scores(CLI::App& app, Options& options) {
 }
 
 void declare_forecast(CLI::App& app, Options& options) {
-  app.option_defaults()->group("Forecast");
+  app.option_defaults()->group("Forecast (--lead 6h --help shows the defaults)");
   declare_states(app, options);
   declare_perturbations(app, options);
   declare_rollouts(app, options);
@@ -263,26 +263,33 @@ void declare_data(CLI::App& app, Options& options) {
       ->type_name("FILE");
   app.add_option("--inputs", run.inputs, "Input fields of the network")->delimiter(',');
   app.add_option("--targets", run.targets, "Target fields of the network")->delimiter(',');
-  app.add_option("--static", run.statics, "Static input fields: coriolis, sin_latitude, cos_latitude; or none")
+  app.add_option("--static", run.statics,
+                 "Static input fields: functions of latitude (coriolis, sin_latitude, "
+                 "cos_latitude), with --lead also fields of --static-file; or none")
       ->delimiter(',');
   app.add_option("--features", run.features,
-                 "Features of each input: value, east, north (derivatives); auto: only the derivatives of a potential, "
-                 "otherwise all three")
+                 "Channels of each input: value, and its derivatives east and north. auto: the "
+                 "derivatives alone for a potential (geopotential, stream function), otherwise "
+                 "all three")
       ->delimiter(',');
   add_choice(app, "--mirror", run.mirror, choices_of<Mirror>(),
-             "Train on the samples' mirror images across the equator too");
+             "Train also on mirror images of the samples across the equator. auto: if the "
+             "latitudes are symmetric about it");
   app.add_option("--train-fraction", run.train_fraction,
                  "Fraction of the first dimension used for training; the rest is for validation")
       ->check(fraction);
   add_choice(app, "--missing", run.missing, {{"warn", MissingRule::warn}, {"error", MissingRule::refuse}},
-             "Cells that only some samples lack, and NaN and default fill values that neither _FillValue nor "
-             "missing_value declares: warn, and treat them as missing data, or error");
+             "Cells that are missing in some samples only, and NaN and default fill values "
+             "that no attribute (_FillValue, missing_value) declares. warn: warn, and treat "
+             "them as missing; error: stop");
   add_choice(app, "--repeated-longitude", run.repeated,
              {{"error", samples::RepeatedColumn::refuse}, {"drop", samples::RepeatedColumn::drop}},
-             "A last column of longitudes that repeats the first, as for plots: error, or drop it");
+             "If the last column of longitudes repeats the first, as in files for plots. "
+             "error: stop; drop: leave it out");
   app::add_shared(app, "--memory", options.memory,
-                  "samples and batches, such as 2GiB or 500MB. Samples that do not fit are read again during the step "
-                  "before they are needed. auto: a quarter of the node's memory, divided by its ranks")
+                  "samples and batches, such as 2GiB or 500MB. auto: a quarter of the node's "
+                  "memory, divided by its ranks. Samples that do not fit are read again, one step "
+                  "before they are needed")
       ->type_name("auto|BYTES");
 }
 
@@ -356,8 +363,8 @@ void declare_partition(CLI::App& app, Options& options) {
   RunSettings& run = options.run;
   app::add_shared(app, "--partition", run.partition.partition);
   app.add_option("--data-teams", run.data_teams,
-                 "Number of data-parallel teams: each holds the whole grid and trains on its part of every batch; must "
-                 "divide the number of ranks")
+                 "Number of data teams. Each holds the whole grid and trains on its part of every "
+                 "batch; must divide the number of ranks")
       ->check(CLI::Range(1, int(many)));
   app.add_option("--cuts", run.partition.cuts,
                  "Cuts of latitude: balanced (equal rows), area (equal area), or rows per rank such as 61,60,60,60");
@@ -427,7 +434,7 @@ void declare_options(CLI::App& app, Options& options) {
   declare_forecast(app, options);
   visit_settings(options.run.network, Declarer{app, options});
   app.add_flag("--verify", options.verify,
-               "Repeat the training on one rank and compare every loss; exit code 4 if they differ")
+               "Slow: repeat the training on one rank and compare every loss; exit code 4 if they differ")
       ->group("Training");
   declare_partition(app, options);
   declare_output(app, options);

@@ -310,7 +310,7 @@ case_info_grid() {
     rm grid
     run 1 "$BIN/graticule-info" grid --help
     succeeds
-    grep -qF -- "--halo" out && ! grep -qF -- "--tolerance" out || fail "grid --help has the options of networks"
+    grep -qF -- "--halo" out && ! grep -qE -- "--tolerance|NET.pt2 |--machine" out || fail "grid --help has the options of networks"
     run 1 "$BIN/graticule-info" --grid 241x480 --partition 4x1 --cuts area --boundary pole,periodic
     succeeds
     has 'chosen 4x1' 'latitude 81,40,40,80' 'the only process grid'
@@ -349,7 +349,7 @@ case_info_grid_errors() {
     wrong "FILE or --grid is required"
     wrong "exclude each other" x.nc --grid 7x8
     wrong "--grid needs --ranks" --grid 7x8
-    wrong "--grid 7 is not LATITUDExLONGITUDE" --grid 7 --ranks 2
+    wrong "--grid 7 is not ROWSxCOLUMNS" --grid 7 --ranks 2
     wrong "--grid 0x8 is not" --grid 0x8 --ranks 2
     wrong "neither auto nor" --grid 7x8 --ranks 2 --partition 2
     wrong "needs 4 ranks, --ranks is 3" --grid 7x8 --ranks 3 --partition 2x2
@@ -491,7 +491,7 @@ case_make_fields_errors() {
     fails_with 2 "--partition 3x3 does not match the 2 ranks"
     for text in 2 2x x1 2x1x1 -2x-1 0x2 2y1; do
         run 2 "$BIN/graticule-make-fields" x.nc --partition "$text"
-        fails_with 2 "--partition $text is neither 'auto' nor a process grid LATITUDExLONGITUDE"
+        fails_with 2 "--partition $text is neither 'auto' nor a process grid ROWSxCOLUMNS"
     done
     run 2 "$BIN/graticule-make-fields" x.nc --partition 4294967298x4294967297
     fails_with 2 "does not match the 2 ranks"

@@ -93,12 +93,13 @@ void visit_settings(Settings& settings, Visit const& visit) {
                    "Epochs between validations, whose losses are written to validation.csv; 0: only at the end"},
         validate_every, IntegerRange{0, many});
   visit(SettingRow{"--early-stopping", "Training", always,
-                   "Stop after this many validations without a lower loss (one per epoch unless set by "
-                   "--validate-every); 0: never"},
+                   "Stop after this many validations without a lower loss; 0: never. Without "
+                   "--validate-every there is one validation per epoch"},
         patience, IntegerRange{0, many});
   visit(SettingRow{"--loss", "Training", [](S s) { return s.loss != LossKind::mse; },
-                   "Errors that are minimised, in normalised units: squared, absolute, Huber's, squared ones of cells "
-                   "and of the amplitudes of waves along rows, or the CRPS of an ensemble of forecasts (--members)"},
+                   "Error to minimise, in normalised units. mse: squared; mae: absolute; huber: "
+                   "Huber's; spectral: squared, of cells and of the amplitudes of waves along rows; "
+                   "crps: CRPS of an ensemble of forecasts (--members)"},
         loss, ItsNames{});
   visit(SettingRow{"--spectral-weight", "Training", [](S s) { return s.loss == LossKind::spectral; },
                    "Weight of the amplitudes in --loss spectral"},
@@ -113,41 +114,47 @@ void visit_settings(Settings& settings, Visit const& visit) {
                    "Largest norm of the gradients, which are scaled down to it; 0: any"},
         clip, RealRange{0, 1e9, ">= 0"});
   visit(SettingRow{"--accumulate", "Training", never,
-                   "Portions that a batch is processed in, one after the other, to save memory; the gradients are "
-                   "added"},
+                   "Parts of a batch that are computed one after the other, to save memory. Their "
+                   "gradients are added"},
         accumulate, IntegerRange{1, many});
   visit(SettingRow{"--ema", "Training", [](S s) { return s.ema > 0; },
-                   "Decay per step of an average of the parameters, which validates and predicts, such as 0.99; 0: "
-                   "none"},
+                   "Validate and predict with a running average of the parameters. Its decay per "
+                   "step, such as 0.99; 0: no average"},
         ema, RealRange{0, 0.999999});
   visit(SettingRow{"--seed", "Training", always, "Seed of the initial weights and of the order of samples"}, seed,
         AnyInteger{});
   visit(SettingRow{"--dtype", "Training", always, "Data type of parameters, optimizer and loss"}, precision,
         ItsNames{});
   visit(SettingRow{"--precision", "Training", [](S s) { return s.compute != Compute::own; },
-                   "Precision of the network's operations: own (that of --dtype) or bf16, which halves the memory of "
-                   "activations and rounds"},
+                   "Precision of the network's operations. own: that of --dtype; bf16: rounded, "
+                   "with half the memory for activations"},
         compute, ItsNames{});
 
   visit(SettingRow{"--parallel", "Partition", in_daso,
-                   "Synchronisation of data-parallel teams. blocking, nonblocking: gradients are reduced during the "
-                   "backward, and completed at its end or as late as possible, with equal results; daso: teams of a "
-                   "node reduce gradients, and nodes average parameters at intervals without waiting"},
+                   "How data teams add gradients. blocking: during the backward, complete at its "
+                   "end; nonblocking: the same results, complete as late as possible; daso: for "
+                   "slow networks between nodes. Teams of a node add gradients, nodes average "
+                   "parameters at intervals, without waiting"},
         parallel, ItsNames{});
   visit(SettingRow{"--daso-warmup", "Partition", in_daso,
-                   "Initial epochs in which daso averages after every step; -1: a third of all, at most 4"},
+                   "With --parallel daso: first epochs in which nodes average after every step; -1: "
+                   "a third of all, at most 4"},
         daso_warmup, IntegerRange{-1, many});
   visit(SettingRow{"--daso-cooldown", "Partition", in_daso,
-                   "Final epochs in which daso averages after every step; -1: a third of all, at most 4"},
+                   "With --parallel daso: last epochs in which nodes average after every step; -1: "
+                   "a third of all, at most 4"},
         daso_cooldown, IntegerRange{-1, many});
-  visit(SettingRow{"--daso-max-skip", "Partition", in_daso, "Maximum number of steps between averages of daso"},
+  visit(SettingRow{"--daso-max-skip", "Partition", in_daso,
+                   "With --parallel daso: largest number of steps between averages"},
         daso_max_skip, IntegerRange{1, many});
   visit(SettingRow{"--daso-node-teams", "Partition", never,
-                   "Data teams that daso treats as one node; 0: those on the same machine"},
+                   "With --parallel daso: data teams that count as one node; 0: those on the same "
+                   "machine"},
         daso_teams_per_node, IntegerRange{0, many});
   visit(SettingRow{"--shard-parameters", "Partition", never,
-                   "Shard parameters, gradients and optimizer state over all ranks, or over those of a domain or a "
-                   "data team: each rank stores a part and gathers layers as they run. Results do not change"},
+                   "Keep only a part of parameters, gradients and optimizer state on each rank, and "
+                   "gather layers as they run. domain: divided among ranks that share one sample; "
+                   "data: among ranks with the same rows; all: both. Results do not change"},
         shards, ItsNames{});
   visit(SettingRow{"--wire", "Partition", always,
                    "Data type of gradients in messages: own, bf16 or f16 (rounded, sums in f32)"},

@@ -114,11 +114,10 @@ AskedDevice asked_device(std::string const& text) {
 }
 
 void DeviceOption::declare(CLI::App& app, std::string const& kinds) {
-  app.add_option(
-         "--device", asked_,
-         "Device that computes: auto (a GPU where there is one), cpu, cuda or hip; cuda:1 is one device for all "
-         "ranks, else the ranks of a node take its devices in turn" +
-             (kinds.empty() ? "" : " (" + kinds + ")"))
+  app.add_option("--device", asked_,
+                 "Device to compute on. auto: a GPU if every rank has one; cuda:1: this GPU for "
+                 "all ranks; cuda, hip: the ranks of a node take its devices in turn" +
+                     (kinds.empty() ? "" : " (" + kinds + ")"))
       ->type_name("auto|cpu|cuda[:N]|hip[:N]")
       ->check(CLI::Validator(
           [](std::string& text) -> std::string {

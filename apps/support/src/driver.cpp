@@ -170,7 +170,7 @@ void declare(CommandLine& line, Driver const& driver) {
       ->default_str("600")
       ->group(group);
   app.add_flag("--allow-single-rank", line.common.allow_single_rank,
-               "Run even if the launcher has started worlds of one rank each")
+               "Run even if the launcher has started each rank as a job of its own")
       ->group(group);
   check_values(app);
 }

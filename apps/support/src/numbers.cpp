@@ -25,7 +25,7 @@ ProcessGrid parse_partition(std::string const& text, int num_ranks) {
   auto const ranks = two_counts_from(text);
   if (!ranks || (*ranks)[0] < 1 || (*ranks)[1] < 1)
     throw Error(Fault::usage, "BadOption",
-                "--partition " + text + " is neither 'auto' nor a process grid LATITUDExLONGITUDE such as 4x1");
+                "--partition " + text + " is neither 'auto' nor a process grid ROWSxCOLUMNS such as 4x1");
   auto const [rows, columns] = std::pair((*ranks)[0], (*ranks)[1]);
   if (rows > num_ranks || columns > num_ranks || rows * columns != num_ranks)
     throw Error(Fault::usage, "BadOption",

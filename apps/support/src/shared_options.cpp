@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array table{
     SharedOption{"--partition", "auto|RxC",
-                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only"},
+                 "Process grid, ranks along rows x columns, such as 4x1; auto: bands of rows"},
     SharedOption{"--output", "FOLDER", "Folder for "},
     SharedOption{
         "--checkpoint-every", nullptr,
