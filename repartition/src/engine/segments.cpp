@@ -73,6 +73,7 @@ bool Segments::has_ended() {
 }
 
 void Segments::conclude() {
+  if (small_.makes_call()) return;
   small_.prepare();
   sender_.wait_for_readers();
   if (call_.shape.on_device() && !call_.queue.instance()) detail::fence(call_.queue);
@@ -82,6 +83,7 @@ void Segments::conclude() {
 
 void Segments::begin(Posting posting, bool refuses) {
   progress_ = {.posting = posting};
+  small_.stop();
   call_.failure.clear();
   cells_.begin();
   sender_.begin(posting, refuses);

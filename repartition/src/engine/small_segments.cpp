@@ -126,7 +126,7 @@ void SmallSegments::start() {
   Stopwatch watch(call_);
   auto& repeated = repeated_[used_];
   auto& stats = call_.stats;
-  is_under_way_ = true;
+  is_under_way_ = makes_call_ = true;
   call_.failure.clear();
   ++stats.num_calls;
   num_awaited_ = receiver_.messages().size();

@@ -29,8 +29,10 @@ class SmallSegments {
   [[nodiscard]] bool is_under_way() const noexcept { return is_under_way_; }
   /// One round over all messages. @return one that has come and is no such message as was expected, or null
   [[nodiscard]] IncomingSegments* take(bool& moved);
-  /// The call becomes one like any other.
-  void stop() noexcept { is_under_way_ = false; }
+  /// The call is, or becomes, one like any other.
+  void stop() noexcept { is_under_way_ = makes_call_ = false; }
+  /// The last call was begun by `start`, and has not become one like any other: nothing of it is left to be ended.
+  [[nodiscard]] bool makes_call() const noexcept { return makes_call_; }
   /// Peers have taken all that was sent.
   [[nodiscard]] bool is_read() const;
   [[nodiscard]] Index buffer_bytes() const noexcept;
@@ -77,6 +79,7 @@ class SmallSegments {
   std::vector<Places> places_;  ///< by message
   std::optional<messages::NodeBlock> block_;
   bool is_under_way_ = false;
+  bool makes_call_ = false;
   std::size_t num_awaited_ = 0;
 };
 
