@@ -46,8 +46,6 @@ void run_halo(app::Context& context, Options const& options);
 void run_repartition(app::Context& context, Options const& options);
 /// Sharded convolution, forward and backward, against the local convolution without exchange.
 void run_layer(app::Context& context, Options const& options);
-/// A tensor from latitudes to channels, forward and backward, against copies.
-void run_repartition_layer(app::Context& context, Options const& options);
 /// Spherical transforms of a sharded field against those of whole fields, one on each rank.
 void run_spherical(app::Context& context, Options const& options);
 /// A training step of a U-Net on the globe against that of each rank's rows alone.

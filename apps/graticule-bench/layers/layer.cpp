@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/nn_bridge/stencil/conv2d.hpp>
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 
@@ -40,34 +39,6 @@ void run_layer(app::Context& context, Options const& options) {
                    {"Conv2d, zero padding", step(zero_padded)},
                    {"HaloExchange, then unpadded convolution", concatenated}},
                   options.timing));
-}
-
-void run_repartition_layer(app::Context& context, Options const& options) {
-  Shards const shards(context, options);
-  auto const& domain = shards.domain;
-  nn::Repartition to_channels(nn::RepartitionOptions{domain.sharding(), {{-3}, ProcessGrid{context.comm.num_ranks()}}},
-                              domain);
-  auto const x = shards.random().requires_grad_();
-  auto const there = torch::empty_like(x);
-  auto const cotangent = torch::randn(to_channels(x).sizes());
-  auto const back = torch::empty_like(cotangent);
-  std::vector<Candidate> const candidates{{"copy there and back, into memory at hand",
-                                           [&] {
-                                             torch::NoGradGuard const no_grad;
-                                             there.copy_(x);
-                                             back.copy_(cotangent);
-                                           }},
-                                          {"copy there and back, fresh memory",
-                                           [&] {
-                                             torch::NoGradGuard const no_grad;
-                                             (void)x.clone();
-                                             (void)cotangent.clone();
-                                           }},
-                                          {"Repartition, forward and backward", [&] {
-                                             to_channels(x).backward(cotangent);
-                                             x.mutable_grad() = torch::Tensor();
-                                           }}};
-  show(context, "From latitudes to channels, " + shards.size_text, interleave(context, candidates, options.timing));
 }
 
 }  // namespace graticule::bench
