@@ -129,36 +129,14 @@ void show_phases(app::Context& context, std::string const& title, Timing const& 
                 1e6 * mean[1], 1e6 * mean[2], 1e6 * mean[3]);
 }
 
-/// `transport` of the report: path, messages and bytes of one call, minimum, mean and maximum over the ranks.
-/// Collective.
+/// `transport` of the report. Collective.
 void report_transport(app::Context& context, std::span<PeerPath const> paths, Index cell_bytes) {
-  auto const& comm = context.comm;
-  std::array<Index, 2> num_peers{};  // by node-shared memory, by messages
-  Index messages = 0;
-  Index bytes = 0;
+  app::Report::Sent sent{"one call", 0, 0};
   for (auto const& path : paths) {
-    ++num_peers[path.path == Transport::node_shared ? 0 : 1];
-    if (path.send_cells > 0) ++messages;
-    bytes += path.send_cells * cell_bytes;
+    sent.num_messages += path.send_cells > 0 ? 1 : 0;
+    sent.num_bytes += double(path.send_cells * cell_bytes);
   }
-  comm.max(num_peers);
-  auto const spread = [&](Index value) {
-    auto const all = comm.gather_to_all(value);
-    double sum = 0;
-    for (Index const one : all) sum += double(one);
-    return app::Report::Json{{"minimum", *std::min_element(all.begin(), all.end())},
-                             {"mean", sum / double(all.size())},
-                             {"maximum", *std::max_element(all.begin(), all.end())}};
-  };
-  auto& transport = context.report.data()["transport"];
-  transport["path"] = {{"self", "copy"},
-                       {"others", num_peers[0] > 0 && num_peers[1] > 0 ? "node-shared memory and point-to-point"
-                                  : num_peers[0] > 0                   ? "node-shared memory"
-                                  : num_peers[1] > 0                   ? "point-to-point"
-                                                                       : "none"}};
-  transport["unit"] = "one call";
-  transport["messages"] = spread(messages);
-  transport["bytes"] = spread(bytes);
+  context.report.set_transport(context.comm, context.comm, paths, sent);
 }
 
 using DeviceSpace = Kokkos::DefaultExecutionSpace::memory_space;

@@ -17,6 +17,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 namespace graticule::bench {
 
@@ -309,44 +310,6 @@ void compare_paths(PullPlan& plan, Call const& call) {
   });
 }
 
-/// What a forward call moves, rank by rank: a table on stdout, and in the report. Collective.
-void show_counts(app::Context& context, PullPlan& plan, Call const& call) {
-  constexpr int num_columns = 6;
-  constexpr std::array<char const*, num_columns> columns{"send_peers", "messages",    "bytes",
-                                                         "on_node",    "local_bytes", "filled_cells"};
-  auto const& comm = plan.comm();
-  plan.set_transport(Transport::automatic);
-  auto const before = plan.stats();
-  plan.apply(call.fields);
-  auto const after = plan.stats();
-  auto const moved = [&](auto const& get) { return get(after) - get(before); };
-  auto const sent = [](auto member) {
-    return [member](PullStats const& s) {
-      return s.point_to_point.*member + s.node_packed.*member + s.node_in_place.*member;
-    };
-  };
-  std::array<Index, num_columns> const own{
-      plan.counts().num_send_peers,
-      moved(sent(&PullStats::Sent::num_messages)),
-      moved(sent(&PullStats::Sent::bytes)),
-      moved([](PullStats const& s) { return s.node_packed.num_messages + s.node_in_place.num_messages; }),
-      moved([](PullStats const& s) { return s.local_bytes; }),
-      plan.counts().filled_cells};
-  std::vector<std::vector<Index>> values;
-  for (Index const value : own) values.push_back(comm.gather_to_all(value));
-  auto& data = context.report.data()["replay"];
-  for (std::size_t c = 0; c < num_columns; ++c) data[columns[c]] = values[c];
-  if (comm.rank() != 0) return;
-  constexpr int most_lines = 32;
-  std::printf("  rank  transfers  peers  messages       bytes  on node  local bytes\n");
-  for (int r = 0; r < std::min(comm.num_ranks(), most_lines); ++r) {
-    auto const at = [&](std::size_t column) { return static_cast<long long>(values[column][std::size_t(r)]); };
-    std::printf("  %4d %10lld %6lld %9lld %11lld %8lld %12lld\n", r,
-                static_cast<long long>(data["transfers"][std::size_t(r)]), at(0), at(1), at(2), at(3), at(4));
-  }
-  if (comm.num_ranks() > most_lines) std::printf("  ... and %d more ranks\n", comm.num_ranks() - most_lines);
-}
-
 /// Transfers of each rank, of all kinds: sent, received, local and filled.
 std::vector<Index> transfers_of(PlanFile const& file) {
   std::vector<Index> result;
@@ -356,6 +319,42 @@ std::vector<Index> transfers_of(PlanFile const& file) {
       for (auto const& peer : rank[side]) sum += peer["transfers"].get<Index>();
   }
   return result;
+}
+
+/// What a forward call moves, rank by rank: a table on stdout, and in the report. Collective.
+void show_counts(app::Context& context, PullPlan& plan, PlanFile const& file, Call const& call) {
+  auto const& comm = plan.comm();
+  plan.set_transport(Transport::automatic);
+  auto const before = plan.stats();
+  plan.apply(call.fields);
+  auto const after = plan.stats();
+  auto const sent = [](auto member) {
+    return [member](PullStats const& s) {
+      return s.point_to_point.*member + s.node_packed.*member + s.node_in_place.*member;
+    };
+  };
+  auto const moved = [&](auto const& get) { return comm.gather_to_all(Index(get(after) - get(before))); };
+  std::array const columns{std::pair{"transfers", transfers_of(file)},
+                           std::pair{"send_peers", comm.gather_to_all(Index(plan.counts().num_send_peers))},
+                           std::pair{"messages", moved(sent(&PullStats::Sent::num_messages))},
+                           std::pair{"bytes", moved(sent(&PullStats::Sent::bytes))},
+                           std::pair{"on_node", moved([](PullStats const& s) {
+                                       return s.node_packed.num_messages + s.node_in_place.num_messages;
+                                     })},
+                           std::pair{"local_bytes", moved([](PullStats const& s) { return s.local_bytes; })}};
+  auto& data = context.report.data()["replay"];
+  for (auto const& [name, values] : columns) data[name] = values;
+  data["filled_cells"] = comm.gather_to_all(Index(plan.counts().filled_cells));
+  if (comm.rank() != 0) return;
+  constexpr int most_lines = 32;
+  std::printf("  rank");
+  for (auto const& [name, values] : columns) std::printf(" %12s", name);
+  for (int r = 0; r < std::min(comm.num_ranks(), most_lines); ++r) {
+    std::printf("\n  %4d", r);
+    for (auto const& [name, values] : columns) std::printf(" %12lld", static_cast<long long>(values[std::size_t(r)]));
+  }
+  std::printf("\n");
+  if (comm.num_ranks() > most_lines) std::printf("  ... and %d more ranks\n", comm.num_ranks() - most_lines);
 }
 
 }  // namespace
@@ -374,11 +373,10 @@ void run_replay(app::Context& context, Options const& options) {
   auto& data = context.report.data()["replay"];
   data["file"] = file.name;
   data["fingerprint"] = file.fingerprint;
-  data["transfers"] = transfers_of(file);
   if (comm.rank() == 0)
     std::printf("plan %s: every cell of %s is correct, with both transports\n", file.fingerprint.c_str(),
                 to_string(Box::from_extents(file.extents)).c_str());
-  show_counts(context, plan, *call);
+  show_counts(context, plan, file, *call);
   std::vector<Candidate> candidates;
   for (auto const path : paths) {
     candidates.push_back({std::string(name_of(path)) + ", forward", [&plan, &call, path] {
