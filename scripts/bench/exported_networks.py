@@ -3,6 +3,7 @@
 """Exports three networks for graticule-bench program, each for the whole grid and for the share of one rank.
 
     scripts/bench/exported_networks.py FOLDER [--grid 721x1440] [--ranks 2]
+    scripts/bench/exported_networks.py FOLDER --published
 
 writes FOLDER/{unet,window,spherical}.pt2 and FOLDER/{unet,window,spherical}_share.pt2:
 
@@ -14,6 +15,15 @@ The share has the rows of the fullest rank, whole windows for the window transfo
 spherical network. Then
 
     mpiexec -n 2 graticule-bench program FOLDER/window.pt2 --share FOLDER/window_share.pt2
+
+--published exports networks of the kinds whose scaling others have published, for forecasts of steps alone (docs/scale.md), untrained,
+for one sample in f32; their sizes are assumptions:
+
+- mixer: two layers that mix patches of 8 x 8 cells, then 512 channels, by two matrices each, as WeatherMixer of Jigsaw; 720 x 1440 cells;
+- windows: two layers of attention in windows of 60 x 60 cells, the second shifted, each cell a token, as AERIS; 720 x 1440 cells;
+- tiles: a U-Net of 256 channels, whose ranks have tiles with halos, as ORBIT-2; 5,760 x 11,520 cells.
+
+    graticule-info FOLDER/windows.pt2 --ranks 12,36,144 --machine scripts/bench/machines/aurora.json
 """
 import argparse
 import importlib.util
@@ -158,12 +168,69 @@ class Spherical(nn.Module):
         return self.last(x)
 
 
+class Mixed(nn.Module):
+    """Two matrices and a GELU along the last axis."""
+
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.inner = nn.Linear(width, hidden)
+        self.outer = nn.Linear(hidden, width)
+
+    def forward(self, x):
+        return self.outer(nn.functional.gelu(self.inner(x)))
+
+
+class MixerLayer(nn.Module):
+    def __init__(self, num_patches, hidden, width):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.patches = Mixed(num_patches, hidden)
+        self.channels = Mixed(width, width)
+
+    def forward(self, x):
+        tokens = self.norms[0](x).flatten(1, 2).transpose(1, 2)
+        x = x + self.patches(tokens).transpose(1, 2).reshape(x.shape)
+        return x + self.channels(self.norms[1](x))
+
+
+class Mixer(nn.Module):
+    def __init__(self, grid, channels=69, patch=8, width=512, hidden=1024, layers=2):
+        super().__init__()
+        num_patches = grid[0] // patch * (grid[1] // patch)
+        self.embed = nn.Conv2d(channels, width, patch, patch)
+        self.layers = nn.ModuleList(MixerLayer(num_patches, hidden, width) for _ in range(layers))
+        self.decode = nn.ConvTranspose2d(width, channels, patch, patch)
+
+    def forward(self, x):
+        x = self.embed(x).movedim(1, -1)
+        for layer in self.layers:
+            x = layer(x)
+        return self.decode(x.movedim(-1, 1))
+
+
+def save_published(folder):
+    """No cell is computed, and the inputs are not saved."""
+    for name, make, shape in (
+        ("mixer", lambda: Mixer((720, 1440)), (1, 69, 720, 1440)),
+        ("windows", lambda: WindowTransformer(70, 1536, heads=12, window=(60, 60)), (1, 70, 720, 1440)),
+        ("tiles", lambda: UNet(channels=16, width=256), (1, 16, 5760, 11520)),
+    ):
+        with torch.no_grad():
+            program = torch.export.export(make(), (torch.empty(shape),))
+        program._example_inputs = None
+        torch.export.save(program, os.path.join(folder, name + ".pt2"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--grid", default="721x1440")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--published", action="store_true")
     options = parser.parse_args()
+    os.makedirs(options.folder, exist_ok=True)
+    if options.published:
+        return save_published(options.folder)
     rows, columns = (int(extent) for extent in options.grid.split("x"))
     own = -(-rows // options.ranks)
     window = (7, 10)
@@ -174,7 +241,6 @@ def main():
     spec = importlib.util.spec_from_file_location("export", source)
     export = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(export)
-    os.makedirs(options.folder, exist_ok=True)
     for name, make, share in (
         ("unet", lambda number: UNet(), own),
         ("window", lambda number: WindowTransformer(window=window), own_windows),
@@ -185,6 +251,7 @@ def main():
             path = os.path.join(options.folder, name + suffix + ".pt2")
             export.save(make(number), (torch.zeros(1, 4, number, columns),), path)
             print(path, flush=True)
+    return None
 
 
 if __name__ == "__main__":
