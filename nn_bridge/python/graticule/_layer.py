@@ -154,7 +154,7 @@ class NativeLayer(nn.Module):
             _place(self, name, tensor)
             self._own[name] = tensor
         for name, tensor in layer.buffers():
-            module, last = _parent(self, name)
+            module, last = parent_of(self, name)
             module.register_buffer(last, tensor)
 
     @property
@@ -231,17 +231,18 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, (tuple, range)) else value
 
 
-def _parent(module: nn.Module, name: str) -> Tuple[nn.Module, str]:
+def parent_of(module: nn.Module, name: str) -> Tuple[nn.Module, str]:
+    """The module that holds what has this name, made where it is missing, and the last part of the name."""
     *parents, last = name.split(".")
     for part in parents:
-        if not hasattr(module, part):
+        if part not in module._modules:
             module.add_module(part, nn.Module())
-        module = getattr(module, part)
+        module = module._modules[part]  # type: ignore[assignment]
     return module, last
 
 
 def _place(module: nn.Module, name: str, tensor: nn.Parameter) -> None:
-    parent, last = _parent(module, name)
+    parent, last = parent_of(module, name)
     parent.register_parameter(last, tensor)
 
 

@@ -22,6 +22,7 @@ from ._cuts import is_field, is_whole
 from ._domain import Domain, _balanced
 from ._errors import Error
 from ._failures import Together
+from ._layer import parent_of
 from ._library import require_eager, uncompiled, watch, watch_attributes
 from ._outside import guard_backward, note_result
 from ._random import of_python
@@ -643,27 +644,18 @@ class Program(nn.Module):
             needs = tensor.requires_grad
             tensor.__class__ = nn.Parameter
             tensor.requires_grad_(needs)
-            owner, last = self._owner(name)
+            owner, last = parent_of(self, name)
             owner.register_parameter(last, tensor)
         for name, tensor in program.buffers():
-            owner, last = self._owner(name)
+            owner, last = parent_of(self, name)
             owner.register_buffer(last, tensor)
         held = {**dict(program.parameters()), **dict(program.buffers())}
         for name, of in program.aliases:  # one tensor under two names, as in the network's own state_dict
             if of in held:
-                owner, last = self._owner(name)
+                owner, last = parent_of(self, name)
                 (owner.register_parameter if isinstance(held[of], nn.Parameter) else owner.register_buffer)(last, held[of])
         guard_backward()
         expect_reductions(self, domain)
-
-    def _owner(self, name: str) -> Tuple[nn.Module, str]:
-        module: nn.Module = self
-        *parents, last = name.split(".")
-        for part in parents:
-            if part not in module._modules:
-                module.add_module(part, nn.Module())
-            module = module._modules[part]  # type: ignore[assignment]
-        return module, last
 
     @property
     def domain(self) -> Domain:
