@@ -56,12 +56,29 @@ class NodeShapes {
 
 /// Fills `shapes.rule` for its operator.
 void apply_rule(NodeShapes& shapes);
-/// The rules of products: einsum, matmul, linear, attention.
-void product_rule(NodeShapes& shapes);
-/// The rules of convolutions, pooling and resizing.
-void window_rule(NodeShapes& shapes);
-/// The rules of operators that take rows from other places.
-void table_rule(NodeShapes& shapes);
+// Rules of products (product_rule.cpp).
+void addmm_rule(NodeShapes& shapes);
+void attention_rule(NodeShapes& shapes);
+void baddbmm_rule(NodeShapes& shapes);
+void einsum_rule(NodeShapes& shapes);
+void linear_rule(NodeShapes& shapes);
+void matmul_rule(NodeShapes& shapes);
+void tensordot_rule(NodeShapes& shapes);
+// Rules of operators that read windows of rows (window_rule.cpp).
+void convolution_rule(NodeShapes& shapes);
+void pooling_rule(NodeShapes& shapes);
+void resizing_rule(NodeShapes& shapes);
+// Rules of operators that take rows from other places (table_rule.cpp).
+void cat_rule(NodeShapes& shapes);
+void flip_rule(NodeShapes& shapes);
+void pad_rule(NodeShapes& shapes);
+void roll_rule(NodeShapes& shapes);
+void rot90_rule(NodeShapes& shapes);
+void scatter_rule(NodeShapes& shapes);
+void select_rule(NodeShapes& shapes);
+void slice_rule(NodeShapes& shapes);
+void split_rule(NodeShapes& shapes);
+void stack_rule(NodeShapes& shapes);
 
 /// The tensors' axes that stand below an axis of a result of the same number of axes or more, from the right; -1 for a
 /// tensor that is repeated along it.

@@ -98,7 +98,19 @@ std::string implied_result(std::string const& terms) {
   return result;
 }
 
-void einsum(NodeShapes& shapes) {
+// Labels -n, ..., -1 for the leading axes, then the last two.
+Labels leading(std::size_t count, Labels const& last) {
+  Labels labels;
+  for (auto left = static_cast<int>(count); left > 0; --left) {
+    labels.push_back(-left);
+  }
+  labels.insert(labels.end(), last.begin(), last.end());
+  return labels;
+}
+
+}  // namespace
+
+void einsum_rule(NodeShapes& shapes) {
   std::string equation = shapes.text("equation", "");
   auto const arrow = std::min(equation.find("->"), equation.size());
   if (arrow == equation.size()) {
@@ -123,18 +135,8 @@ void einsum(NodeShapes& shapes) {
   set_labels(shapes, inputs, labels_of(shapes, equation.substr(arrow + 2), shapes.out().size()));
 }
 
-// Labels -n, ..., -1 for the leading axes, then the last two.
-Labels leading(std::size_t count, Labels const& last) {
-  Labels labels;
-  for (auto left = static_cast<int>(count); left > 0; --left) {
-    labels.push_back(-left);
-  }
-  labels.insert(labels.end(), last.begin(), last.end());
-  return labels;
-}
-
 // A vector has the label of the sum alone.
-void matmul(NodeShapes& shapes) {
+void matmul_rule(NodeShapes& shapes) {
   Shape const& a = shapes.in(0);
   Shape const& b = shapes.in(1);
   if (a.empty() || b.empty()) {
@@ -155,7 +157,7 @@ void matmul(NodeShapes& shapes) {
 }
 
 // The named axes of both are summed over; the result has the others, of the first tensor in front.
-void tensordot(NodeShapes& shapes) {
+void tensordot_rule(NodeShapes& shapes) {
   auto const ndim = [&](std::size_t i) { return static_cast<std::int64_t>(shapes.in(i).size()); };
   auto const first = shapes.axes("dims_self", ndim(0)).value_or(std::vector<std::int64_t>{});
   auto const second = shapes.axes("dims_other", ndim(1)).value_or(std::vector<std::int64_t>{});
@@ -178,7 +180,7 @@ void tensordot(NodeShapes& shapes) {
   set_labels(shapes, inputs, output);
 }
 
-void linear(NodeShapes& shapes) {
+void linear_rule(NodeShapes& shapes) {
   std::vector<Labels> inputs{leading(shapes.in(0).size() - 1, {'k'}), {'j', 'k'}};
   if (shapes.rule.shapes.size() > 2) {
     inputs.push_back({'j'});
@@ -189,21 +191,21 @@ void linear(NodeShapes& shapes) {
   }
 }
 
-void baddbmm(NodeShapes& shapes) {
+void baddbmm_rule(NodeShapes& shapes) {
   Labels const all{'b', 'i', 'j'};
   Labels const bias(all.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(3, shapes.in(0).size())), all.end());
   set_labels(shapes, {bias, {'b', 'i', 'k'}, {'b', 'k', 'j'}}, all);
   shapes.rule.contracted.clear();  // each rank would add the first tensor
 }
 
-void addmm(NodeShapes& shapes) {
+void addmm_rule(NodeShapes& shapes) {
   Labels const bias = shapes.in(0).size() == 2 ? Labels{'i', 'j'} : Labels{'j'};
   set_labels(shapes, {bias, {'i', 'k'}, {'k', 'j'}}, {'i', 'j'});
   shapes.rule.contracted.clear();
 }
 
 // Rows of queries and all leading axes are free; keys and values are needed whole along their rows.
-void attention(NodeShapes& shapes) {
+void attention_rule(NodeShapes& shapes) {
   std::size_t const batch = shapes.in(0).size() - 2;
   std::vector<Labels> inputs{leading(batch, {'n', 'd'}), leading(batch, {'m', 'd'}), leading(batch, {'m', 'e'})};
   if (shapes.rule.shapes.size() > 3) {
@@ -222,27 +224,6 @@ void attention(NodeShapes& shapes) {
   }
   if (shapes.flag("enable_gqa", false) && batch > 0) {
     shapes.rule.axes.at(batch - 1) = {};  // queries share heads of keys
-  }
-}
-
-}  // namespace
-
-void product_rule(NodeShapes& shapes) {
-  std::string_view const name = shapes.operator_name();
-  if (name == "einsum") {
-    einsum(shapes);
-  } else if (name == "linear") {
-    linear(shapes);
-  } else if (name == "addmm") {
-    addmm(shapes);
-  } else if (name == "baddbmm") {
-    baddbmm(shapes);
-  } else if (name == "tensordot") {
-    tensordot(shapes);
-  } else if (name == "scaled_dot_product_attention") {
-    attention(shapes);
-  } else {
-    matmul(shapes);
   }
 }
 

@@ -459,26 +459,36 @@ void add_views(Table& table) {
   add(table, OperatorClass::view, permute,
       "adjoint matrix_H mH mT moveaxis movedim numpy_T permute swapaxes swapdims t transpose");
   add(table, OperatorClass::view, expand, "broadcast_to expand expand_as");
-  add(table, OperatorClass::view, table_rule,
-      "chunk narrow select slice split split_with_sizes unbind unsafe_chunk unsafe_split "
-      "unsafe_split_with_sizes");
+  add(table, OperatorClass::view, slice_rule, "narrow slice");
+  add(table, OperatorClass::view, select_rule, "select unbind");
+  add(table, OperatorClass::view, split_rule,
+      "chunk split split_with_sizes unsafe_chunk unsafe_split unsafe_split_with_sizes");
   add(table, OperatorClass::view, nullptr,
       "atleast_1d atleast_2d atleast_3d broadcast_tensors diagonal dsplit hsplit tensor_split vsplit");
 }
 
 void add_stencils(Table& table) {
-  add(table, OperatorClass::stencil, window_rule,
+  add(table, OperatorClass::stencil, convolution_rule,
+      "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution");
+  add(table, OperatorClass::stencil, pooling_rule,
       "adaptive_avg_pool1d _adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool3d "
-      "avg_pool1d avg_pool2d avg_pool3d conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
-      "convolution max_pool1d max_pool2d max_pool3d upsample_bicubic2d upsample_bilinear2d upsample_linear1d "
-      "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d "
-      "_upsample_nearest_exact2d _upsample_nearest_exact3d upsample_trilinear3d");
+      "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d");
+  add(table, OperatorClass::stencil, resizing_rule,
+      "upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d "
+      "upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
+      "upsample_trilinear3d");
   add(table, OperatorClass::stencil, keep_planes,
       "adaptive_max_pool2d adaptive_max_pool3d max_pool2d_with_indices max_pool3d_with_indices "
       "_upsample_bicubic2d_aa _upsample_bilinear2d_aa");
-  add(table, OperatorClass::stencil, table_rule,
-      "cat concat concatenate constant_pad_nd flip pad reflection_pad1d reflection_pad2d reflection_pad3d "
-      "replication_pad1d replication_pad2d replication_pad3d roll rot90 select_scatter slice_scatter stack");
+  add(table, OperatorClass::stencil, cat_rule, "cat concat concatenate");
+  add(table, OperatorClass::stencil, flip_rule, "flip");
+  add(table, OperatorClass::stencil, pad_rule,
+      "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
+      "replication_pad3d");
+  add(table, OperatorClass::stencil, roll_rule, "roll");
+  add(table, OperatorClass::stencil, rot90_rule, "rot90");
+  add(table, OperatorClass::stencil, scatter_rule, "select_scatter slice_scatter");
+  add(table, OperatorClass::stencil, stack_rule, "stack");
   add(table, OperatorClass::stencil, repeat, "repeat tile");
   add(table, OperatorClass::stencil, along_axis, "diff");
   add(table, OperatorClass::stencil, nullptr,
@@ -515,8 +525,13 @@ void add_statistics(Table& table) {
 }
 
 void add_products(Table& table) {
-  add(table, OperatorClass::contraction, product_rule,
-      "addmm baddbmm bmm einsum linalg_matmul linear matmul mm mv scaled_dot_product_attention tensordot");
+  add(table, OperatorClass::contraction, addmm_rule, "addmm");
+  add(table, OperatorClass::contraction, attention_rule, "scaled_dot_product_attention");
+  add(table, OperatorClass::contraction, baddbmm_rule, "baddbmm");
+  add(table, OperatorClass::contraction, einsum_rule, "einsum");
+  add(table, OperatorClass::contraction, linear_rule, "linear");
+  add(table, OperatorClass::contraction, matmul_rule, "bmm linalg_matmul matmul mm mv");
+  add(table, OperatorClass::contraction, tensordot_rule, "tensordot");
   add(table, OperatorClass::contraction, nullptr,
       "addbmm addmv addr bilinear chain_matmul cholesky cholesky_inverse cholesky_solve det dot ger gru "
       "inner inverse kron linalg_cholesky linalg_cholesky_ex _linalg_det linalg_det linalg_eig "

@@ -26,7 +26,28 @@ std::int64_t extent(NodeShapes const& shapes, std::int64_t axis) {
   return shapes.in().at(static_cast<std::size_t>(axis));
 }
 
-void roll(NodeShapes& shapes) {
+PullTable composed(PullTable const& outer, PullTable const& inner) {
+  PullTable table;
+  for (Source const& source : outer) {
+    table.push_back(inner[static_cast<std::size_t>(source.index)]);
+  }
+  return table;
+}
+
+PadMode mode_of(NodeShapes const& shapes) {
+  std::string_view const name = shapes.operator_name();
+  if (name.starts_with("reflection")) {
+    return PadMode::reflect;
+  }
+  if (name.starts_with("replication")) {
+    return PadMode::replicate;
+  }
+  return pad_mode(shapes.text("mode", "constant"));
+}
+
+}  // namespace
+
+void roll_rule(NodeShapes& shapes) {
   auto const axes = shapes.axes("dims", shapes.ndim());
   if (!axes || axes->empty()) {
     return;  // of the flattened tensor: on the whole
@@ -42,23 +63,15 @@ void roll(NodeShapes& shapes) {
   }
 }
 
-void flip(NodeShapes& shapes) {
+void flip_rule(NodeShapes& shapes) {
   keep_all(shapes);
   for (std::int64_t const axis : shapes.axes("dims", shapes.ndim()).value_or(std::vector<std::int64_t>{})) {
     set_table(shapes, axis, flip_table(extent(shapes, axis)));
   }
 }
 
-PullTable composed(PullTable const& outer, PullTable const& inner) {
-  PullTable table;
-  for (Source const& source : outer) {
-    table.push_back(inner[static_cast<std::size_t>(source.index)]);
-  }
-  return table;
-}
-
 // A quarter turn from axis a to axis b: result[i, j] = tensor[j, n - 1 - i].
-void rot90(NodeShapes& shapes) {
+void rot90_rule(NodeShapes& shapes) {
   auto const axes = shapes.axes("dims", shapes.ndim()).value_or(std::vector<std::int64_t>{0, 1});
   std::int64_t const turns = ((shapes.integer("k", 1) % 4) + 4) % 4;
   keep_all(shapes);
@@ -81,18 +94,7 @@ void rot90(NodeShapes& shapes) {
   }
 }
 
-PadMode mode_of(NodeShapes const& shapes) {
-  std::string_view const name = shapes.operator_name();
-  if (name.starts_with("reflection")) {
-    return PadMode::reflect;
-  }
-  if (name.starts_with("replication")) {
-    return PadMode::replicate;
-  }
-  return pad_mode(shapes.text("mode", "constant"));
-}
-
-void pad(NodeShapes& shapes) {
+void pad_rule(NodeShapes& shapes) {
   auto const widths = shapes.integers(shapes.has("padding") ? "padding" : "pad", 2, 0);
   PadMode const mode = mode_of(shapes);
   keep_all(shapes);
@@ -112,7 +114,7 @@ void pad(NodeShapes& shapes) {
   }
 }
 
-void slice(NodeShapes& shapes) {
+void slice_rule(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   std::int64_t const rows = extent(shapes, axis);
   auto const place = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rows : at, 0, rows); };
@@ -125,7 +127,7 @@ void slice(NodeShapes& shapes) {
   }
 }
 
-void cat(NodeShapes& shapes) {
+void cat_rule(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   std::vector<std::int64_t> extents;
   for (Shape const& shape : shapes.rule.shapes) {
@@ -139,7 +141,7 @@ void cat(NodeShapes& shapes) {
 }
 
 // Results with one axis more (stack) or less (select, unbind) than the tensors.
-void stack(NodeShapes& shapes) {
+void stack_rule(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
     if (a != axis) {
@@ -148,7 +150,7 @@ void stack(NodeShapes& shapes) {
   }
 }
 
-void select(NodeShapes& shapes) {
+void select_rule(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim() + 1);
   for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
     shapes.rule.axes[static_cast<std::size_t>(a)] = {RunMode::same, all_at(shapes, a + (a >= axis ? 1 : 0)), {}, {}};
@@ -156,7 +158,7 @@ void select(NodeShapes& shapes) {
 }
 
 // A tensor with an interval of one axis, or an index, from another; along that axis every rank needs all of it.
-void scatter(NodeShapes& shapes) {
+void scatter_rule(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   bool const gone = shapes.operator_name() == "select_scatter";
   keep_all(shapes);
@@ -166,37 +168,10 @@ void scatter(NodeShapes& shapes) {
   shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {};
 }
 
-void split(NodeShapes& shapes) {
+void split_rule(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   keep_all(shapes);
   shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {};
-}
-
-}  // namespace
-
-void table_rule(NodeShapes& shapes) {
-  std::string_view const name = shapes.operator_name();
-  if (name == "roll") {
-    roll(shapes);
-  } else if (name == "flip") {
-    flip(shapes);
-  } else if (name == "rot90") {
-    rot90(shapes);
-  } else if (name == "slice" || name == "narrow") {
-    slice(shapes);
-  } else if (name == "cat" || name == "concat" || name == "concatenate") {
-    cat(shapes);
-  } else if (name == "stack") {
-    stack(shapes);
-  } else if (name == "select_scatter" || name == "slice_scatter") {
-    scatter(shapes);
-  } else if (name == "select" || name == "unbind") {
-    select(shapes);
-  } else if (name.ends_with("chunk") || name.find("split") != std::string_view::npos) {
-    split(shapes);
-  } else {
-    pad(shapes);
-  }
 }
 
 }  // namespace graticule::program::detail

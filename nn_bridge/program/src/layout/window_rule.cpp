@@ -59,7 +59,58 @@ std::vector<std::int64_t> first_only(NodeShapes const& shapes, std::int64_t axis
   return axes;
 }
 
-void convolution(NodeShapes& shapes) {
+std::size_t spatial_axes(std::string_view name) {
+  return name.find("1d") != std::string_view::npos ? 1 : name.find("3d") != std::string_view::npos ? 3 : 2;
+}
+
+// Row i of n covers [floor(i * rows / n), ceil((i + 1) * rows / n)).
+void set_adaptive(AxisRule& rule, std::int64_t extent, std::int64_t rows) {
+  set_windows(rule, extent, [&](std::int64_t row) {
+    return Window{row * rows / extent, ((row + 1) * rows + extent - 1) / extent};
+  });
+}
+
+// Rows of the tensor that a row of a resized one depends on, whatever the rounding of the scale.
+Window resized(std::string_view name, std::int64_t row, std::int64_t from, double scale, bool corners) {
+  double const rounding = 1e-3;
+  bool const nearest = name.find("nearest") != std::string_view::npos;
+  bool const centers = !corners && (!nearest || name.find("exact") != std::string_view::npos);
+  double const at =
+      centers ? (static_cast<double>(row) + 0.5) * scale - (nearest ? 0 : 0.5) : static_cast<double>(row) * scale;
+  auto lo = static_cast<std::int64_t>(std::floor(at - rounding));
+  auto hi = static_cast<std::int64_t>(std::floor(at + rounding)) + (nearest ? 1 : 2);
+  if (name.find("bicubic") != std::string_view::npos) {
+    lo -= 1;
+    hi += 1;
+  }
+  lo = std::clamp<std::int64_t>(lo, 0, from - 1);
+  return {lo, std::clamp<std::int64_t>(hi, lo + 1, from)};
+}
+
+// Rows of the tensor per row of the result: by the sizes, unless the node gives its inverse.
+double scale_of(NodeShapes const& shapes, std::size_t axis, bool corners) {
+  auto const from = static_cast<double>(shapes.in()[axis]);
+  auto const to = static_cast<double>(shapes.out()[axis]);
+  if (corners) {
+    return to > 1 ? (from - 1) / (to - 1) : 0;
+  }
+  std::size_t const i = axis - 2;
+  std::size_t const spatial = shapes.out().size() - 2;
+  static constexpr std::array<std::string_view, 3> names{"scales_d", "scales_h", "scales_w"};
+  Argument const* const factors = shapes.node().input("scale_factors");
+  if (auto const* list = factors == nullptr ? nullptr : std::get_if<std::vector<double>>(factors);
+      list != nullptr && i < list->size() && (*list)[i] > 0) {
+    return 1 / (*list)[i];
+  }
+  Argument const* const own =
+      spatial > 3 ? nullptr : shapes.node().input(spatial == 1 ? std::string_view("scales") : names[3 - spatial + i]);
+  auto const* const factor = own == nullptr ? nullptr : std::get_if<double>(own);
+  return factor != nullptr && *factor > 0 ? 1 / *factor : from / to;
+}
+
+}  // namespace
+
+void convolution_rule(NodeShapes& shapes) {
   std::string_view const name = shapes.operator_name();
   bool const transposed = name.starts_with("conv_transpose") || shapes.flag("transposed", false);
   Shape const& weight = shapes.in(1);
@@ -109,18 +160,7 @@ void convolution(NodeShapes& shapes) {
   shapes.rule.operations = std::max<std::int64_t>(1, 2 * products / std::max<std::int64_t>(1, apart));
 }
 
-std::size_t spatial_axes(std::string_view name) {
-  return name.find("1d") != std::string_view::npos ? 1 : name.find("3d") != std::string_view::npos ? 3 : 2;
-}
-
-// Row i of n covers [floor(i * rows / n), ceil((i + 1) * rows / n)).
-void set_adaptive(AxisRule& rule, std::int64_t extent, std::int64_t rows) {
-  set_windows(rule, extent, [&](std::int64_t row) {
-    return Window{row * rows / extent, ((row + 1) * rows + extent - 1) / extent};
-  });
-}
-
-void pooling(NodeShapes& shapes) {
+void pooling_rule(NodeShapes& shapes) {
   std::size_t const spatial = spatial_axes(shapes.operator_name());
   auto const sizes = shapes.integers("kernel_size", spatial, 1);
   auto const stride = shapes.integers("stride", spatial, 0);
@@ -150,45 +190,7 @@ void pooling(NodeShapes& shapes) {
   }
 }
 
-// Rows of the tensor that a row of a resized one depends on, whatever the rounding of the scale.
-Window resized(std::string_view name, std::int64_t row, std::int64_t from, double scale, bool corners) {
-  double const rounding = 1e-3;
-  bool const nearest = name.find("nearest") != std::string_view::npos;
-  bool const centers = !corners && (!nearest || name.find("exact") != std::string_view::npos);
-  double const at =
-      centers ? (static_cast<double>(row) + 0.5) * scale - (nearest ? 0 : 0.5) : static_cast<double>(row) * scale;
-  auto lo = static_cast<std::int64_t>(std::floor(at - rounding));
-  auto hi = static_cast<std::int64_t>(std::floor(at + rounding)) + (nearest ? 1 : 2);
-  if (name.find("bicubic") != std::string_view::npos) {
-    lo -= 1;
-    hi += 1;
-  }
-  lo = std::clamp<std::int64_t>(lo, 0, from - 1);
-  return {lo, std::clamp<std::int64_t>(hi, lo + 1, from)};
-}
-
-// Rows of the tensor per row of the result: by the sizes, unless the node gives its inverse.
-double scale_of(NodeShapes const& shapes, std::size_t axis, bool corners) {
-  auto const from = static_cast<double>(shapes.in()[axis]);
-  auto const to = static_cast<double>(shapes.out()[axis]);
-  if (corners) {
-    return to > 1 ? (from - 1) / (to - 1) : 0;
-  }
-  std::size_t const i = axis - 2;
-  std::size_t const spatial = shapes.out().size() - 2;
-  static constexpr std::array<std::string_view, 3> names{"scales_d", "scales_h", "scales_w"};
-  Argument const* const factors = shapes.node().input("scale_factors");
-  if (auto const* list = factors == nullptr ? nullptr : std::get_if<std::vector<double>>(factors);
-      list != nullptr && i < list->size() && (*list)[i] > 0) {
-    return 1 / (*list)[i];
-  }
-  Argument const* const own =
-      spatial > 3 ? nullptr : shapes.node().input(spatial == 1 ? std::string_view("scales") : names[3 - spatial + i]);
-  auto const* const factor = own == nullptr ? nullptr : std::get_if<double>(own);
-  return factor != nullptr && *factor > 0 ? 1 / *factor : from / to;
-}
-
-void resizing(NodeShapes& shapes) {
+void resizing_rule(NodeShapes& shapes) {
   std::string_view const name = shapes.operator_name();
   bool const corners = shapes.flag("align_corners", false);
   for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
@@ -201,19 +203,6 @@ void resizing(NodeShapes& shapes) {
       set_windows(rule, shapes.out()[a],
                   [&](std::int64_t row) { return resized(name, row, shapes.in()[a], scale, corners); });
     }
-  }
-}
-
-}  // namespace
-
-void window_rule(NodeShapes& shapes) {
-  std::string_view const name = shapes.operator_name();
-  if (name.starts_with("conv")) {
-    convolution(shapes);
-  } else if (name.find("upsample") != std::string_view::npos) {
-    resizing(shapes);
-  } else {
-    pooling(shapes);
   }
 }
 
