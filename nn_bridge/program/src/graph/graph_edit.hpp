@@ -5,8 +5,10 @@
 
 #include "graph/visit.hpp"
 
+#include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace graticule::program::detail {
 
@@ -21,6 +23,18 @@ inline void append_node(Graph& graph, Node node) {
     }
   }
   graph.nodes.push_back(std::move(node));
+}
+
+/// Appends a node like `origin` with another target and inputs, and `value` as its one result. Returns the value's id.
+inline ValueId append_node(Graph& graph, Node origin, std::string_view target, std::vector<NamedArgument> inputs,
+                           Value value) {
+  auto const id = static_cast<ValueId>(graph.values.size());
+  graph.values.push_back(std::move(value));
+  origin.target = target;
+  origin.inputs = std::move(inputs);
+  origin.outputs = {TensorRef{id}};
+  append_node(graph, std::move(origin));
+  return id;
 }
 
 }  // namespace graticule::program::detail

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <variant>
@@ -107,6 +109,27 @@ std::vector<T> read_list(Json const& values, Read const& read, std::string_view 
   return result;
 }
 
+/// One tensor or a list, with each tensor as `read(json)` gives it; nothing for another kind.
+template <class Read>
+std::optional<Argument> read_tensors(std::string_view kind, Json const& value, Read const& read,
+                                     std::string_view place) {
+  auto const tensor = [&](Json const& one, std::string_view /*place*/) -> TensorRef { return read(one); };
+  if (kind == "as_tensor") {
+    return read(value);
+  }
+  if (kind == "as_tensors") {
+    return read_list<TensorRef>(value, tensor, place);
+  }
+  if (kind == "as_optional_tensors") {
+    auto const optional = [&](Json const& one, std::string_view) -> std::optional<TensorRef> {
+      auto const held = alternative(one, place);
+      return held.name == "as_tensor" ? std::optional(read(held.value)) : std::nullopt;
+    };
+    return read_list<std::optional<TensorRef>>(value, optional, place);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Dtype read_dtype(Json const& value, std::string_view place) {
@@ -162,18 +185,9 @@ std::vector<ValueId> tensors_of(std::vector<Argument> const& arguments) {
 }
 
 void replace_tensors(Argument& argument, std::map<ValueId, ValueId> const& ids) {
-  auto const replace = [&](TensorRef& tensor) {
-    if (auto const found = ids.find(tensor.value); found != ids.end()) tensor.value = found->second;
-  };
-  if (auto* tensor = std::get_if<TensorRef>(&argument)) {
-    replace(*tensor);
-  } else if (auto* tensors = std::get_if<Tensors>(&argument)) {
-    std::ranges::for_each(*tensors, replace);
-  } else if (auto* optional = std::get_if<OptionalTensors>(&argument)) {
-    for (auto& one : *optional) {
-      if (one) replace(*one);
-    }
-  }
+  visit_tensors(argument, [&](ValueId& id) {
+    if (auto const found = ids.find(id); found != ids.end()) id = found->second;
+  });
 }
 
 }  // namespace
@@ -315,41 +329,21 @@ ValueId GraphReader::defined(std::string const& name, std::string_view place) co
 }
 
 Argument GraphReader::definition(Json const& json, NodeId producer, std::string_view place) {
+  static std::map<std::string, Value::Kind, std::less<>> const numbers{
+      {"as_sym_int", Value::Kind::integer}, {"as_sym_bool", Value::Kind::boolean}, {"as_sym_float", Value::Kind::real}};
   auto const [kind, value] = alternative(json, place);
   auto const tensor = [&](Json const& one) {
     return TensorRef{define(text(one, "name", place), Value::Kind::tensor, producer, place)};
   };
-  auto const symbol = [&](Value::Kind symbol_kind) -> Argument {
-    if (value.is_object() && value.contains("as_name")) {
-      return SymbolRef{define(text(value, "as_name", place), symbol_kind, producer, place)};
-    }
-    return argument(json, place);
-  };
-  if (kind == "as_tensor") {
-    return tensor(value);
-  }
-  if (kind == "as_tensors") {
-    return read_list<TensorRef>(
-        value, [&](Json const& one, std::string_view) { return tensor(one); }, place);
-  }
-  if (kind == "as_optional_tensors") {
-    auto const read = [&](Json const& one, std::string_view) -> std::optional<TensorRef> {
-      auto const held = alternative(one, place);
-      return held.name == "as_tensor" ? std::optional(tensor(held.value)) : std::nullopt;
-    };
-    return read_list<std::optional<TensorRef>>(value, read, place);
+  if (auto tensors = read_tensors(kind, value, tensor, place)) {
+    return *std::move(tensors);
   }
   if (kind == "as_optional_tensor") {
     return definition(value, producer, place);
   }
-  if (kind == "as_sym_int") {
-    return symbol(Value::Kind::integer);
-  }
-  if (kind == "as_sym_bool") {
-    return symbol(Value::Kind::boolean);
-  }
-  if (kind == "as_sym_float") {
-    return symbol(Value::Kind::real);
+  auto const number = numbers.find(kind);
+  if (number != numbers.end() && value.is_object() && value.contains("as_name")) {
+    return SymbolRef{define(text(value, "as_name", place), number->second, producer, place)};
   }
   return argument(json, place);
 }
@@ -389,91 +383,51 @@ Integers GraphReader::integers(Json const& value, std::string_view place) const 
   return read_list<Integers::value_type>(value, read, place);
 }
 
-Argument GraphReader::list_argument(std::string const& kind, Json const& value, std::string_view place) const {
-  auto const tensor = [&](Json const& one, std::string_view) {
+Argument GraphReader::argument(Json const& json, std::string_view place) const {
+  using Read = Argument (*)(GraphReader const& reader, Json const& value, std::string_view place);
+  static std::map<std::string, Read, std::less<>> const kinds{
+      {"as_none", [](auto&, auto&, auto) -> Argument { return None{}; }},
+      {"as_bool", [](auto&, auto& value, auto at) -> Argument { return as_boolean(value, at); }},
+      {"as_int", [](auto&, auto& value, auto at) -> Argument { return as_integer(value, at); }},
+      {"as_float", [](auto&, auto& value, auto at) -> Argument { return as_real(value, at); }},
+      {"as_string", [](auto&, auto& value, auto at) -> Argument { return as_text(value, at); }},
+      {"as_complex",
+       [](auto&, auto& value, auto at) -> Argument {
+         return std::complex<double>(as_real(member(value, "real", at), at), as_real(member(value, "imag", at), at));
+       }},
+      {"as_scalar_type", [](auto&, auto& value, auto at) -> Argument { return read_dtype(value, at); }},
+      {"as_memory_format", [](auto&, auto& value, auto at) -> Argument { return read_memory_format(value, at); }},
+      {"as_layout", [](auto&, auto& value, auto at) -> Argument { return StorageLayout{as_integer(value, at)}; }},
+      {"as_device", [](auto&, auto& value, auto at) -> Argument { return read_device(value, at); }},
+      {"as_sym_int", [](auto& reader, auto& value, auto at) -> Argument { return reader.symbolic(value, at); }},
+      {"as_sym_bool", [](auto& reader, auto& value, auto at) -> Argument { return reader.symbolic(value, at); }},
+      {"as_sym_float", [](auto& reader, auto& value, auto at) -> Argument { return reader.symbolic(value, at); }},
+      {"as_sym_ints", [](auto& reader, auto& value, auto at) -> Argument { return reader.integers(value, at); }},
+      {"as_optional_tensor", [](auto& reader, auto& value, auto at) { return reader.argument(value, at); }},
+      {"as_graph", [](auto& reader, auto& value, auto at) { return reader.subgraph(value, at); }},
+      {"as_ints", [](auto&, auto& v, auto at) -> Argument { return read_list<std::int64_t>(v, as_integer, at); }},
+      {"as_floats", [](auto&, auto& v, auto at) -> Argument { return read_list<double>(v, as_real, at); }},
+      {"as_bools", [](auto&, auto& v, auto at) -> Argument { return read_list<bool>(v, as_boolean, at); }},
+      {"as_strings", [](auto&, auto& v, auto at) -> Argument { return read_list<std::string>(v, as_text, at); }}};
+  auto const [kind, value] = alternative(json, place);
+  if (auto const found = kinds.find(kind); found != kinds.end()) {
+    return found->second(*this, value, place);
+  }
+  auto const tensor = [&](Json const& one) {
     ValueId const id = defined(text(one, "name", place), place);
     if (graph_.value(id).kind != Value::Kind::tensor) {
       malformed(place, "the number '" + graph_.value(id).name + "' is used as a tensor");
     }
     return TensorRef{id};
   };
-  if (kind == "as_tensor") {
-    return tensor(value, place);
-  }
-  if (kind == "as_tensors") {
-    return read_list<TensorRef>(value, tensor, place);
-  }
-  if (kind == "as_optional_tensors") {
-    auto const read = [&](Json const& one, std::string_view) -> std::optional<TensorRef> {
-      auto const held = alternative(one, place);
-      return held.name == "as_tensor" ? std::optional(tensor(held.value, place)) : std::nullopt;
-    };
-    return read_list<std::optional<TensorRef>>(value, read, place);
-  }
-  if (kind == "as_ints") {
-    return read_list<std::int64_t>(value, as_integer, place);
-  }
-  if (kind == "as_floats") {
-    return read_list<double>(value, as_real, place);
-  }
-  if (kind == "as_bools") {
-    return read_list<bool>(value, as_boolean, place);
-  }
-  if (kind == "as_strings") {
-    return read_list<std::string>(value, as_text, place);
-  }
-  if (kind == "as_sym_ints") {
-    return integers(value, place);
-  }
-  return Unsupported{kind};
+  return read_tensors(kind, value, tensor, place).value_or(Unsupported{kind});
 }
 
-Argument GraphReader::argument(Json const& json, std::string_view place) const {
-  auto const [kind, value] = alternative(json, place);
-  if (kind == "as_none") {
-    return None{};
-  }
-  if (kind == "as_bool") {
-    return as_boolean(value, place);
-  }
-  if (kind == "as_int") {
-    return as_integer(value, place);
-  }
-  if (kind == "as_float") {
-    return as_real(value, place);
-  }
-  if (kind == "as_string") {
-    return as_text(value, place);
-  }
-  if (kind == "as_complex") {
-    return std::complex<double>(as_real(member(value, "real", place), place),
-                                as_real(member(value, "imag", place), place));
-  }
-  if (kind == "as_scalar_type") {
-    return read_dtype(value, place);
-  }
-  if (kind == "as_memory_format") {
-    return read_memory_format(value, place);
-  }
-  if (kind == "as_layout") {
-    return StorageLayout{as_integer(value, place)};
-  }
-  if (kind == "as_device") {
-    return read_device(value, place);
-  }
-  if (kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float") {
-    return symbolic(value, place);
-  }
-  if (kind == "as_optional_tensor") {
-    return argument(value, place);
-  }
-  if (kind == "as_graph") {
-    std::string const& name = text(value, "name", place);
-    GraphReader reader(member(value, "graph", place), std::string(place) + ", subgraph '" + name + "'", depth_ + 1);
-    reader.read();
-    return SubgraphRef{name, std::make_shared<Graph const>(std::move(reader).take())};
-  }
-  return list_argument(kind, value, place);
+Argument GraphReader::subgraph(Json const& value, std::string_view place) const {
+  std::string const& name = text(value, "name", place);
+  GraphReader reader(member(value, "graph", place), std::string(place) + ", subgraph '" + name + "'", depth_ + 1);
+  reader.read();
+  return SubgraphRef{name, std::make_shared<Graph const>(std::move(reader).take())};
 }
 
 }  // namespace graticule::program::detail

@@ -32,7 +32,7 @@ class GraphReader {
   [[nodiscard]] Graph take() && { return std::move(graph_); }
 
  private:
-  [[nodiscard]] Argument list_argument(std::string const& kind, Json const& value, std::string_view place) const;
+  [[nodiscard]] Argument subgraph(Json const& value, std::string_view place) const;
   [[nodiscard]] Argument symbolic(Json const& value, std::string_view place) const;
   [[nodiscard]] Integers integers(Json const& value, std::string_view place) const;
   [[nodiscard]] Argument definition(Json const& value, NodeId producer, std::string_view place);

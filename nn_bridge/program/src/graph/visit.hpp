@@ -4,19 +4,24 @@
 #include <graticule/program/detail/graph.hpp>
 
 #include <algorithm>
+#include <concepts>
+#include <type_traits>
 #include <variant>
 
 namespace graticule::program::detail {
 
-/// Calls `visit` with the id of each tensor of an argument.
-template <class Visit>
-void visit_tensors(Argument const& argument, Visit const& visit) {
-  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
+template <class T>
+concept AnArgument = std::same_as<std::remove_const_t<T>, Argument>;
+
+/// Calls `visit` with the id of each tensor of an argument; it may change ids of one that is not const.
+template <AnArgument A, class Visit>
+void visit_tensors(A& argument, Visit const& visit) {
+  if (auto* tensor = std::get_if<TensorRef>(&argument)) {
     visit(tensor->value);
-  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
+  } else if (auto* tensors = std::get_if<Tensors>(&argument)) {
     std::ranges::for_each(*tensors, visit, &TensorRef::value);
-  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
-    for (auto const& one : *optional) {
+  } else if (auto* optional = std::get_if<OptionalTensors>(&argument)) {
+    for (auto& one : *optional) {
       if (one) {
         visit(one->value);
       }
@@ -24,15 +29,15 @@ void visit_tensors(Argument const& argument, Visit const& visit) {
   }
 }
 
-/// Calls `visit` with the id of each value of an argument: tensors and numbers.
-template <class Visit>
-void visit_values(Argument const& argument, Visit const& visit) {
+/// The same of each value of an argument: tensors and numbers.
+template <AnArgument A, class Visit>
+void visit_values(A& argument, Visit const& visit) {
   visit_tensors(argument, visit);
-  if (auto const* number = std::get_if<SymbolRef>(&argument)) {
+  if (auto* number = std::get_if<SymbolRef>(&argument)) {
     visit(number->value);
-  } else if (auto const* integers = std::get_if<Integers>(&argument)) {
-    for (auto const& one : *integers) {
-      if (auto const* entry = std::get_if<SymbolRef>(&one)) {
+  } else if (auto* integers = std::get_if<Integers>(&argument)) {
+    for (auto& one : *integers) {
+      if (auto* entry = std::get_if<SymbolRef>(&one)) {
         visit(entry->value);
       }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 
+#include "graph/graph_edit.hpp"
 #include "graph/visit.hpp"
 #include "rules.hpp"
 
@@ -33,25 +34,7 @@ class Inliner {
 
 Argument Inliner::renamed(Argument const& argument, std::map<ValueId, ValueId> const& ids) {
   Argument copy = argument;
-  if (auto* tensor = std::get_if<TensorRef>(&copy)) {
-    tensor->value = ids.at(tensor->value);
-  } else if (auto* symbol = std::get_if<SymbolRef>(&copy)) {
-    symbol->value = ids.at(symbol->value);
-  } else if (auto* tensors = std::get_if<Tensors>(&copy)) {
-    std::ranges::for_each(*tensors, [&](TensorRef& one) { one.value = ids.at(one.value); });
-  } else if (auto* optional = std::get_if<OptionalTensors>(&copy)) {
-    for (auto& entry : *optional) {
-      if (entry) {
-        entry->value = ids.at(entry->value);
-      }
-    }
-  } else if (auto* integers = std::get_if<Integers>(&copy)) {
-    for (auto& entry : *integers) {
-      if (auto* one = std::get_if<SymbolRef>(&entry)) {
-        one->value = ids.at(one->value);
-      }
-    }
-  }
+  detail::visit_values(copy, [&](ValueId& id) { id = ids.at(id); });
   return copy;
 }
 
@@ -115,23 +98,13 @@ void Inliner::run_subgraph(Graph const& graph, Node const& node, std::size_t pla
 
 // What leaves a part without gradients has none.
 ValueId Inliner::detached(Node const& node, ValueId source) {
-  auto const next = static_cast<ValueId>(result.values.size());
-  result.values.push_back(result.value(source));
-  result.values.back().name += "_detached" + std::to_string(next);
-  result.values.back().producer = static_cast<NodeId>(result.nodes.size());
-  Node detach;
-  detach.target = "aten.detach.default";
-  detach.name = node.name;
-  detach.inputs = {NamedArgument{.name = "self", .value = TensorRef{source}}};
-  detach.outputs = {TensorRef{next}};
-  detach.modules = node.modules;
-  detach.stack_trace = node.stack_trace;
-  detach.casts = casts_;
-  if (NodeId const producer = result.value(source).producer; producer >= 0) {
-    detach.region = result.nodes[static_cast<std::size_t>(producer)].region;
-  }
-  result.nodes.push_back(std::move(detach));
-  return next;
+  Value value = result.value(source);
+  Node origin = node;
+  origin.casts = casts_;
+  origin.region = value.producer < 0 ? std::nullopt : result.nodes[static_cast<std::size_t>(value.producer)].region;
+  value.name += "_detached" + std::to_string(result.values.size());
+  return detail::append_node(result, std::move(origin), "aten.detach.default",
+                             {NamedArgument{.name = "self", .value = TensorRef{source}}}, std::move(value));
 }
 
 void Inliner::copy_node(Graph const& graph, Node const& node, std::map<ValueId, ValueId>& ids) {

@@ -4,6 +4,8 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/program/detail/check_operators.hpp>
 
+#include "graph/visit.hpp"
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -11,22 +13,6 @@
 namespace graticule::program::detail {
 
 namespace {
-
-std::vector<ValueId> tensors_of(Argument const& argument) {
-  std::vector<ValueId> ids;
-  if (auto const* one = std::get_if<TensorRef>(&argument)) {
-    ids.push_back(one->value);
-  } else if (auto const* many = std::get_if<Tensors>(&argument)) {
-    std::ranges::transform(*many, std::back_inserter(ids), &TensorRef::value);
-  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
-    for (auto const& tensor : *optional) {
-      if (tensor) {
-        ids.push_back(tensor->value);
-      }
-    }
-  }
-  return ids;
-}
 
 std::int64_t from_front(std::int64_t axis, std::int64_t ndim) { return axis < 0 ? axis + ndim : axis; }
 
@@ -44,14 +30,10 @@ NodeShapes::NodeShapes(Graph const& graph, Node const& node, Sizes const& sizes)
   };
   for (NamedArgument const& input : node.inputs) {
     places_.emplace_back(input.name, rule.tensors.size());
-    for (ValueId const id : tensors_of(input.value)) {
-      add(id, rule.tensors, rule.shapes);
-    }
+    visit_tensors(input.value, [&](ValueId id) { add(id, rule.tensors, rule.shapes); });
   }
   for (Argument const& output : node.outputs) {
-    for (ValueId const id : tensors_of(output)) {
-      add(id, rule.results, rule.result_shapes);
-    }
+    visit_tensors(output, [&](ValueId id) { add(id, rule.results, rule.result_shapes); });
   }
   if (!rule.results.empty()) {
     rule.axes.resize(out().size());

@@ -274,17 +274,7 @@ class Rewriter {
 
   [[nodiscard]] Argument renamed(Argument const& argument) {
     Argument copy = argument;
-    if (auto* tensor = std::get_if<TensorRef>(&copy)) {
-      tensor->value = read(tensor->value);
-    } else if (auto* tensors = std::get_if<Tensors>(&copy)) {
-      std::ranges::for_each(*tensors, [&](TensorRef& one) { one.value = read(one.value); });
-    } else if (auto* optional = std::get_if<OptionalTensors>(&copy)) {
-      for (auto& one : *optional) {
-        if (one) {
-          one->value = read(one->value);
-        }
-      }
-    }
+    visit_tensors(copy, [&](ValueId& id) { id = read(id); });
     return copy;
   }
 
@@ -298,17 +288,10 @@ class Rewriter {
 
   // A node of one result that is like a value of the graph.
   ValueId add(Node const& origin, std::string_view target, std::vector<NamedArgument> inputs, ValueId like) {
-    auto const id = static_cast<ValueId>(result.values.size());
     Value value = graph_->value(like);
-    value.name += "_now" + std::to_string(id);
+    value.name += "_now" + std::to_string(result.values.size());
     value.tensor.strides.clear();
-    result.values.push_back(std::move(value));
-    Node node = origin;
-    node.target = target;
-    node.inputs = std::move(inputs);
-    node.outputs = {TensorRef{id}};
-    push(std::move(node));
-    return id;
+    return append_node(result, origin, target, std::move(inputs), std::move(value));
   }
 
   void push(Node node) { append_node(result, std::move(node)); }

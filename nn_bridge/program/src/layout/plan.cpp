@@ -7,6 +7,7 @@
 #include "blocks.hpp"
 #include "constants.hpp"
 #include "cut_moves.hpp"
+#include "graph/visit.hpp"
 #include "index.hpp"
 #include "overwritten.hpp"
 #include "recomputed.hpp"
@@ -210,19 +211,7 @@ void Planner::set_first_field(Shape const& shape) {
 void Planner::find_last_uses() {
   last_use_.assign(plan_.graph.values.size(), 0);
   auto const note = [&](Argument const& argument, std::size_t node) {
-    if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
-      last_use_[index(tensor->value)] = node;
-    } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
-      for (TensorRef const& one : *tensors) {
-        last_use_[index(one.value)] = node;
-      }
-    } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
-      for (auto const& one : *optional) {
-        if (one) {
-          last_use_[index(one->value)] = node;
-        }
-      }
-    }
+    detail::visit_tensors(argument, [&](ValueId id) { last_use_[index(id)] = node; });
   };
   for (std::size_t node = 0; node < plan_.graph.nodes.size(); ++node) {
     for (NamedArgument const& input : plan_.graph.nodes[node].inputs) {

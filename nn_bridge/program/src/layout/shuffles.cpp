@@ -4,6 +4,7 @@
 #include "cut_moves.hpp"
 #include "graph/graph_edit.hpp"
 
+#include <array>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -19,28 +20,19 @@ struct OpenShuffle {
   std::vector<std::int64_t> order;
 };
 
-/// Leading axes stay; the last three are channels, rows and columns.
-OpenShuffle shuffled(Shape const& shape, std::int64_t factor) {
+/// Leading axes stay; the last three are channels, rows and columns. @param closes an unshuffle
+OpenShuffle opened(Shape const& shape, std::int64_t factor, bool closes) {
   auto const lead = shape.size() - 3;
+  auto const [channels, rows, columns] = std::array{shape[lead], shape[lead + 1], shape[lead + 2]};
   OpenShuffle open{Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(lead)), {}};
-  open.digits.insert(open.digits.end(),
-                     {shape[lead] / (factor * factor), factor, factor, shape[lead + 1], shape[lead + 2]});
+  auto const last = closes ? std::array{channels, rows / factor, factor, columns / factor, factor}
+                           : std::array{channels / (factor * factor), factor, factor, rows, columns};
+  open.digits.insert(open.digits.end(), last.begin(), last.end());
   open.order.resize(lead + 1);
   std::iota(open.order.begin(), open.order.end(), 0);
-  auto const c = static_cast<std::int64_t>(lead);
-  open.order.insert(open.order.end(), {c + 3, c + 1, c + 4, c + 2});
-  return open;
-}
-
-OpenShuffle unshuffled(Shape const& shape, std::int64_t factor) {
-  auto const lead = shape.size() - 3;
-  OpenShuffle open{Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(lead)), {}};
-  open.digits.insert(open.digits.end(),
-                     {shape[lead], shape[lead + 1] / factor, factor, shape[lead + 2] / factor, factor});
-  open.order.resize(lead + 1);
-  std::iota(open.order.begin(), open.order.end(), 0);
-  auto const c = static_cast<std::int64_t>(lead);
-  open.order.insert(open.order.end(), {c + 2, c + 4, c + 1, c + 3});
+  for (int const place : closes ? std::array{2, 4, 1, 3} : std::array{3, 1, 4, 2}) {
+    open.order.push_back(static_cast<std::int64_t>(lead) + place);
+  }
   return open;
 }
 
@@ -70,7 +62,7 @@ class Opener {
     auto const shape = (*sizes_)(result.value(tensor->value).tensor);
     auto const after = (*sizes_)(result.value(output->value).tensor);
     if (!shape || !after || shape->size() < 3) return false;
-    auto const steps = closes ? unshuffled(*shape, *number) : shuffled(*shape, *number);
+    auto const steps = opened(*shape, *number, closes);
     Shape permuted;
     for (auto const axis : steps.order) permuted.push_back(steps.digits[static_cast<std::size_t>(axis)]);
     auto const digits = step(node, "aten.reshape.default", tensor->value, "shape", steps.digits, steps.digits);
@@ -86,20 +78,15 @@ class Opener {
   /// A node of one result on the way.
   ValueId step(Node const& of, char const* target, ValueId self, char const* name, std::vector<std::int64_t> argument,
                Shape const& shape) {
-    auto const id = static_cast<ValueId>(result.values.size());
     Value value = result.value(self);
-    value.name += "_open" + std::to_string(id);
+    value.name += "_open" + std::to_string(result.values.size());
     value.tensor.sizes.clear();
     for (auto const extent : shape) value.tensor.sizes.push_back({extent, {}});
     value.tensor.strides.clear();
-    result.values.push_back(std::move(value));
-    Node node = of;
-    node.target = target;
-    node.inputs = {NamedArgument{.name = "self", .value = TensorRef{self}},
-                   NamedArgument{.name = name, .value = std::move(argument)}};
-    node.outputs = {TensorRef{id}};
-    push(std::move(node));
-    return id;
+    return append_node(result, of, target,
+                       {NamedArgument{.name = "self", .value = TensorRef{self}},
+                        NamedArgument{.name = name, .value = std::move(argument)}},
+                       std::move(value));
   }
 
   void push(Node node) { append_node(result, std::move(node)); }
