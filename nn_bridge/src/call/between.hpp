@@ -42,17 +42,17 @@ class Between {
  public:
   virtual ~Between() = default;
 
-  /// @throws `NotSharded` where `x` is not what the layer takes it for
+  /// Checks that the input `x` of a layer is what the layer takes. @throws `NotSharded`
   virtual void check_entry(torch::Tensor const& x, Domain const& domain, std::string const& layer, Entry entry) = 0;
-  /// @throws `NotSharded` where a layer has been given what is of no use on shards: in its agreement, so that all ranks
-  /// do
+  /// Called within a layer's agreement, so that all ranks throw. @throws `NotSharded` where the layer was given
+  /// numbers that are wrong on shards
   virtual void check_given() = 0;
-  /// The numbers in the code that has made what a layer has been given, once: ranks differ where these come from sizes
-  /// or values of their shards, or from generators of different seeds.
+  /// Returns once the numbers with which the model's code computed a layer's input. Ranks have different
+  /// ones where these come from sizes or values of their shards, or from generators of different seeds.
   [[nodiscard]] virtual CellNumbers take_numbers() noexcept = 0;
-  /// A layer of this library has made `y` from `x`, in the same cuts.
+  /// Notes that a layer of this library made `y` from `x`, in the same cuts.
   virtual void hand_on(torch::Tensor const& x, torch::Tensor const& y) = 0;
-  /// Operators are those of a layer from now on, or no longer.
+  /// Says whether the operators that follow are a layer's own, which are not planned.
   virtual void set_own_code(bool own) noexcept = 0;
 
   /// Of this thread; null where it has no sharded model.

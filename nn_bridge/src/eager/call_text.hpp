@@ -15,7 +15,7 @@ namespace graticule::nn::detail {
 
 using Values = std::vector<c10::IValue>;
 
-/// A tensor on the globe.
+/// Type and sizes of a tensor on the globe.
 struct GlobeTensor {
   program::Shape shape;
   torch::ScalarType dtype = torch::kFloat;

@@ -26,17 +26,17 @@ struct PlannedOperator;
 struct WaitingCall;
 struct OperatorKind;
 
-/// A model that `shard` has converted, as its layers know it. They hold it; marks of tensors do not.
+/// A model that `shard` has converted. Its layers own this object; marks of tensors refer to it weakly.
 struct ShardedModel {
-  /// What waits for it, on this thread, ends with it: it holds graphs, and they the communicators.
+  /// Also drops the waiting calls of this thread: they hold graphs, and graphs hold communicators.
   ~ShardedModel();
 
   Domain domain;
   std::uint64_t seed = 0;                         ///< of random numbers
-  bool only_warns = false;                        ///< between the layers are modules that the caller vouches for
-  std::map<std::string, std::string> types = {};  ///< of its modules, by path
+  bool only_warns = false;                        ///< the caller vouches for the code between the layers
+  std::map<std::string, std::string> types = {};  ///< names of the modules' types, by path
   std::unordered_map<std::string, std::shared_ptr<PlannedOperator>> planned = {};
-  /// Extents along the cut axis of fields that layers have given, and their bounds: those of the first in a forward.
+  /// Bounds of the cuts by extent along the cut axis: those of the first field of this extent in a forward.
   std::map<std::int64_t, std::vector<std::int64_t>> homes = {};
   std::set<std::int64_t> fresh = {};             ///< extents met in this forward
   std::unordered_set<void const*> modules = {};  ///< whose children it has converted
@@ -52,9 +52,9 @@ struct Mark {
   enum class Kind : std::uint8_t {
     cut,      ///< this rank has a part
     whole,    ///< the same on all ranks
-    waiting,  ///< what the operator makes of this rank's cells; that of the globe is computed where cells need it
-    wrong,    ///< of no use on shards
-    made,     ///< by local index, or of random numbers
+    waiting,  ///< the result for this rank's cells; the globe's is computed when cells of the model need it
+    wrong,    ///< the result for this rank's cells, which cannot be that of the globe: refused where cells meet it
+    made,     ///< made of local indices or of random numbers
   };
   Kind kind = Kind::whole;
   std::weak_ptr<ShardedModel> model;
@@ -62,22 +62,22 @@ struct Mark {
   program::Placement place;             ///< of rows or columns
   std::optional<program::Cut> columns;  ///< in blocks, where `place` cuts rows
   bool is_input = false;                ///< the input of a trial, before the first layer
-  std::shared_ptr<WaitingCall> call;    ///< none: it cannot be computed
-  std::size_t index = 0;                ///< of its results
+  std::shared_ptr<WaitingCall> call;    ///< computes the globe's result; null: there is no way
+  std::size_t index = 0;                ///< among the results of `call`
   bool is_whole = false;                ///< waiting: has no cut axis
   std::string text;                     ///< why, for messages
   bool is_random = false;
-  std::uint64_t stretch = 0;  ///< of code between two calls of layers, in which it was made
-  CellNumbers numbers;        ///< that its cells were computed with since the last layer
+  std::uint64_t stretch = 0;  ///< number of the stretch of code between two layers that made it
+  CellNumbers numbers;        ///< the numbers that its cells were computed with since the last layer
 };
 
 /// What a tensor seems to be that no layer has made: it may be an input, before the first layer.
 struct Guess {
   std::optional<Mark> field;       ///< cut along another axis than inputs are
-  std::string fault;               ///< an operator has taken this rank's rows for all
+  std::string fault;               ///< the operator that took this rank's rows for all; empty: none
   std::set<std::int64_t> extents;  ///< faulty where it meets fields of so many rows of this rank
-  CellNumbers numbers;             ///< random ones in it
-  std::string index;               ///< what has made numbers by the index in a shard, if its rows are those of one
+  CellNumbers numbers;             ///< random numbers in it
+  std::string index;               ///< the operator that made it of local indices, if its rows are a shard's
   bool is_combined = false;        ///< these were numbers for whole rows
 };
 
@@ -108,16 +108,17 @@ class Interceptor final : public Between {
 
   /// The input of a converted layer on the globe, in the layer's cuts. Collective.
   [[nodiscard]] torch::Tensor enter(torch::Tensor const& x, ShardedLayer const& layer);
-  /// Its output is a shard. Collective where it is new. @param set_ups of the layer
+  /// Marks the output of a converted layer as a shard. Collective where its structure is new. @param set_ups how often
+  /// the layer has set itself up
   void leave(torch::Tensor const& y, ShardedLayer& layer, int set_ups);
-  /// The input of a trial. Collective.
+  /// Marks the input of a trial as a shard. Collective.
   void mark_input(torch::Tensor const& x, std::shared_ptr<ShardedModel> const& model);
-  /// `x` is a shard, where this thread has converted `module`. Collective.
+  /// Marks `x` as a shard if this thread has converted `module`. Collective.
   void mark_shard(torch::Tensor const& x, void const* module);
   /// From now on operators of this thread are seen.
   void add_model(std::shared_ptr<ShardedModel> const& model);
   [[nodiscard]] std::weak_ptr<ShardedModel> const& latest() const noexcept { return latest_; }
-  std::vector<std::string>* findings = nullptr;  ///< of a trial: takes refusals, instead of errors
+  std::vector<std::string>* findings = nullptr;  ///< of a trial: collects refusals; null: they are thrown
 
   void check_entry(torch::Tensor const& x, Domain const& domain, std::string const& layer, Entry entry) override;
   void check_given() override;
@@ -168,7 +169,7 @@ class Interceptor final : public Between {
   void warn(std::string const& text, Model const& model) const;
   void made_without_shards(OperatorKind const& kind, Values const& arguments, Values const& results, bool is_flagged);
   void in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first);
-  /// @param on_globe nothing waits
+  /// @param on_globe compute the globe's result now instead of letting it wait
   Values planned_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments, bool on_globe);
   [[nodiscard]] CellNumbers numbers_of(OperatorKind const& kind, Values const& arguments) const;
   [[nodiscard]] bool takes_rows(Values const& arguments) const;
@@ -188,7 +189,8 @@ class Interceptor final : public Between {
   torch::Tensor computed_or_refused(torch::Tensor const& t);
   torch::Tensor compute(WaitingCall& call, std::size_t index);
   torch::Tensor moved(torch::Tensor const& x, std::int64_t axis, Model const& model);
-  /// Of a finding, instead of an error.
+  /// Throws the refusal. In a trial, and in a model that only warns, notes it and returns the results for this rank's
+  /// cells.
   Values refused(c10::OperatorHandle const& op, Values arguments, std::string const& text, Model const& model);
   [[noreturn]] void refuse(std::string const& text, Model const& model) const;
   [[nodiscard]] std::string place() const;
@@ -200,9 +202,9 @@ class Interceptor final : public Between {
   std::size_t next_sweep_ = 256;
   std::string last_path_;
   int composed_depth_ = 0;        ///< of operators that run as several others
-  CellNumbers composed_numbers_;  ///< of the outermost of them
-  CellNumbers numbers_;           ///< of what a layer has been given
-  std::string given_;             ///< why what a layer has been given is of no use
+  CellNumbers composed_numbers_;  ///< numbers of the outermost of them
+  CellNumbers numbers_;           ///< the numbers behind the latest input of a layer
+  std::string given_;             ///< why the latest input of a layer is wrong; empty: it is not
   std::uint64_t stretch_ = 0;
   std::uint64_t forward_ = 0;
   std::unordered_set<std::string> called_;  ///< layers, in this forward

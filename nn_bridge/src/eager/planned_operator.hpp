@@ -16,10 +16,10 @@ namespace graticule::nn::detail {
 
 enum class OperatorRole : std::uint8_t {
   planned,   ///< programs know it
-  ignored,   ///< of no tensor, or of the local one, for a person or a log
-  reading,   ///< its result is of no use on shards
+  ignored,   ///< gives no tensor, or the local one: sizes, flags, values for a person or a log
+  reading,   ///< the size or the values of its result depend on which cells a rank has
   by_index,  ///< makes numbers by local index
-  random,    ///< draws
+  random,    ///< draws random numbers
   composed,  ///< calls other operators with its arguments as they are
   unknown,
 };
@@ -37,10 +37,10 @@ struct OperatorKind {
   bool is_arithmetic = false;                     ///< of two operands
   bool is_part = false;                           ///< takes a part of the cells along an axis
   bool is_reduction = false;                      ///< sums or other numbers of many cells
-  bool takes_indices = false;                     ///< or joins tensors
+  bool takes_indices = false;                     ///< takes tensors of indices, or joins tensors
   bool takes_sizes = false;                       ///< has sizes of the result among its arguments
-  std::optional<c10::OperatorHandle> functional;  ///< of one in place
-  std::function<void(Values&)> alternative;       ///< calls another operator instead
+  std::optional<c10::OperatorHandle> functional;  ///< of an operator in place: the one that makes a new tensor
+  std::function<void(Values&)> alternative;       ///< runs other operators with the same result instead
 };
 
 [[nodiscard]] OperatorKind const& kind_of(c10::OperatorHandle const& op);
@@ -53,15 +53,15 @@ struct PlannedOperator {
   bool direct = false;    ///< as it is, on the local tensors
   bool waits = false;     ///< its results are sums, or parts along a cut axis
   bool is_whole = false;  ///< all results are whole
-  bool poisons = false;   ///< the refusal may be one of this rank alone: the results are of no use
+  bool poisons = false;   ///< other ranks may not refuse: results are marked wrong instead of an error here
   std::string refusal;
-  std::string doubt;        ///< why it is refused where its cells are needed
+  std::string doubt;        ///< the refusal where the globe's result is computed; empty: none
   std::vector<Mark> marks;  ///< of all tensors among the results
   std::shared_ptr<program::PlacedCall> placed;
   std::vector<std::optional<std::size_t>> structure;  ///< of the results: the length of each list
   std::vector<torch::ScalarType> dtypes;
 
-  /// Results of the sizes on the globe, of zeros: of a rank that has no cells.
+  /// Zeros in the sizes of the globe's results, for a rank without cells.
   [[nodiscard]] Values nothing(torch::Device device) const;
   [[nodiscard]] Values run(std::vector<torch::Tensor> const& leaves) const;
 
@@ -82,7 +82,7 @@ struct OperatorCall {
 
 /// Local, with the same result on all ranks where their calls are alike. @pre a leaf is cut
 [[nodiscard]] std::shared_ptr<PlannedOperator> planned_operator(OperatorCall const& call);
-/// A copy of a field that is cut elsewhere.
+/// The move of a field to other cuts.
 [[nodiscard]] std::shared_ptr<PlannedOperator> planned_move(torch::Tensor const& x, Mark const& mark,
                                                             program::Cut const& to,
                                                             std::shared_ptr<ShardedModel> const& model);
