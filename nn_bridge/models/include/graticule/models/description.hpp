@@ -25,6 +25,10 @@ struct Lead {
 enum class Predict : std::uint8_t { state, tendency };
 
 /// Everything but parameters that a forecast with a trained network needs; a part of its checkpoint.
+///
+/// More than 20 members, because it is the record that a checkpoint holds as one text, key by key: nothing in it is
+/// computed, and whoever makes one sets all of it. Its invariants: `values` has an element for each channel;
+/// `tendencies`, `east_scales` and `north_scales` have one for each prognostic channel, and these come first.
 struct Description {
   /// A static field as an input: (value - mean) / scale, 0 where missing.
   struct StaticScale {
@@ -32,14 +36,14 @@ struct Description {
     ChannelScale scale;
   };
 
-  std::vector<StateChannel> channels;  ///< prognostic ones first
-  std::vector<ChannelScale> values;
-  std::vector<ChannelScale> tendencies;  ///< of prognostic channels, and so the following two
-  std::vector<double> east_scales;
-  std::vector<double> north_scales;
+  std::vector<StateChannel> channels;    ///< prognostic ones first
+  std::vector<ChannelScale> values;      ///< mean and scale of each channel, in its units
+  std::vector<ChannelScale> tendencies;  ///< the same of changes over one lead
+  std::vector<double> east_scales;       ///< of derivatives to the east, in units per metre
+  std::vector<double> north_scales;      ///< and to the north
   std::vector<Feature> features;
-  Index history = 1;
-  Lead lead;
+  Index history = 1;  ///< states that the network reads: the present one and those of earlier leads
+  Lead lead;          ///< as it was asked for
   Seconds lead_seconds = 0;
   Calendar calendar = Calendar::standard;  ///< of the files that the network was trained on
   Predict predict = Predict::tendency;
