@@ -83,8 +83,33 @@ TEST(ReadGraph, detaches_what_decompositions_have_attached) {
   EXPECT_EQ(std::get<TensorRef>(*graph.nodes[3].input("self")).value, relu);
 }
 
-TEST(ReadGraph, leaves_a_graph_that_would_have_no_gradient) {
-  EXPECT_EQ(read_graph(decomposed(true).dump()).graph.nodes.size(), 4u);
+TEST(ReadGraph, detaches_results_within_no_grad) {
+  Graph const graph = read_graph(decomposed(true).dump()).graph;
+
+  EXPECT_EQ(graph.nodes.size(), 5u);
+  EXPECT_EQ(graph.nodes.back().target, "aten.detach.default");
+  EXPECT_EQ(graph.value(graph.find("n")).producer, 4);
+}
+
+// relu and neg ran in two parts without gradients, one after the other, as behind a Function; the convolution is a
+// result, too.
+TEST(ReadGraph, detaches_all_results_where_a_function_has_lost_gradients) {
+  for (bool const is_function : {false, true}) {
+    Json program = decomposed(true);
+    Json& nodes = graph_of(program)["nodes"];
+    for (std::size_t i = 2; i < 4; ++i) {
+      nodes[i]["metadata"]["from_node"] = std::string("[{\"name\": \"") + (is_function && i == 2 ? "mean" : "neg") +
+                                          "\", \"target\": \"wrap_with_set_grad_enabled\"}]";
+    }
+    graph_of(program)["outputs"].push_back(tensor("y"));
+    signature_of(program)["output_specs"].push_back({{"user_output", {{"arg", tensor("y")}}}});
+
+    Graph const graph = read_graph(program.dump()).graph;
+
+    EXPECT_EQ(graph.nodes[std::size_t(graph.value(graph.find("y")).producer)].target,
+              is_function ? "aten.detach.default" : "aten.conv2d.default");
+    EXPECT_EQ(graph.nodes[std::size_t(graph.value(graph.find("n")).producer)].target, "aten.detach.default");
+  }
 }
 
 TEST(ReadGraph, names_the_users_line_and_not_one_of_pytorch) {

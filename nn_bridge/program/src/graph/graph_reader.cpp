@@ -205,9 +205,27 @@ void GraphReader::read() {
   detach_parts();
 }
 
+// The part of a node: the name of the operator that ran it as a graph, which PyTorch 2.13 notes in the file.
+std::string part_of(Json const& metadata, std::string_view place) {
+  if (!metadata.contains("from_node")) return {};
+  auto const note = text(metadata, "from_node", place);
+  auto const end = note.find("\", \"target\": \"wrap_with_set_grad_enabled\"");
+  auto const begin = end == std::string::npos ? end : note.rfind('"', end - 1);
+  return begin == std::string::npos ? std::string() : note.substr(begin + 1, end - begin - 1);
+}
+
+// Behind an autograd Function whose forward has a part within `torch.no_grad()`, torch.export (2.13) takes all that
+// follows for such a part: two of them, one after the other, at the end of the graph.
+bool GraphReader::ends_behind_function() const {
+  auto const& last = parts_.empty() ? std::string() : parts_.back();
+  if (depth_ > 0 || last.empty()) return false;
+  auto const before = std::find_if(parts_.rbegin(), parts_.rend(), [&](auto const& part) { return part != last; });
+  return before != parts_.rend() && !before->empty();
+}
+
 // PyTorch's decompositions run what was within `torch.no_grad()` as what was not. What leaves such a part gets a node
-// that detaches it, and keeps its value's id; within the part it has another. A graph that would have no gradient at
-// all stays as it is: torch.export takes all that follows some Functions for such a part.
+// that detaches it, and keeps its value's id; within the part it has another. Where torch.export has lost gradients,
+// no result has one: a backward would be wrong without a word.
 void GraphReader::detach_parts() {
   std::set<ValueId> inner;
   std::set<ValueId> leaving;
@@ -222,8 +240,12 @@ void GraphReader::detach_parts() {
   }
   auto const results = tensors_of(graph_.outputs);
   leaving.insert(results.begin(), results.end());
+  bool const are_lost = ends_behind_function();
+  if (are_lost)
+    std::ranges::copy_if(results, std::inserter(inner, inner.end()),
+                         [&](ValueId id) { return graph_.value(id).producer >= 0; });
   std::erase_if(leaving, [&](ValueId id) { return !inner.contains(id); });
-  if (leaving.empty() || std::ranges::all_of(results, [&](ValueId id) { return inner.contains(id); })) return;
+  if (leaving.empty()) return;
   Graph whole;
   whole.values = std::move(graph_.values);
   whole.inputs = std::move(graph_.inputs);
@@ -237,7 +259,7 @@ void GraphReader::detach_parts() {
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     Node node = std::move(graph_.nodes[i]);
     auto const made = tensors_of(node.outputs);
-    if (without_gradients_[i] != 0) {
+    if (without_gradients_[i] != 0 || are_lost) {
       for (NamedArgument& input : node.inputs) replace_tensors(input.value, within);
       for (Argument& output : node.outputs) replace_tensors(output, within);
     }
@@ -300,6 +322,10 @@ void GraphReader::read_node(Json const& json) {
   without_gradients_.push_back(
       char(!node.target.starts_with("higher_order.") &&
            came_of(metadata, "wrap_with_set_grad_enabled;", "\"target\": \"wrap_with_set_grad_enabled\"", place)));
+  auto const* const mode = node.target == "higher_order.wrap_with_set_grad_enabled" && !node.inputs.empty()
+                               ? std::get_if<bool>(&node.inputs[0].value)
+                               : nullptr;
+  parts_.push_back(mode && !*mode ? place : without_gradients_.back() != 0 ? part_of(metadata, place) : std::string());
   graph_.nodes.push_back(std::move(node));
 }
 

@@ -39,6 +39,7 @@ class GraphReader {
   ValueId define(std::string const& name, Value::Kind kind, NodeId producer, std::string_view place);
   void read_node(Json const& node);
   void detach_parts();
+  [[nodiscard]] bool ends_behind_function() const;
 
   Json const& json_;
   std::string place_;
@@ -46,6 +47,7 @@ class GraphReader {
   Graph graph_;
   std::unordered_map<std::string, ValueId> ids_;
   std::vector<char> without_gradients_;  ///< of each node whether it ran within `torch.no_grad()`
+  std::vector<std::string> parts_;       ///< of each node which such part that was, if the file says so
 };
 
 }  // namespace graticule::program::detail
