@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <string_view>
 
 namespace graticule {
@@ -177,6 +179,106 @@ TEST(FieldFile, cells_that_were_never_written_are_missing_without_a_fill_value_t
         std::memcpy(&number, stored.data() + 4 * i, sizeof number);
         EXPECT_EQ(number, is_written ? 7.0F : 9.96921e36F) << name << i;
       }
+    }
+  }
+}
+
+/// A file whose properties `more` chooses, with the dataset z of `extents`.
+void write_by(std::filesystem::path const& path, Indices const& extents,
+              std::function<void(hid_t creation, hid_t access, hid_t dataset)> const& more) {
+  hid_t const creation = H5Pcreate(H5P_FILE_CREATE);
+  hid_t const access = H5Pcreate(H5P_FILE_ACCESS);
+  hid_t const dataset_creation = H5Pcreate(H5P_DATASET_CREATE);
+  more(creation, access, dataset_creation);
+  std::vector<hsize_t> const sizes(extents.begin(), extents.end());
+  std::vector<float> values;
+  for (Index i = 0; i < Box::from_extents(extents).num_cells(); ++i) values.push_back(float(formula(i)));
+  hid_t const file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access);
+  hid_t const space = H5Screate_simple(int(sizes.size()), sizes.data(), nullptr);
+  hid_t const dataset = H5Dcreate2(file, "z", H5T_IEEE_F32BE, space, H5P_DEFAULT, dataset_creation, H5P_DEFAULT);
+  herr_t const written = H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+  for (hid_t const id : {dataset, space}) H5Idec_ref(id);
+  H5Fclose(file);
+  for (hid_t const id : {creation, access, dataset_creation}) H5Pclose(id);
+  if (written < 0) throw std::runtime_error("cannot write " + path.string());
+}
+
+/// Data in one piece are read without HDF5, whose addresses are not always places in the file.
+TEST(FieldFile, finds_data_in_one_piece_wherever_they_lie) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  Indices const extents{5, 7, 9};
+  auto const nothing = [](hid_t, hid_t, hid_t) {};
+  auto const block_of = [](hsize_t bytes) {
+    return [bytes](hid_t creation, hid_t, hid_t) { H5Pset_userblock(creation, bytes); };
+  };
+  auto const paged = [](hid_t creation, hid_t access, hid_t) {
+    H5Pset_file_space_strategy(creation, H5F_FSPACE_STRATEGY_PAGE, true, 1);
+    H5Pset_file_space_page_size(creation, 4096);
+    H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
+  };
+  auto const compact = [](hid_t, hid_t, hid_t dataset) { H5Pset_layout(dataset, H5D_COMPACT); };
+  std::vector<std::filesystem::path> const paths{
+      folder.make("plain.h5", [&](auto const& p) { write_by(p, extents, nothing); }),
+      folder.make("block.h5", [&](auto const& p) { write_by(p, extents, block_of(1024)); }),
+      folder.make("paged.h5", [&](auto const& p) { write_by(p, extents, paged); }),
+      folder.make("compact.h5", [&](auto const& p) { write_by(p, extents, compact); }),
+      // Something else was put before the file, or its user block was cut off.
+      folder.make("before.h5",
+                  [&](auto const& p) {
+                    test::write_bytes(p, std::string(2048, 'x') + test::read_bytes(p.parent_path() / "plain.h5"));
+                  }),
+      folder.make("cut.h5", [&](auto const& p) {
+        test::write_bytes(p, test::read_bytes(p.parent_path() / "block.h5").substr(1024));
+      })};
+  Box const box({1, Index(comm.rank() % 3), 2}, {4, 7, 8});
+  for (auto const& path : paths)
+    for (auto const calls : {ReadCalls::independent, ReadCalls::collective}) {
+      SCOPED_TRACE(path);
+      FieldFile const file(comm, path, {.calls = calls});
+      expect_formula<float>(file, "z", extents, box);
+    }
+}
+
+TEST(FieldFile, reads_the_file_that_it_opened_after_another_one_got_its_name) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  Indices const extents{5, 7, 9};
+  auto const nothing = [](hid_t, hid_t, hid_t) {};
+  auto const path = folder.make("z.h5", [&](auto const& p) { write_by(p, extents, nothing); });
+  FieldFile const file(comm, path);
+  auto const other = folder.make("other.h5", [&](auto const& p) {
+    NewFile const made(p);
+    std::vector<float> const values(4000, -5.0F);
+    test::write_dataset(made, {"a", H5T_IEEE_F32BE, {4000}}, H5T_NATIVE_FLOAT, values.data());
+    test::write_dataset(made, {"z", H5T_IEEE_F32BE, {5, 7, 9}}, H5T_NATIVE_FLOAT, values.data());
+  });
+  (void)folder.make("done", [&](auto const&) { std::filesystem::rename(other, path); });
+
+  expect_formula<float>(file, "z", extents, Box({0, Index(comm.rank() % 3), 0}, {5, 7, 9}));
+}
+
+TEST(FieldFile, says_how_to_join_the_files_of_dividing_drivers) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const family_of = [](hsize_t bytes) {
+    return [bytes](hid_t, hid_t access, hid_t) { H5Pset_fapl_family(access, bytes, H5P_DEFAULT); };
+  };
+  (void)folder.make("family%d.h5", [&](auto const& p) { write_by(p, {40, 40}, family_of(4096)); });
+  (void)folder.make("large%d.h5", [&](auto const& p) { write_by(p, {40, 40}, family_of(1 << 20)); });
+  (void)folder.make("split", [&](auto const& p) {
+    write_by(p, {40, 40},
+             [](hid_t, hid_t access, hid_t) { H5Pset_fapl_split(access, "-m.h5", H5P_DEFAULT, "-r.h5", H5P_DEFAULT); });
+  });
+  for (auto const& [name, remedy] : {std::pair{"family0.h5", "h5repart -family_to_single"},
+                                     {"large0.h5", "h5repart -family_to_single"},
+                                     {"split-m.h5", "h5repack"}}) {
+    try {
+      FieldFile const file(comm, folder / name);
+      ADD_FAILURE() << "opened " << name;
+    } catch (Error const& error) {
+      EXPECT_EQ(error.rule(), "UnsupportedFile") << error.text();
+      EXPECT_NE(error.text().find(remedy), std::string::npos) << error.text();
     }
   }
 }

@@ -535,6 +535,8 @@ Catalogue list_catalogue(std::filesystem::path const& path, FilterPlugins plugin
   } catch (Error const& error) {
     if (is_newer(error.text()))
       throw Error(Fault::input, "UnsupportedFile", path.string() + " is " + newer_text(error.text(), false));
+    if (auto const divided = divided_file_text(path, error.text()); !divided.empty())
+      throw Error(Fault::input, "UnsupportedFile", path.string() + " " + divided);
     throw Error(Fault::input, "BrokenFile",
                 path.string() + " is damaged or incomplete (" + error.text() + "); copy or make it again");
   }

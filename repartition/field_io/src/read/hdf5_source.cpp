@@ -19,10 +19,13 @@ namespace {
 class Hdf5Source final : public Source {
  public:
   Hdf5Source(std::filesystem::path const& path, SourceOptions const& options) : path_(path), options_(options) {
-    if (options.comm != nullptr)
-      together_.emplace(ParallelFile::open(*options.comm, path));
-    else
+    if (options.comm == nullptr) {
       alone_ = open_alone(path);
+      return;
+    }
+    together_.emplace(ParallelFile::open(*options.comm, path));
+    // Now, not at the first read: another file may have the name then.
+    if (!options.calls_together) run_agreed(*options.comm, [&] { alone_ = open_alone(path); });
   }
 
   ~Hdf5Source() override {
@@ -55,7 +58,7 @@ class Hdf5Source final : public Source {
     auto const open = [&] {
       bool const together = together_ && options_.calls_together && !variable.is_virtual;
       auto const file = together ? together_->id() : alone_id();
-      if (!together && bytes_.get() < 0) bytes_ = open_to_read(path_);
+      if (!together && bytes_.get() < 0) bytes_ = descriptor_of(file);
       opened.emplace(variable, h5::Object(h5::check(H5Oopen_by_addr(file, place.address), "H5Oopen_by_addr")),
                      together ? nullptr : &bytes_);
     };

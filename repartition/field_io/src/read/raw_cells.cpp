@@ -8,7 +8,10 @@
 #include "hdf5/values.hpp"
 #include "packed_chunks.hpp"
 
+#include <fcntl.h>
+
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -133,7 +136,7 @@ RawDataset::RawDataset(Variable const& variable, h5::Object object, Descriptor c
       leaves_cells_(!is_packed(variable) && leaves_cells(object_.get())),
       reads_together_(file == nullptr && (variable.chunk.size() == 0 || has_all_cells(object_.get()))),
       file_(file),
-      place_(file != nullptr ? contiguous_place(variable, object_.get()) : std::nullopt) {}
+      place_(file != nullptr && file->get() >= 0 ? contiguous_place(variable, object_.get()) : std::nullopt) {}
 
 void RawDataset::release() noexcept {
   object_.release();
@@ -145,6 +148,15 @@ h5::File open_alone(std::filesystem::path const& path) {
   // Some parallel file systems refuse locks; a reader does not need one.
   h5::check(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");
   return h5::File(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
+}
+
+Descriptor descriptor_of(hid_t file) {
+  h5::Properties const access(h5::check(H5Fget_access_plist(file), "H5Fget_access_plist"));
+  bool const are_there = H5Pget_driver(access.get()) == H5FD_SEC2 && std::getenv("HDF5_VOL_CONNECTOR") == nullptr;
+  if (!are_there) return {};
+  void* handle = nullptr;
+  h5::check(H5Fget_vfd_handle(file, H5P_DEFAULT, &handle), "H5Fget_vfd_handle");
+  return Descriptor(::fcntl(*static_cast<int const*>(handle), F_DUPFD_CLOEXEC, 0));
 }
 
 void RawDataset::read(Variable const& variable, hid_t transfer, std::optional<Slab> const& slab, void* target,

@@ -16,6 +16,11 @@ namespace graticule::detail {
 /// A file that this process opens by itself, without MPI. @throws `Hdf5Error`
 [[nodiscard]] h5::File open_alone(std::filesystem::path const& path);
 
+/// Another descriptor of an open file, the same one whatever has its name now; none where HDF5's addresses are not
+/// places in the file, because another driver (HDF5_DRIVER) or a connector may put the bytes elsewhere. @throws
+/// `Hdf5Error`
+[[nodiscard]] Descriptor descriptor_of(hid_t file);
+
 /// Where a dataset lies in a file in one piece, in row-major order.
 struct ContiguousPlace {
   Index offset = 0;  ///< of its first byte
@@ -26,7 +31,8 @@ struct ContiguousPlace {
 /// An open dataset.
 class RawDataset {
  public:
-  /// @param file of the same bytes, for reads without HDF5; may be null, and outlives this object @throws `Hdf5Error`
+  /// @param file of `descriptor_of`, for reads without HDF5; null where ranks read together; outlives this object
+  /// @throws `Hdf5Error`
   RawDataset(Variable const& variable, h5::Object object, Descriptor const* file);
 
   /// Reads the slab's cells, or takes part in a collective call without any: in the file's own type and byte order,

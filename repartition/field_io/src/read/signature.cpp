@@ -123,4 +123,21 @@ void require_hdf5_signature(std::filesystem::path const& path) {
   refuse("UnsupportedFile", name + " is not a netCDF-4 or HDF5 file: it lacks the signature of HDF5");
 }
 
+std::string divided_file_text(std::filesystem::path const& path, std::string_view reason) {
+  // HDF5 notices a missing part before it looks at the driver, whose name stands near the superblock.
+  bool const is_short = reason.find("truncated file") != std::string_view::npos;
+  Descriptor const file(is_short ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1);
+  auto const head = file.get() < 0 ? std::string() : read_bytes(file.get(), 0, 4096);
+  auto const is_of = [&](char const* words, char const* mark) {
+    return reason.find(words) != std::string_view::npos || head.find(mark) != std::string::npos;
+  };
+  if (is_of("family driver should be used", "NCSAfami"))
+    return "is the first of the files into which HDF5's driver \"family\" divided one; join them with `h5repart "
+           "-family_to_single IN OUT`, where %d stands for the number in IN";
+  if (is_of("multi driver should be used", "NCSAmult"))
+    return "is one of the files into which HDF5's driver \"split\" or \"multi\" divided one; join them with `h5repack "
+           "IN OUT`, where IN is the name without its ending (-m.h5)";
+  return {};
+}
+
 }  // namespace graticule::detail

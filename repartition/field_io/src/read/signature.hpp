@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 namespace graticule::detail {
 
@@ -13,5 +15,10 @@ void refuse_url(std::filesystem::path const& path);
 /// Returns when the file is there, readable, regular and carries HDF5's signature. Serial.
 /// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input)
 void require_hdf5_signature(std::filesystem::path const& path);
+
+/// What follows the file's name in a message where it is a part of a file that HDF5's drivers `family`, `split` or
+/// `multi` divided; empty for other files. Serial.
+/// @param reason HDF5's error
+[[nodiscard]] std::string divided_file_text(std::filesystem::path const& path, std::string_view reason);
 
 }  // namespace graticule::detail
