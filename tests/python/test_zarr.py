@@ -259,6 +259,34 @@ def test_damaged_and_hostile_stores_are_one_error():
         raises("BrokenFile", lambda: read_all(store("text", metadata(dtype="<U3"))), "96 bytes instead of 288")
         raises("UnreadableVariable", lambda: read_all(store("huge", metadata(chunks=[1 << 40, 1 << 10]))), "chunks")
         raises("UnreadableVariable", lambda: read_all(store("twice", metadata(filters=[{"id": "zlib"}], compressor={"id": "gzip"}))), "twice")
+        # What a misspelt or changed entry may mean is not guessed.
+        raises("UnreadableVariable", lambda: read_all(store("order", metadata().replace('"order"', '"ordre"'))), "order of its cells is null")
+        raises("UnreadableVariable", lambda: read_all(store("fill", metadata(dtype="|u1", fill_value=300))), "300, which its type")
+        raises("UnreadableVariable", lambda: read_all(store("size", metadata(filters=[{"id": "shuffle", "elementsize": "4"}]))), "elements of 0")
+        raises("UnreadableVariable", lambda: read_all(store("filters", metadata(filters="shuffle"))), "filters are 'shuffle'")
+        raises("UnreadableVariable", lambda: read_all(store("lacks", metadata().replace('"fill_value"', '"fill"'))), "lack the fill value")
+        raises("UnreadableVariable", lambda: read_all(store("separator", metadata(dimension_separator=1))), "dimension_separator 1")
+        version3 = {"zarr_format": 3, "node_type": "array", "shape": [4, 6], "data_type": "float32", "fill_value": 0, "attributes": {},
+                    "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}},
+                    "chunk_key_encoding": {"name": "v2"}, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
+
+        def entries(name, **more):
+            path = store(name, "{}")
+            if RANK == 0:
+                os.remove(os.path.join(path, "z/.zarray"))
+                for where, made in (("", {"zarr_format": 3, "node_type": "group", "attributes": {}}), ("z", dict(version3, **more))):
+                    with open(os.path.join(path, where, "zarr.json"), "w") as out:
+                        json.dump(made, out)
+            COMM.barrier()
+            return path
+
+        assert not read_all(entries("understood", hint={"must_understand": False})).any()
+        raises("UnreadableVariable", lambda: read_all(entries("unknown", storage_tranaformers=[])), "entry 'storage_tranaformers'")
+        raises("UnreadableVariable", lambda: read_all(entries("names", dimension_names=["y"])), "1 names for its 2 axes")
+        raises("UnreadableVariable", lambda: read_all(entries("keys", chunk_key_encoding={"name": "v2", "configuration": "."})), "configuration '.'")
+        raises("UnreadableVariable", lambda: read_all(entries("transformers", storage_transformers=1)), "storage transformers")
+        scale = {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": "60"}}
+        raises("UnreadableVariable", lambda: read_all(entries("scale", data_type=scale)), "times in the unit 's' times 0")
         raises("NoSuchFile", lambda: read_all(os.path.join(folder, "absent.zarr")))
 
 
@@ -343,13 +371,17 @@ def test_zip_files_have_comments_wide_sizes_and_members_twice():
             make(path)
             with open(path, "rb") as file:
                 data = file.read()
-            for name, cut in (("end", data[:-100]), ("start", data[200:]), ("nothing", b"")):
+            at = data.index(whole[:, 3:].tobytes())
+            changed = data[:at + 5] + bytes([data[at + 5] ^ 1]) + data[at + 6:]
+            for name, cut in (("end", data[:-100]), ("start", data[200:]), ("nothing", b""), ("chunk", changed), ("type", data.replace(b"<f4", b"<i4"))):
                 with open(os.path.join(folder, name + ".zip"), "wb") as out:
                     out.write(cut)
         COMM.barrier()
         assert np.array_equal(read_all(path), whole)
         for name in ("end", "start", "nothing"):
             raises("BrokenFile", lambda: read_all(os.path.join(folder, name + ".zip")), name + ".zip", "no whole zip archive")
+        raises("BrokenFile", lambda: read_all(os.path.join(folder, "chunk.zip")), "chunk.zip", "z/0.1", "another checksum")
+        raises("BrokenFile", lambda: read_all(os.path.join(folder, "type.zip")), "type.zip/z/.zarray", "another checksum")
 
 
 def test_urls_are_refused_by_name():

@@ -97,6 +97,14 @@ Bytes deflated(Wrapping wrapping, Bytes const& plain, int level) {
   return bytes;
 }
 
+std::uint32_t zip_checksum(std::span<std::byte const> bytes) noexcept {
+#ifdef GRATICULE_HAS_LIBDEFLATE
+  return libdeflate_crc32(0, bytes.data(), bytes.size());
+#else
+  return std::uint32_t(crc32_z(0, reinterpret_cast<Bytef const*>(bytes.data()), bytes.size()));
+#endif
+}
+
 Bytes shuffled(Bytes const& bytes, std::size_t value_bytes) {
   Bytes result(bytes.size());
   auto const count = value_bytes > 0 ? bytes.size() / value_bytes : 0;

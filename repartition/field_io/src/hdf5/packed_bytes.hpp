@@ -40,6 +40,9 @@ struct Inflated {
 /// What `inflate_into` inflates, the same bytes on every machine. @param level 0 to 9
 [[nodiscard]] Bytes deflated(Wrapping wrapping, Bytes const& plain, int level);
 
+/// CRC-32 of zip and gzip.
+[[nodiscard]] std::uint32_t zip_checksum(std::span<std::byte const> bytes) noexcept;
+
 /// The filter `shuffle` for values of so many bytes.
 [[nodiscard]] Bytes shuffled(Bytes const& bytes, std::size_t value_bytes);
 /// Undoes the filter `shuffle` for values of so many bytes.

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace graticule::detail::zarr {
 
@@ -40,12 +41,18 @@ Json const& entry(Json const& object, char const* name) {
 
 std::string text_of(Json const& object, char const* name, std::string const& otherwise = {}) {
   auto const& value = entry(object, name);
-  return value.is_string() ? value.get<std::string>() : otherwise;
+  if (value.is_null()) return otherwise;
+  if (!value.is_string()) refuse("its metadata have the " + std::string(name) + " " + quoted(value));
+  return value.get<std::string>();
 }
 
 /// Of a codec of version 3: a name alone, or an object with a name.
 std::string name_of(Json const& codec) { return codec.is_string() ? codec.get<std::string>() : text_of(codec, "name"); }
-Json const& configuration(Json const& codec) { return entry(codec, "configuration"); }
+Json const& configuration(Json const& codec) {
+  auto const& found = entry(codec, "configuration");
+  if (!found.is_null() && !found.is_object()) refuse("its metadata have the configuration " + quoted(found));
+  return found;
+}
 
 std::vector<Index> numbers_of(Json const& value, std::string const& what, Index least) {
   if (!value.is_array()) throw Error(Fault::input, "BrokenFile", what + " is no list of numbers: " + quoted(value));
@@ -59,6 +66,10 @@ std::vector<Index> numbers_of(Json const& value, std::string const& what, Index 
     numbers.push_back(one.get<Index>());
   }
   return numbers;
+}
+
+Index number_or(Json const& value, Index otherwise) {
+  return value.is_number_integer() ? value.get<Index>() : otherwise;
 }
 
 struct NamedType {
@@ -89,7 +100,9 @@ void take_type(Array& array, ValueType type) {
 void take_time(Array& array, bool is_date, std::string const& unit, Index number) {
   auto const found =
       std::find_if(time_units.begin(), time_units.end(), [&](auto const& one) { return one.name == unit; });
-  if (found == time_units.end() || number < 1) refuse("it holds times in the unit '" + unit + "'");
+  constexpr Index most = 1000000000;
+  if (found == time_units.end() || number < 1 || number > most)
+    refuse("it holds times in the unit '" + unit + "'" + (number == 1 ? "" : " times " + std::to_string(number)));
   take_type(array, ValueType::i64);
   array.time = found->unit;
   array.time->seconds *= number;
@@ -156,16 +169,11 @@ void take_type_of_version3(Array& array, Json const& type) {
   if (name == "numpy.datetime64" || name == "numpy.timedelta64") {
     auto const& scale = entry(configuration(type), "scale_factor");
     return take_time(array, name == "numpy.datetime64", text_of(configuration(type), "unit", "generic"),
-                     scale.is_number_integer() ? scale.get<Index>() : 1);
+                     scale.is_null() ? 1 : number_or(scale, 0));
   }
-  if (name == "null_terminated_bytes") {
-    auto const& bytes = entry(configuration(type), "length_bytes");
-    return take_text(array, bytes.is_number_integer() ? bytes.get<Index>() : 0);
-  }
-  if (name == "fixed_length_utf32") {
-    auto const& bytes = entry(configuration(type), "length_bytes");
-    return take_utf32(array, bytes.is_number_integer() ? bytes.get<Index>() / 4 : 0);
-  }
+  auto const bytes = number_or(entry(configuration(type), "length_bytes"), 0);
+  if (name == "null_terminated_bytes") return take_text(array, bytes);
+  if (name == "fixed_length_utf32") return take_utf32(array, bytes / 4);
   if (name == "string") {
     array.strings = Strings::variable_length;
     return;
@@ -188,14 +196,14 @@ Codec codec_of(std::string const& name, Json const& options) {
   if (name == "blosc") {
     auto codec = packer(Codec::Kind::blosc, "blosc " + text_of(options, "cname", "?"), "clevel");
     codec.compressor = text_of(options, "cname", "lz4");
-    auto const shuffle = text_of(options, "shuffle", "noshuffle");
+    auto const& shuffle = entry(options, "shuffle");  // a number in version 2
     codec.blosc_shuffle = shuffle == "bitshuffle" ? 2 : shuffle == "shuffle" ? 1 : 0;
     return codec;
   }
   if (name == "crc32c" || name == "numcodecs.crc32c") return {.kind = Codec::Kind::crc32c, .name = "crc32c"};
   if (name == "shuffle" || name == "numcodecs.shuffle") {
     auto const& size = entry(options, "elementsize");
-    Index const bytes = size.is_number_integer() ? size.get<Index>() : 4;
+    Index const bytes = size.is_null() ? 4 : number_or(size, 0);
     if (bytes < 1 || bytes > 64) refuse("its codec shuffle has elements of " + std::to_string(bytes) + " bytes");
     return {.kind = Codec::Kind::shuffle, .name = "shuffle", .element_bytes = bytes};
   }
@@ -303,11 +311,16 @@ std::vector<std::byte> fill_of(Array const& array, Json const& value) {
   if (!number) refuse("its fill value is " + quoted(value) + ", which is no number");
   auto const integer = [&](auto sample) {
     using Integer = decltype(sample);
-    if (value.is_number_unsigned()) return bytes_of(Integer(value.get<std::uint64_t>()));
-    if (value.is_number_integer()) return bytes_of(Integer(value.get<std::int64_t>()));
-    bool const fits = *number == std::trunc(*number) && std::abs(*number) < 9e18;
-    if (!fits) refuse("its fill value is " + quoted(value) + ", which its type does not hold");
-    return bytes_of(Integer(std::int64_t(*number)));
+    auto const fitting = [&](auto held) {
+      if (!std::in_range<Integer>(held))
+        refuse("its fill value is " + quoted(value) + ", which its type does not hold");
+      return bytes_of(Integer(held));
+    };
+    if (value.is_number_unsigned()) return fitting(value.get<std::uint64_t>());
+    if (value.is_number_integer()) return fitting(value.get<std::int64_t>());
+    bool const is_whole = *number == std::trunc(*number) && std::abs(*number) < 9e18;
+    if (!is_whole) refuse("its fill value is " + quoted(value) + ", which its type does not hold");
+    return fitting(std::int64_t(*number));
   };
   switch (array.type) {
     case ValueType::i8: return integer(std::int8_t{});
@@ -380,6 +393,7 @@ void take_version2(Described& described, Json const& metadata) {
   auto& array = described.array;
   int const ndim = array.extents.size();
   auto const& filters = entry(metadata, "filters");
+  if (!filters.is_null() && !filters.is_array()) refuse("its filters are " + quoted(filters));
   take_fill_text(array, entry(metadata, "fill_value"));
   if (bool const is_object = entry(metadata, "dtype") == "|O";
       is_object && filters.is_array() && filters.size() == 1 && text_of(filters.front(), "id") == "vlen-utf8")
@@ -388,6 +402,7 @@ void take_version2(Described& described, Json const& metadata) {
     take_numpy_type(array, entry(metadata, "dtype"));
   array.chunk = array.inner = Indices(std::span<Index const>(numbers_of(entry(metadata, "chunks"), "chunks", 1)));
   auto const& order = entry(metadata, "order");
+  if (ndim > 1 && order != "C" && order != "F") refuse("the order of its cells is " + quoted(order) + ", not C or F");
   if (order == "F") array.order = order_of(order, ndim);
   auto const separator = text_of(metadata, "dimension_separator", ".");
   if (separator != "." && separator != "/") refuse("the numbers in its keys are separated by '" + separator + "'");
@@ -462,9 +477,20 @@ void take_shards(Array& array, Json const& sharding) {
   array.codecs = std::move(chunks.codecs);
 }
 
+/// An entry that is not of the format may change the meaning of the others, unless it says that it does not.
+void refuse_unknown_entries(Json const& metadata) {
+  constexpr std::array<std::string_view, 11> known{
+      "zarr_format", "node_type",  "shape",      "data_type",       "chunk_grid",          "chunk_key_encoding",
+      "codecs",      "fill_value", "attributes", "dimension_names", "storage_transformers"};
+  for (auto const& [name, value] : metadata.items())
+    if (std::find(known.begin(), known.end(), name) == known.end() && entry(value, "must_understand") != false)
+      refuse("its metadata have the entry '" + name + "', which this program does not know");
+}
+
 void take_version3(Described& described, Json const& metadata) {
   auto& array = described.array;
   int const ndim = array.extents.size();
+  refuse_unknown_entries(metadata);
   take_fill_text(array, entry(metadata, "fill_value"));
   take_type_of_version3(array, entry(metadata, "data_type"));
   auto const& grid = entry(metadata, "chunk_grid");
@@ -478,7 +504,7 @@ void take_version3(Described& described, Json const& metadata) {
   if (separator != "." && separator != "/") refuse("the numbers in its keys are separated by '" + separator + "'");
   array.separator = separator.front();
   auto const& transformers = entry(metadata, "storage_transformers");
-  if (transformers.is_array() && !transformers.empty())
+  if (!transformers.is_null() && transformers != Json::array())
     refuse("it needs storage transformers, which this program lacks");
   if (array.strings == Strings::variable_length) {
     auto const& codecs = entry(metadata, "codecs");
@@ -557,9 +583,13 @@ Described describe(std::string const& name, Json const& metadata, Json const& at
   array.extents = variable.extents = variable.stored_extents = Indices(std::span<Index const>(shape));
   auto const& held = is_version2 ? attributes : entry(metadata, "attributes");
   take_attributes(variable, held);
-  auto const& names = entry(metadata, "dimension_names");
-  take_dimensions(variable, names.is_array() ? names : entry(held, "_ARRAY_DIMENSIONS"));
+  auto const& names = entry(metadata, "dimension_names").is_array() ? entry(metadata, "dimension_names")
+                                                                    : entry(held, "_ARRAY_DIMENSIONS");
+  take_dimensions(variable, names);
   try {
+    if (names.is_array() && names.size() != shape.size())
+      refuse("it has " + std::to_string(names.size()) + " names for its " + std::to_string(shape.size()) + " axes");
+    if (!metadata.contains("fill_value")) refuse("its metadata lack the fill value");
     if (is_version2)
       take_version2(described, metadata);
     else

@@ -3,6 +3,7 @@
 
 #include <graticule/partition/error.hpp>
 
+#include "hdf5/packed_bytes.hpp"
 #include "json.hpp"
 
 #include <dirent.h>
@@ -40,6 +41,9 @@ void Item::read(std::byte* data, Index from, Index count) const {
   }
   if (auto const reason = file->read(data, count, offset + from); !reason.empty())
     refuse("BrokenFile", "a chunk cannot be read: " + reason);
+  bool const is_whole = from == 0 && count == bytes;
+  if (is_whole && checksum && zip_checksum({data, std::size_t(count)}) != *checksum)
+    refuse("BrokenFile", "it is damaged: the zip archive has another checksum of it");
 }
 
 bool is_store(std::filesystem::path const& path) {
@@ -98,7 +102,7 @@ std::optional<Item> Store::find_in_zip(std::string const& key) const {
            path_.string() + ": member " + key +
                " is compressed; store members as they are (`zip -0`), Zarr compresses chunks itself");
   try {
-    return Item{zip_, nullptr, Index(zip_offset(zip_file_, member)), Index(member.bytes)};
+    return Item{zip_, nullptr, Index(zip_offset(zip_file_, member)), Index(member.bytes), member.checksum};
   } catch (Error const& error) {
     throw Error(error.fault(), error.rule(), path_.string() + " cannot be read: " + error.text());
   }
@@ -234,7 +238,11 @@ std::optional<std::string> Store::text(std::string const& key) const {
   if (item->bytes > most_text_bytes)
     refuse("BrokenFile", path_.string() + "/" + key + " has " + std::to_string(item->bytes) + " bytes of metadata");
   std::string text(std::size_t(item->bytes), '\0');
-  item->read(reinterpret_cast<std::byte*>(text.data()), 0, item->bytes);
+  try {
+    item->read(reinterpret_cast<std::byte*>(text.data()), 0, item->bytes);
+  } catch (Error const& error) {
+    throw Error(error.fault(), error.rule(), path_.string() + "/" + key + ": " + error.text());
+  }
   return text;
 }
 

@@ -27,8 +27,10 @@ struct Item {
   std::shared_ptr<std::string const> memory;  ///< in place of a file
   Index offset = 0;                           ///< in the file
   Index bytes = 0;
+  std::optional<std::uint32_t> checksum = {};  ///< of all bytes
 
-  /// @pre the range lies within the item @throws `BrokenFile` (input)
+  /// Compares the checksum where all bytes are read. @pre the range lies within the item
+  /// @throws `BrokenFile` (input)
   void read(std::byte* data, Index from, Index count) const;
 };
 
