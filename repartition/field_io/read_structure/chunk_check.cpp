@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
@@ -53,6 +54,23 @@ void require_inside(Chunk const& chunk, std::uintmax_t file_bytes) {
   if (chunk.address > file_bytes || chunk.bytes > file_bytes - chunk.address)
     refuse("a chunk of " + std::to_string(chunk.bytes) + " bytes at byte " + std::to_string(chunk.address) +
            " lies outside the file");
+}
+
+/// HDF5 does not find a chunk whose place in the index is damaged, and fills its cells. Along axes that grow, a writer
+/// may have added chunks since the extents were read. @param ends of `ends_of_growth`
+void require_place(Chunk const& chunk, Variable const& variable, Indices const& ends) {
+  for (int axis = 0; chunk.first && axis < ends.size(); ++axis) {
+    bool const is_fixed = ends[axis] == std::numeric_limits<Index>::max();
+    if (is_fixed && (*chunk.first)[axis] >= variable.stored_extents[axis])
+      refuse("a chunk lies at cell " + to_string(*chunk.first) + ", outside of it");
+  }
+}
+
+/// Whether the index is a tree without checksums, in the order of the cells.
+bool is_old_tree(hid_t dataset) {
+  auto type = H5D_CHUNK_IDX_NTYPES;
+  h5::check(H5Dget_chunk_index_type(dataset, &type), "H5Dget_chunk_index_type");
+  return type == H5D_CHUNK_IDX_BTREE;
 }
 
 /// Calls `visit` for each chunk, in the order of the index. `H5Dget_chunk_info` would start anew for each.
@@ -114,8 +132,15 @@ void ChunkCheck::check_chunks(hid_t dataset, Variable const& variable) {
   auto const chunk_bytes = bytes_of(dataset, variable.chunk);
   bool const is_plain = variable.filters.empty();
   auto const ends = ends_of_growth(space.get(), variable.ndim());
+  bool const is_ordered = is_old_tree(dataset);
+  std::optional<Indices> last;
   for_each_chunk(dataset, variable.ndim(), [&](Chunk const& chunk) {
     require_inside(chunk, file_bytes_);
+    require_place(chunk, variable, ends);
+    if (is_ordered && last && chunk.first && !std::ranges::lexicographical_compare(*last, *chunk.first))
+      refuse("the chunks at cells " + to_string(*last) + " and " + to_string(*chunk.first) +
+             " do not follow each other");
+    last = chunk.first;
     if (is_plain && chunk.bytes != chunk_bytes)
       refuse("a chunk of " + std::to_string(chunk.bytes) + " bytes, where chunks have " + std::to_string(chunk_bytes));
     if (is_whole(chunk, variable.chunk, ends)) keep(chunk.address, chunk.bytes);

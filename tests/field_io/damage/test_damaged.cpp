@@ -100,6 +100,30 @@ TEST(DamagedFile, with_a_chunk_outside_of_it_is_read_but_for_that_variable) {
   EXPECT_EQ(values, std::vector<double>(24, 1.0));
 }
 
+TEST(DamagedFile, with_a_chunk_at_another_place_does_not_have_filled_cells_there) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  for (auto const& [column, word] : {std::pair{6, "outside of it"}, {600, "outside of it"}, {0, "follow each other"}}) {
+    auto const path = folder.make("place.h5", [column = column](auto const& p) {
+      write_fields(p);
+      auto bytes = test::read_bytes(p);
+      // As above; the second key, of the chunk at row 0 and column 3.
+      put(bytes, bytes.find("TREE\x01") + 24 + 8 + 3 * 8 + 8 + 8 + 8, std::uint64_t(column));
+      test::write_bytes(p, bytes);
+    });
+    FieldFile const file(comm, path);
+    std::vector<double> values(24);
+    auto const all = std::span(values);
+
+    auto const thrown = thrown_by([&] { file.read("z", Box({0, 0}, {4, 6}), all); });
+
+    EXPECT_EQ(thrown.rule, "BrokenFile") << column;
+    EXPECT_NE(thrown.text.find(word), std::string::npos) << thrown.text;
+    file.read("other", Box({0, 0}, {4, 6}), all);
+    EXPECT_EQ(values, std::vector<double>(24, 1.0));
+  }
+}
+
 /// A dataset `z` of 2 chunks of 4096 floats, of which the first one is `packed` as it stands.
 void write_packed(std::filesystem::path const& path, std::string const& packed, bool sums) {
   NewFile const file(path);
