@@ -330,6 +330,31 @@ struct MissingCase {
   bool is_missing;
 };
 
+TEST(FieldFile, reads_beside_attributes_without_elements_and_limits_of_64_unsigned_bits) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("attributes.h5", [](auto const& p) {
+    NewFile const file(p);
+    std::vector<float> const values{1, 2, 3};
+    test::write_dataset(file, {"z", H5T_STD_I16LE, {3}}, H5T_NATIVE_FLOAT, values.data(), [](hid_t z) {
+      auto const most = std::numeric_limits<std::uint64_t>::max();
+      test::write_number(z, "valid_max", H5T_STD_U64LE, H5T_NATIVE_UINT64, &most);
+      hsize_t const none = 0;
+      hid_t const space = H5Screate_simple(1, &none, nullptr);
+      H5Aclose(H5Acreate2(z, "add_offset", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT));
+      H5Sclose(space);
+    });
+  });
+  FieldFile const file(comm, path);
+  std::vector<double> values(3);
+
+  file.read("z", Box({0}, {3}), std::span(values));
+
+  EXPECT_EQ(values, (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(file.variable("z").attribute("valid_max")->numbers(), std::vector<double>{std::ldexp(1.0, 64)});
+  EXPECT_EQ(file.variable("z").attribute("add_offset"), nullptr);
+}
+
 TEST(FieldFile, takes_a_missing_value_of_another_type_as_the_variable_would_hold_it) {
   auto const comm = Comm::world();
   Folder const folder(comm);

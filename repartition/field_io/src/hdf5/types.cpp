@@ -121,10 +121,10 @@ std::vector<std::string> read_texts(hid_t attribute, std::string const& name, hi
 std::optional<Attribute> read_open_attribute(hid_t attribute, std::string name) {
   Type const type(check(H5Aget_type(attribute), "H5Aget_type"));
   Space const space(check(H5Aget_space(attribute), "H5Aget_space"));
-  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL)
+  auto const count = check(H5Sget_simple_extent_npoints(space.get()), "H5Sget_simple_extent_npoints");
+  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL || count == 0)
     return H5Tget_class(type.get()) == H5T_STRING ? std::optional(Attribute::of_text(std::move(name), ""))
                                                   : std::nullopt;
-  auto const count = check(H5Sget_simple_extent_npoints(space.get()), "H5Sget_simple_extent_npoints");
   auto const bytes = H5Aget_storage_size(attribute);
   require_smaller_than_file(attribute, name, bytes);
   if (bytes > largest_attribute || hsize_t(count) > largest_attribute / 8) return {};

@@ -400,7 +400,8 @@ Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
       if (attribute->type == ValueType::text && !attribute->text().empty())
         throw Error(Fault::input, "UnreadableVariable",
                     std::string(name) + " of variable " + variable.name + " of " + contents.path.string() +
-                        " is text, not a number");
+                        " is text, not a number; remove it with `ncatted -O -a " + name + "," + variable.name +
+                        ",d,, FILE`");
       add_missing(*attribute, unpacking.type, unpacking.missing);
       // `_Unsigned` speaks of the attributes as well: those of the stored type have the sign that the data have.
       if (variable.type != unpacking.type) add_missing(*attribute, variable.type, unpacking.missing);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdint>
 #include <numbers>
 
 namespace graticule {
@@ -38,8 +39,10 @@ std::string Attribute::text() const {
 
 std::vector<double> Attribute::numbers() const {
   if (auto const* floats = std::get_if<std::vector<double>>(&value)) return *floats;
-  if (auto const* integers = std::get_if<std::vector<Index>>(&value)) return {integers->begin(), integers->end()};
-  return {};
+  std::vector<double> all;
+  if (auto const* integers = std::get_if<std::vector<Index>>(&value))
+    for (Index const one : *integers) all.push_back(type == ValueType::u64 ? double(std::uint64_t(one)) : double(one));
+  return all;
 }
 
 Attribute const* Variable::attribute(std::string_view attribute_name) const noexcept {
