@@ -140,13 +140,17 @@ class _Field(NamedTuple):
 def _agreed(domain: Domain, step: Callable[[], Any]) -> Any:
     """The result of a step of this rank alone; its error is raised on all ranks."""
     result, rule, text = None, "BadArgument", None
+    files = ("BadInput", "BrokenFile", "MissingVariable", "NoSuchFile", "UnreadableFile", "UnreadableVariable", "UnsupportedFile")
     try:
         result = step()
     except Error as error:
         rule, text = error.rule, error.text
     except Exception as error:  # of any of xarray's engines
         rule, text = "UnreadableFile", f"{type(error).__name__}: {error}"
-    domain._object.agree(rule, text)
+    try:
+        domain._object.agree(rule, text)
+    except Error as agreed:
+        raise Error(agreed.rule, agreed.text, "input" if agreed.rule in files else agreed.fault) from None
     return result
 
 
