@@ -141,6 +141,19 @@ macro(graticule_find_hdf5)
         "On Debian: apt install libhdf5-mpich-dev (MPICH) or libhdf5-openmpi-dev (Open MPI). "
         "On a cluster: load the parallel HDF5 module, or pass -DHDF5_ROOT=/its/prefix.")
     endif()
+    # CMake 3.25 may find the package of one release and the headers and libraries of another.
+    foreach(_graticule_hdf5_folder IN LISTS _graticule_hdf5_includes)
+      if(EXISTS "${_graticule_hdf5_folder}/H5public.h")
+        file(STRINGS "${_graticule_hdf5_folder}/H5public.h" _graticule_hdf5_lines REGEX "^#define H5_VERS_(MAJOR|MINOR|RELEASE)")
+        string(REGEX REPLACE "[^;]*H5_VERS_[A-Z]+ +([0-9]+)[^;]*" "\\1" _graticule_hdf5_numbers "${_graticule_hdf5_lines}")
+        list(JOIN _graticule_hdf5_numbers "." _graticule_hdf5_header)
+        if(NOT "${_graticule_hdf5_version}." MATCHES "^${_graticule_hdf5_header}[.-]")
+          message(FATAL_ERROR
+            "CMake found HDF5 ${_graticule_hdf5_version}, and headers of HDF5 ${_graticule_hdf5_header} in "
+            "${_graticule_hdf5_folder}. Name the prefix of the one that is meant by -DHDF5_ROOT; h5pcc is in its folder bin.")
+        endif()
+      endif()
+    endforeach()
     # Deflated chunks are unpacked outside of HDF5, which needs the same library.
     find_package(ZLIB QUIET)
     if(NOT ZLIB_FOUND)

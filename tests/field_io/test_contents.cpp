@@ -194,6 +194,7 @@ TEST(HorizontalAxes, are_refused_for_curvilinear_and_rotated_grids) {
 std::string newer_file() { return test::read_bytes(GRATICULE_NEWER_HDF5); }
 
 TEST(FileContents, lists_what_a_newer_hdf5_wrote_and_says_how_to_rewrite_it) {
+  if (H5_VERSION_GE(1, 12, 0)) GTEST_SKIP() << "this HDF5 knows some or all of the newer forms";
   Folder const folder(Comm::world());
   auto const path = folder.make("newer.nc", [](auto const& p) { test::write_bytes(p, newer_file()); });
 
