@@ -207,7 +207,17 @@ Codec codec_of(std::string const& name, Json const& options) {
     if (bytes < 1 || bytes > 64) refuse("its codec shuffle has elements of " + std::to_string(bytes) + " bytes");
     return {.kind = Codec::Kind::shuffle, .name = "shuffle", .element_bytes = bytes};
   }
-  refuse("it is stored with the codec '" + name + "', which this program lacks");
+  refuse("it is stored with the codec '" + name +
+         "', which this program lacks; rewrite the store by `xarray.open_zarr(IN).drop_encoding().to_zarr(OUT)`, or "
+         "read it in Python by graticule.open_shard of a Dataset of xarray");
+}
+
+/// Filters that have rounded values before they were written: nothing is to be undone.
+bool only_rounds(std::string_view name, Json const& options) {
+  constexpr std::string_view prefix = "numcodecs.";
+  if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  auto const& stored = entry(options, "astype");
+  return name == "bitround" || (name == "quantize" && (stored.is_null() || stored == entry(options, "dtype")));
 }
 
 bool packs(Codec const& codec) { return codec.kind != Codec::Kind::crc32c && codec.kind != Codec::Kind::shuffle; }
@@ -263,7 +273,7 @@ Pipeline pipeline_of(Json const& codecs, int ndim, bool has_order) {
       if (codecs.size() != 1) refuse("its shards pass through other codecs, too");
       result.sharding = &codec;
       return result;
-    } else {
+    } else if (has_bytes || !only_rounds(name, configuration(codec))) {
       if (!has_bytes) refuse("its codec '" + name + "' comes before the codec bytes");
       result.codecs.push_back(codec_of(name, configuration(codec)));
     }
@@ -410,6 +420,7 @@ void take_version2(Described& described, Json const& metadata) {
   if (filters.is_array() && array.strings != Strings::variable_length)
     for (auto const& filter : filters) {
       auto const id = text_of(filter, "id");
+      if (only_rounds(id, filter)) continue;
       if (id != "fixedscaleoffset") {
         array.codecs.push_back(codec_of(id, filter));
         continue;
