@@ -13,6 +13,17 @@
 namespace graticule::samples {
 namespace {
 
+/// What helps where times are dates such as 20000101.25.
+std::string hint_of_dates(FileContents const& contents, Variable const& variable) {
+  for (std::string const& dimension : variable.dimensions) {
+    Variable const* const coordinate = contents.coordinate(dimension);
+    auto const units = coordinate != nullptr ? coordinate->text("units") : std::string();
+    if (units.find(" as %") != std::string::npos)
+      return "; those of " + coordinate->name + ", '" + units + "', are dates: `cdo -r copy IN OUT` counts them";
+  }
+  return {};
+}
+
 bool is_time(FileContents const& contents, std::string const& dimension) {
   Variable const* const coordinate = contents.coordinate(dimension);
   return coordinate != nullptr && counts_from_date(coordinate->text("units"));
@@ -155,7 +166,8 @@ StateTable::VariableAxes StateTable::axes_of(std::string const& name) const {
     throw Error(Fault::input, "BadInput",
                 to_string(variable) +
                     " has no axis of time: none of its coordinates has units such as 'hours since "
-                    "2000-01-01'");
+                    "2000-01-01'" +
+                    hint_of_dates(file_->contents(), variable));
   axes.level_names = names_of(variable, axes.levels);
   return axes;
 }

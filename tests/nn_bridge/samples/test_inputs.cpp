@@ -5,6 +5,7 @@
 #include <graticule/samples/detail/fields.hpp>
 #include <graticule/samples/detail/missing_cells.hpp>
 #include <graticule/samples/detail/sample_store.hpp>
+#include <graticule/samples/detail/states.hpp>
 
 #include "sample_files.hpp"
 
@@ -205,6 +206,16 @@ TEST_F(Inputs, beyond_a_pole_by_rounding_lie_on_it) {
   EXPECT_EQ(table.grid().boundary.axes[0].lower, Edge::pole_row);
   EXPECT_EQ(table.grid().latitudes.front(), 90);
   EXPECT_EQ(table.grid().latitudes.back(), -90);
+}
+
+TEST_F(Inputs, whose_times_are_dates_are_refused_with_what_counts_them) {
+  Place place;
+  place.fields = "double time(time); time:units = \"day as %Y%m%d.%f\"; float z(time, lat, lon);";
+  place.data = "time = 20000101.25, 20000101.5;";
+  auto const file = make_file(folder_, "absolute.nc", place).string();
+
+  EXPECT_EQ(rule_of_naming([&] { StateTable const table(comm_, file, {"z"}, {}); }, "`cdo -r copy IN OUT` counts them"),
+            "BadInput");
 }
 
 /// Lines about the variables of a file of 2 x 7 x 8 cells.

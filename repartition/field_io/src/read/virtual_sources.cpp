@@ -83,8 +83,11 @@ Refusal check_virtual_sources(hid_t creation, hsize_t num_cells, std::filesystem
     if (points < 0 || hsize_t(points) == H5S_UNLIMITED || source.find('%') != std::string::npos)
       return {"UnreadableVariable", start + " may grow; copy it into one file, or give its extents when it is made"};
     if (source != "." && leads_elsewhere(source))
-      return {"UnreadableVariable", start + " lies in another folder, where files are not followed to; put it beside " +
-                                        file.filename().string()};
+      return {"UnreadableVariable",
+              start +
+                  " is named by an absolute path or by one through '..', and such names are not followed; put it "
+                  "beside " +
+                  file.filename().string() + ", and make that anew with the name alone"};
     auto const path = source == "." ? file : file.parent_path() / source;
     if (auto const what = obstacle(path, dataset, selection.get(), points); !what.empty())
       return {"UnreadableVariable", start + " " + what};
