@@ -167,7 +167,7 @@ TEST(FieldSeries, refuses_files_that_do_not_continue_one_another) {
   for (auto const& one : std::vector<Case>{
            {{.times = {3}}, "", ""},
            {{.times = {2, 3}}, "BadInput", "part_9.nc follows"},
-           {{.times = {-1}}, "BadInput", "from 2.0"},
+           {{.times = {-1}}, "BadInput", "from 2000-01-01 02:00"},
            {{.times = {4, 3}}, "BadInput", "within"},
            {{.times = {3}, .units = "degC"}, "BadInput", "'degC' instead of 'K'"},
            {{.times = {3}, .time_units = "months since 2000-01-01"}, "BadInput", "units of time"},
@@ -176,7 +176,7 @@ TEST(FieldSeries, refuses_files_that_do_not_continue_one_another) {
            {{.times = {3}, .time_units = "Hours since 2000-1-1T00:00:00Z"}, "", ""},
            {{.times = {3}, .time_units = "hours since 2000-01-01 00:00 UTC"}, "", ""},
            {{.times = {-3}, .time_units = "hours since 2000-01-01 06:00"}, "", ""},
-           {{.times = {-4}, .time_units = "hours since 2000-01-01 06:00"}, "BadInput", "from 2.0"},
+           {{.times = {-4}, .time_units = "hours since 2000-01-01 06:00"}, "BadInput", "from 2000-01-01 02:00"},
            {{.times = {4}, .time_units = "hours since 2000-01-01 00:00 +01:00"}, "", ""},
            {{.times = {4}, .time_units = "hours since 2000-01-01 00:00 XYZ"}, "BadInput", "XYZ'"},
            {{.times = {3}, .units = "kelvin"}, "", ""},
@@ -270,6 +270,32 @@ TEST(FieldSeries, reads_times_in_units_of_the_first_file) {
                 },
                 "of time are"),
             "BadInput");
+}
+
+/// xarray writes `proleptic_gregorian` where other programs write `standard`.
+TEST(FieldSeries, joins_the_gregorian_calendars_where_they_are_one) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const make = [&](char const* name, char const* units, char const* calendar, char const* days) {
+    return folder.make(name, [&](auto const& p) {
+      test::write_cdl(p, std::string("netcdf t { dimensions: time = UNLIMITED; variables: double time(time); ") +
+                             "time:units = \"days since " + units + "\"; time:calendar = \"" + calendar +
+                             "\"; float v(time); data: time = " + days + "; v = 1; }");
+    });
+  };
+  auto const first = make("a.nc", "1900-01-01", "standard", "0");
+  auto const same = make("b.nc", "1950-01-01", "proleptic_gregorian", "1");
+  auto const early = make("c.nc", "0001-01-01", "proleptic_gregorian", "730000");
+  auto const before = make("d.nc", "1900-01-01", "standard", "-200000");
+  auto const after = make("e.nc", "1900-01-01", "proleptic_gregorian", "-199999");
+  auto const joined = [&](std::filesystem::path const& a, std::filesystem::path const& b) {
+    return [&comm, files = std::vector{a, b}] { FieldSeries const series(comm, files); };
+  };
+
+  EXPECT_EQ(FieldSeries(comm, {first, same}).coordinate("time"), (std::vector<double>{0, 18263}));
+  EXPECT_EQ(rule_of_naming(joined(first, early), "units of time are 'days since 0001-01-01' instead of"), "BadInput");
+  EXPECT_EQ(rule_of_naming(joined(before, after), "times before 1582-10-15, when these differ"), "BadInput");
 }
 
 /// xarray chooses the unit of each file so that its times are whole numbers.

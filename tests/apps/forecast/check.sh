@@ -879,7 +879,7 @@ END
         done <<'END'
 s/calendar = "standard"/calendar = "lunar"/|the calendar 'lunar' is none of
 s/hours since/fortnights since/|'fortnights since 2000-01-01 00:00:00' are no units of time
-s/ time = 0, 6, 12,/ time = 0, 6, 6,/|time goes from 6.000000 to 6.000000
+s/ time = 0, 6, 12,/ time = 0, 6, 6,/|time goes from 2000-01-01 06:00 to 2000-01-01 06:00
 s/ latitude = -84.375, -73.125,/ latitude = -84.375, -84.375,/|latitudes
 END
         # Other units are said once, and are no error.

@@ -329,6 +329,10 @@ struct FieldSeries::State {
       auto const first = all.size();
       all.insert(all.end(), values.begin(), values.end());
       require_sorted(place, all, first);
+      if (auto const& first_times = *contents.coordinate(name); !detail::same_dates(*coordinate, first_times, values))
+        refuse(paths[place], paths[0],
+               "calendar of " + name + " is '" + coordinate->text("calendar") + "' instead of '" +
+                   first_times.text("calendar") + "', and it has times before 1582-10-15, when these differ");
       return;
     }
     auto const& expected = *contents.coordinate(name);
@@ -348,6 +352,19 @@ struct FieldSeries::State {
     }
   }
 
+  /// A value of the joined coordinate, as a date where it is one.
+  [[nodiscard]] std::string joined_text(double value) const {
+    auto const* const coordinate = contents.coordinate(dimension);
+    try {
+      if (coordinate != nullptr && counts_from_date(coordinate->text("units"))) {
+        auto const calendar = calendar_of(coordinate->text("calendar"));
+        return time_text(times_of({value}, coordinate->text("units"), calendar).front(), calendar);
+      }
+    } catch (Error const&) {  // the number says enough
+    }
+    return number_text(value);
+  }
+
   /// The values from `first` on continue the order of those before.
   void require_sorted(std::size_t place, std::vector<double> const& values, std::size_t first) const {
     for (std::size_t i = first; i < values.size(); ++i)
@@ -362,7 +379,7 @@ struct FieldSeries::State {
       auto const where = i == first ? "where " + paths[place].string() + " follows " + paths[place - 1].string()
                                     : "within " + paths[place].string();
       throw Error(Fault::input, "BadInput",
-                  dimension + " goes from " + std::to_string(values[i - 1]) + " to " + std::to_string(values[i]) + " " +
+                  dimension + " goes from " + joined_text(values[i - 1]) + " to " + joined_text(values[i]) + " " +
                       where + "; give the files in order and without duplicate records");
     }
   }

@@ -7,6 +7,7 @@
 
 #include "hdf5/values.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -56,6 +57,9 @@ void rescale(FileContents& contents, std::string const& name, TimeChange const& 
   }
 }
 
+/// From when on `standard` and `proleptic_gregorian` have the same dates.
+Seconds gregorian_begins() { return seconds_of({1582, 10, 15, 0}, Calendar::proleptic_gregorian); }
+
 /// Nothing where units are not understood, or months meet units of a fixed length.
 std::optional<TimeChange> time_change(std::string const& from_units, std::string const& to_units, Calendar calendar) {
   TimeUnits from;
@@ -85,10 +89,27 @@ std::optional<TimeChange> time_change(std::string const& from_units, std::string
 bool same_calendar(Variable const& a, Variable const& b) {
   if (a.text("calendar") == b.text("calendar")) return true;
   try {
-    return calendar_of(a.text("calendar")) == calendar_of(b.text("calendar"));
+    auto const calendar = calendar_of(a.text("calendar"));
+    auto const other = calendar_of(b.text("calendar"));
+    if (calendar == other) return true;
+    auto const is_gregorian = [](Calendar one) {
+      return one == Calendar::standard || one == Calendar::proleptic_gregorian;
+    };
+    return is_gregorian(calendar) && is_gregorian(other) &&
+           time_units_of(a.text("units"), calendar).reference >= gregorian_begins() &&
+           time_units_of(b.text("units"), other).reference >= gregorian_begins();
   } catch (Error const&) {
     return false;
   }
+}
+
+bool same_dates(Variable const& own, Variable const& first, std::vector<double> const& values) {
+  auto const calendar = first.text("calendar");
+  if (!counts_from_date(first.text("units")) || own.text("calendar") == calendar) return true;
+  auto const of_first = calendar_of(calendar);
+  if (calendar_of(own.text("calendar")) == of_first) return true;
+  auto const times = times_of(values, first.text("units"), of_first);
+  return std::all_of(times.begin(), times.end(), [](Seconds time) { return time >= gregorian_begins(); });
 }
 
 void adopt_times(FileContents& own, FileContents& first, std::string const& dimension) {
