@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 namespace graticule::forecast {
@@ -29,16 +30,45 @@ Index num_members(Options const& options) {
 
 namespace {
 
+/// What helps where the places of two grids differ in their order only.
+std::string order_hint(Grid const& grid, Description const& description) {
+  auto const sorted = [](std::vector<double> values) {
+    for (double& value : values) {
+      value = std::remainder(value, 360);
+      if (value < -1e-4) value += 360;
+    }
+    std::sort(values.begin(), values.end());
+    return values;
+  };
+  bool const same = same_places(sorted(grid.latitudes), sorted(description.latitudes)) &&
+                    same_places(sorted(grid.longitudes), sorted(description.longitudes));
+  return same ? "; these are the same places in another order: `cdo invertlat`, `cdo sellonlatbox,WEST,EAST,-90,90` or "
+                "xarray's `sortby` bring them into that of the training"
+              : "";
+}
+
 void require_same_states(samples::StateTable const& table, Description const& description, std::string const& files) {
   if (table.channels().size() < description.num_prognostic())
     throw Error(Fault::input, "BadInput",
                 files + " lacks '" + description.channels[table.channels().size()].label +
                     "', which the network was trained on");
+  if (table.channels().size() > description.channels.size()) {
+    auto const extra = std::find_if(table.channels().begin(), table.channels().end(), [&](auto const& one) {
+      return std::none_of(description.channels.begin(), description.channels.end(),
+                          [&](auto const& trained) { return trained.label == one.label; });
+    });
+    throw Error(Fault::input, "BadInput",
+                fmt::format("{} has {} variables and levels, '{}' among them, and the network was trained on {}; leave "
+                            "the others out, for example by `ncks -d level,FIRST,LAST IN OUT` or xarray's `sel`",
+                            files, table.channels().size(),
+                            (extra == table.channels().end() ? table.channels().back() : *extra).label,
+                            description.channels.size()));
+  }
   for (std::size_t c = 0; c < table.channels().size(); ++c)
-    if (c >= description.channels.size() || table.channels()[c].label != description.channels[c].label)
+    if (table.channels()[c].label != description.channels[c].label)
       throw Error(Fault::input, "BadInput",
                   files + " has '" + table.channels()[c].label + "' where the network was trained on '" +
-                      (c < description.channels.size() ? description.channels[c].label : "nothing") + "'");
+                      description.channels[c].label + "'");
   if (!same_places(table.grid().latitudes, description.latitudes) ||
       !same_places(table.grid().longitudes, description.longitudes))
     throw Error(
@@ -48,7 +78,8 @@ void require_same_states(samples::StateTable const& table, Description const& de
                     files, table.grid().num_rows(), table.grid().num_columns(), table.grid().latitudes.front(),
                     table.grid().latitudes.back(), table.grid().longitudes.front(), table.grid().longitudes.back(),
                     description.latitudes.size(), description.longitudes.size(), description.latitudes.front(),
-                    description.latitudes.back(), description.longitudes.front(), description.longitudes.back()));
+                    description.latitudes.back(), description.longitudes.front(), description.longitudes.back()) +
+            order_hint(table.grid(), description));
 }
 
 /// All channels where the input has them, else the prognostic ones: a forecast needs no more.

@@ -727,7 +727,7 @@ write_levels() {
             stored = pascals ? n + (levels - 1 - 2 * l) * 128 : n
             values = values (n ? ", " : "") ((7 * stored) % 23)
         }
-        print "time = " times "; level = " (levels == 1 ? "500" : pascals ? "85000, 50000" : "500, 850") "; latitude = " latitudes ";\nlongitude = " longitudes ";\nz = " values ";\n}"
+        print "time = " times "; level = " (levels == 1 ? "500" : pascals ? "85000, 50000" : levels == 3 ? "500, 850, 250" : "500, 850") "; latitude = " latitudes ";\nlongitude = " longitudes ";\nz = " values ";\n}"
     }' | ncgen -4 -o "$1" || fail "ncgen"
 }
 # Levels are matched by value: in Pa and in another order they give the same forecast.
@@ -758,6 +758,18 @@ case_levels() {
         --log-level warn --output errors
     [ $code -eq 3 ] && grep -qF "others.nc has 'z 700 hPa' where the network was trained on 'z 850 hPa'" err ||
         fail "exit $code with another level: $(cat err)"
+    # What helps where the input has more levels, and where its rows are in another order.
+    write_levels more.nc 3
+    ncdump hectopascals.nc | sed 's/latitude = 78.75.*/latitude = -78.75, -56.25, -33.75, -11.25, 11.25, 33.75, 56.25, 78.75 ;/' |
+        ncgen -4 -o rising.nc || fail "ncgen"
+    while IFS='|' read -r name text; do
+        launch 1 "$BIN/graticule-forecast" --checkpoint levels --input "$name.nc" --start 2000-01-01T12 --steps 1 --threads 1 --progress none \
+            --log-level warn --output errors
+        [ $code -eq 3 ] && grep -qF "$text" err || fail "exit $code with $name.nc: $(cat err)"
+    done <<END
+more|more.nc has 3 variables and levels, 'z 250 hPa' among them, and the network was trained on 2
+rising|the same places in another order: \`cdo invertlat\`
+END
 }
 
 # Times, dates of options and results are in the calendar of the file.
