@@ -21,19 +21,16 @@ at::Tensor wrapped_number(at::Scalar const& number) {
 }
 
 std::optional<at::Scalar> number_of(Argument const& argument) {
-  if (auto const* integer = std::get_if<std::int64_t>(&argument)) {
-    return at::Scalar(*integer);
-  }
-  if (auto const* real = std::get_if<double>(&argument)) {
-    return at::Scalar(*real);
-  }
-  if (auto const* boolean = std::get_if<bool>(&argument)) {
-    return at::Scalar(*boolean);
-  }
-  if (auto const* complex = std::get_if<std::complex<double>>(&argument)) {
-    return at::Scalar(c10::complex<double>(complex->real(), complex->imag()));
-  }
-  return std::nullopt;
+  return std::visit(
+      []<class T>(T const& value) -> std::optional<at::Scalar> {
+        if constexpr (std::is_arithmetic_v<T>) {
+          return at::Scalar(value);
+        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+          return at::Scalar(c10::complex<double>(value.real(), value.imag()));
+        }
+        return std::nullopt;
+      },
+      argument);
 }
 
 std::int64_t memory_format(MemoryFormat format) {

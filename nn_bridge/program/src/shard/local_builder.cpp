@@ -286,20 +286,6 @@ Argument LocalBuilder::local_argument(Argument const& argument, std::vector<Valu
   if (auto const* symbol = std::get_if<SymbolRef>(&argument)) {
     return number_of(symbol->value);
   }
-  if (auto const* list = std::get_if<Tensors>(&argument)) {
-    Tensors local;
-    for (std::size_t i = 0; i < list->size(); ++i) {
-      local.push_back({take()});
-    }
-    return local;
-  }
-  if (auto const* list = std::get_if<OptionalTensors>(&argument)) {
-    OptionalTensors local;
-    for (auto const& one : *list) {
-      local.push_back(one ? std::optional(TensorRef{take()}) : std::nullopt);
-    }
-    return local;
-  }
   if (auto const* list = std::get_if<Integers>(&argument)) {
     std::vector<std::int64_t> numbers;
     for (auto const& one : *list) {
@@ -308,7 +294,9 @@ Argument LocalBuilder::local_argument(Argument const& argument, std::vector<Valu
     }
     return numbers;
   }
-  return argument;
+  Argument local = argument;
+  visit_tensors(local, [&](ValueId& id) { id = take(); });
+  return local;
 }
 
 Node LocalBuilder::localized(Node const& node, std::vector<ValueId> const& tensors) const {

@@ -10,6 +10,8 @@
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "graph/visit.hpp"
+
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -32,24 +34,10 @@ namespace {
 
 using Context = std::shared_ptr<TaskContext const>;
 
-void add_ids(Argument const& argument, std::vector<ValueId>& ids) {
-  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
-    ids.push_back(tensor->value);
-  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
-    std::ranges::transform(*tensors, std::back_inserter(ids), &TensorRef::value);
-  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
-    for (auto const& one : *optional) {
-      if (one) {
-        ids.push_back(one->value);
-      }
-    }
-  }
-}
-
 std::vector<ValueId> tensor_inputs(Node const& node) {
   std::vector<ValueId> ids;
   for (NamedArgument const& input : node.inputs) {
-    add_ids(input.value, ids);
+    visit_tensors(input.value, [&](ValueId id) { ids.push_back(id); });
   }
   return ids;
 }
@@ -57,7 +45,7 @@ std::vector<ValueId> tensor_inputs(Node const& node) {
 std::vector<ValueId> tensor_results(Node const& node) {
   std::vector<ValueId> ids;
   for (Argument const& output : node.outputs) {
-    add_ids(output, ids);
+    visit_tensors(output, [&](ValueId id) { ids.push_back(id); });
   }
   return ids;
 }
