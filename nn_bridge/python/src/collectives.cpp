@@ -28,57 +28,55 @@ void define_collectives(py::module_& m) {
   using nn::Domain;
   using torch::Tensor;
   m.def(
-      "all_sum", [](Tensor const& x, Domain const& d) { return nn::all_sum(x, d.comm()); }, py::arg("x"),
-      py::arg("domain"), ReleaseGil());
+      "all_sum", [](Tensor const& x, Domain const& d) { return nn::all_sum(x, d.comm()); }, ReleaseGil());
   m.def(
-      "copy_to_region", [](Tensor const& x, Domain const& d) { return nn::copy_to_region(x, d.comm()); }, py::arg("x"),
-      py::arg("domain"), ReleaseGil());
+      "copy_to_region", [](Tensor const& x, Domain const& d) { return nn::copy_to_region(x, d.comm()); }, ReleaseGil());
   m.def(
       "broadcast",
       [](std::optional<Tensor> const& x, int root, Domain const& d) {
         return nn::broadcast(x.value_or(Tensor()), root, d.comm());
       },
-      py::arg("x"), py::arg("root"), py::arg("domain"), ReleaseGil());
+      ReleaseGil());
   m.def(
       "sum_to_root", [](Tensor const& x, int root, Domain const& d) { return nn::sum_to_root(x, root, d.comm()); },
-      py::arg("x"), py::arg("root"), py::arg("domain"), ReleaseGil());
+      ReleaseGil());
   m.def(
       "gather",
       [](Tensor const& x, std::int64_t axis, Domain const& d, std::string const& consumer) {
         return nn::gather(x, axis, d.comm(), consumer_of(consumer));
       },
-      py::arg("x"), py::arg("axis"), py::arg("domain"), py::arg("consumer"), ReleaseGil());
+      ReleaseGil());
   m.def(
       "scatter",
       [](Tensor const& x, std::int64_t axis, Domain const& d, std::optional<Integers> const& cuts) {
         return nn::scatter(x, axis, cuts_or_balanced(cuts, x, axis, d), d.comm());
       },
-      py::arg("x"), py::arg("axis"), py::arg("domain"), py::arg("cuts"), ReleaseGil());
+      ReleaseGil());
   m.def(
       "reduce_scatter",
       [](Tensor const& x, std::int64_t axis, Domain const& d, std::optional<Integers> const& cuts) {
         return nn::reduce_scatter(x, axis, cuts_or_balanced(cuts, x, axis, d), d.comm());
       },
-      py::arg("x"), py::arg("axis"), py::arg("domain"), py::arg("cuts"), ReleaseGil());
+      ReleaseGil());
   m.def(
       "all_to_all",
       [](Tensor const& x, std::int64_t split_axis, std::int64_t join_axis, Domain const& d,
          std::optional<Integers> const& cuts) {
         return nn::all_to_all(x, split_axis, join_axis, cuts_or_balanced(cuts, x, split_axis, d), d.comm());
       },
-      py::arg("x"), py::arg("split_axis"), py::arg("join_axis"), py::arg("domain"), py::arg("cuts"), ReleaseGil());
+      ReleaseGil());
   m.def(
       "gather_to_root",
       [](Tensor const& x, std::int64_t axis, int root, Domain const& d) {
         return nn::gather_to_root(x, axis, root, d.comm());
       },
-      py::arg("x"), py::arg("axis"), py::arg("root"), py::arg("domain"), ReleaseGil());
+      ReleaseGil());
   m.def(
       "scatter_from_root",
       [](std::optional<Tensor> const& x, std::int64_t axis, Integers const& cuts, int root, Domain const& d) {
         return nn::scatter_from_root(x.value_or(Tensor()), axis, cuts_of(cuts), root, d.comm());
       },
-      py::arg("x"), py::arg("axis"), py::arg("cuts"), py::arg("root"), py::arg("domain"), ReleaseGil());
+      ReleaseGil());
 }
 
 }  // namespace graticule::python

@@ -96,8 +96,7 @@ void define_fields(py::module_& m) {
     return number;
   });
   py::class_<nn::Domain>(m, "Domain")
-      .def(py::init(&make_domain), py::arg("comm"), py::arg("rows"), py::arg("columns"), py::arg("latitude"),
-           py::arg("longitude"), py::arg("constant"), py::arg("odd_longitudes"), ReleaseGil())
+      .def(py::init(&make_domain), ReleaseGil())
       .def_static(
           "serial", [] { return nn::Domain(); }, ReleaseGil())
       .def_property_readonly("is_serial", &nn::Domain::is_default)
@@ -107,14 +106,12 @@ void define_fields(py::module_& m) {
           "grid", [](nn::Domain const& self) { return std::pair(self.grid().extent(0), self.grid().extent(1)); })
       .def_property_readonly(
           "part", [](nn::Domain const& self) { return std::pair(self.latitude_part(), self.longitude_part()); })
-      .def(
-          "set_call_checks",
-          [](nn::Domain& self, bool every_call) {
-            self.set_call_checks(every_call ? nn::CallChecks::every_call : nn::CallChecks::new_structures);
-          },
-          py::arg("every_call"))
+      .def("set_call_checks",
+           [](nn::Domain& self, bool every_call) {
+             self.set_call_checks(every_call ? nn::CallChecks::every_call : nn::CallChecks::new_structures);
+           })
       .def("num_draws", &nn::Domain::num_draws)
-      .def("set_num_draws", &nn::Domain::set_num_draws, py::arg("number"))
+      .def("set_num_draws", &nn::Domain::set_num_draws)
       .def(
           "barrier", [](nn::Domain const& self) { self.comm().barrier(); }, ReleaseGil())
       .def(
@@ -129,13 +126,13 @@ void define_fields(py::module_& m) {
             auto const comms = self.comms();
             announce_failure(std::span<Comm const>(comms), text);
           },
-          py::arg("text"), ReleaseGil())
-      .def("require_same", &require_same_text, py::arg("rule"), py::arg("text"), ReleaseGil())
-      .def("agree", &agree_on_text, py::arg("rule"), py::arg("failure"), ReleaseGil());
-  m.def("shard_of", &shard_of, py::arg("whole"), py::arg("domain"), py::arg("rows"), py::arg("columns"), ReleaseGil());
-  m.def("part_of", &part_of, py::arg("shard"), py::arg("domain"), ReleaseGil());
-  m.def("unreached_calls", &nn::detail::unreached_calls, py::arg("domain"), py::arg("roots"), ReleaseGil());
-  m.def("whole_field", &nn::whole_field, py::arg("shard"), py::arg("domain"), ReleaseGil());
+          ReleaseGil())
+      .def("require_same", &require_same_text, ReleaseGil())
+      .def("agree", &agree_on_text, ReleaseGil());
+  m.def("shard_of", &shard_of, ReleaseGil());
+  m.def("part_of", &part_of, ReleaseGil());
+  m.def("unreached_calls", &nn::detail::unreached_calls, ReleaseGil());
+  m.def("whole_field", &nn::whole_field, ReleaseGil());
 }
 
 }  // namespace graticule::python

@@ -70,8 +70,8 @@ std::vector<std::string> channels_of(Loaded const& self) {
 
 void define_forecaster(py::module_& m) {
   py::class_<Loaded>(m, "Forecaster")
-      .def(py::init(&make_forecaster), py::arg("comm"), py::arg("path"), py::arg("rows"), ReleaseGil())
-      .def("next", &next_of, py::arg("states"), py::arg("time"), ReleaseGil())
+      .def(py::init(&make_forecaster), ReleaseGil())
+      .def("next", &next_of, ReleaseGil())
       .def_property_readonly("channels", &channels_of)
       .def_property_readonly("num_prognostic", [](Loaded const& self) { return self.description().num_prognostic(); })
       .def_property_readonly("history", [](Loaded const& self) { return self.description().history; })

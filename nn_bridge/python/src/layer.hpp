@@ -15,6 +15,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace graticule::python {
@@ -87,63 +89,43 @@ void take_state(Sharded& own, ModuleState const& state) {
   if (own.is_training() != state.training) own.train(state.training);
 }
 
-/// `forward(x)`, and `forward_like`, `forward_with_indices`, `inverse`, `back` where the layer has them.
+[[nodiscard]] inline Tensors listed(torch::Tensor const& y) { return {y}; }
+[[nodiscard]] inline Tensors listed(std::tuple<torch::Tensor, torch::Tensor> const& y) {
+  return {std::get<0>(y), std::get<1>(y)};
+}
+
+/// Each method that the layer has, of these names and numbers of tensors.
 template <bool has_serial_state, class Sharded>
 Layer made(std::shared_ptr<Sharded> const& layer) {
-  auto const prepared = [layer](ModuleState const& state) -> Sharded& {
-    if constexpr (has_serial_state)
-      take_state(*layer, state);
-    else if (layer->is_training() != state.training)
-      layer->train(state.training);
-    return *layer;
-  };
   Layer result{layer, {}, {}};
-  auto& methods = result.methods;
-  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward(x); })
-    methods["forward"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).forward(input(in, 0, 1))};
-    };
-  else if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward(x, x); })
-    methods["forward"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).forward(input(in, 0, 2), in[1])};
-    };
-  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward(x, x, x); })
-    methods["forward_masked"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).forward(input(in, 0, 3), in[1], in[2])};
-    };
-  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward_like(x, x); })
-    methods["forward_like"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).forward_like(input(in, 0, 2), in[1])};
-    };
-  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward_like(x, x, x); })
-    methods["forward_like"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).forward_like(input(in, 0, 3), in[1], in[2])};
-    };
-  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward_with_indices(x); })
-    methods["forward_with_indices"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      auto [values, indices] = prepared(state).forward_with_indices(input(in, 0, 1));
-      return {values, indices};
-    };
-  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.inverse(x); })
-    methods["inverse"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).inverse(input(in, 0, 1))};
-    };
-  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.back(x); })
-    methods["back"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).back(input(in, 0, 1))};
-    };
-  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.to_means(x, x); })
-    methods["to_means"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).to_means(input(in, 0, 2), in[1])};
-    };
-  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.room_for(x); }) {
-    methods["room_for"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).room_for(input(in, 0, 1))};
-    };
-    methods["owned"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
-      return {prepared(state).owned(input(in, 0, 1))};
-    };
-  }
+  auto const add = [&]<std::size_t... i>(char const* name, std::index_sequence<i...> /*inputs*/, auto call) {
+    if constexpr (requires(Sharded & s, torch::Tensor const& x) { call(s, (void(i), x)...); })
+      result.methods[name] = [layer, call](ModuleState const& state, Tensors const& in) {
+        if constexpr (has_serial_state)
+          take_state(*layer, state);
+        else if (layer->is_training() != state.training)
+          layer->train(state.training);
+        (void)input(in, 0, sizeof...(i));
+        return listed(call(*layer, in[i]...));
+      };
+  };
+  constexpr std::make_index_sequence<1> one;
+  constexpr std::make_index_sequence<2> two;
+  constexpr std::make_index_sequence<3> three;
+  auto const forward = [](auto& s, auto const&... x) -> decltype(s.forward(x...)) { return s.forward(x...); };
+  auto const like = [](auto& s, auto const&... x) -> decltype(s.forward_like(x...)) { return s.forward_like(x...); };
+  add("forward", two, forward);
+  add("forward", one, forward);
+  add("forward_masked", three, forward);
+  add("forward_like", two, like);
+  add("forward_like", three, like);
+  add("forward_with_indices", one,
+      [](auto& s, auto const& x) -> decltype(s.forward_with_indices(x)) { return s.forward_with_indices(x); });
+  add("inverse", one, [](auto& s, auto const& x) -> decltype(s.inverse(x)) { return s.inverse(x); });
+  add("back", one, [](auto& s, auto const& x) -> decltype(s.back(x)) { return s.back(x); });
+  add("to_means", two, [](auto& s, auto const&... x) -> decltype(s.to_means(x...)) { return s.to_means(x...); });
+  add("room_for", one, [](auto& s, auto const& x) -> decltype(s.room_for(x)) { return s.room_for(x); });
+  add("owned", one, [](auto& s, auto const& x) -> decltype(s.owned(x)) { return s.owned(x); });
   return result;
 }
 

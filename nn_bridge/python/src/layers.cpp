@@ -106,17 +106,16 @@ std::tuple<double, double, std::string> try_sharded(Forward const& reference, Fo
 
 void define_layers(py::module_& m) {
   py::class_<Layer>(m, "Layer")
-      .def_static("of_torch", &make_layer, py::arg("type"), py::arg("options"), py::arg("domain"), py::arg("module"))
-      .def_static("native", &make_native, py::arg("type"), py::arg("options"), py::arg("domain"))
-      .def("call", &logged_call, py::arg("path"), py::arg("method"), py::arg("inputs"), py::arg("state"),
-           py::arg("training"), ReleaseGil())
-      .def("part", &part, py::arg("name"), py::arg("axis"), ReleaseGil())
+      .def_static("of_torch", &make_layer)
+      .def_static("native", &make_native)
+      .def("call", &logged_call, ReleaseGil())
+      .def("part", &part, ReleaseGil())
       .def("parameters", [](Layer const& self) { return tensors(self.module->named_parameters()); })
       .def("buffers", [](Layer const& self) { return tensors(self.module->named_buffers()); })
       .def_property_readonly(
           "communicates",
           [](Layer const& self) { return dynamic_cast<nn::Communicating*>(self.module.get()) != nullptr; })
-      .def("move_to", &move_to, py::arg("domain"))
+      .def("move_to", &move_to)
       .def("reset_structure", &reset_structure);
   m.def("serial_types", [] {
     std::vector<std::string> names;
@@ -131,12 +130,10 @@ void define_layers(py::module_& m) {
   m.def(
       "reduce_loss",
       [](torch::Tensor const& partial, nn::Domain const& domain) { return nn::reduce_loss(partial, domain); },
-      py::arg("partial"), py::arg("domain"), ReleaseGil());
-  m.def("checkpoint", &checkpoint, py::arg("domain"), py::arg("segment"), py::arg("inputs"), ReleaseGil());
-  m.def("rollout", &rollout, py::arg("domain"), py::arg("state"), py::arg("step"), py::arg("on_state"),
-        py::arg("num_steps"), py::arg("checkpoint_steps"), py::arg("gradient_steps"), ReleaseGil());
-  m.def("try_sharded", &try_sharded, py::arg("reference"), py::arg("sharded"), py::arg("x"), py::arg("domain"),
-        py::arg("cuts"), py::arg("tolerance"), ReleaseGil());
+      ReleaseGil());
+  m.def("checkpoint", &checkpoint, ReleaseGil());
+  m.def("rollout", &rollout, ReleaseGil());
+  m.def("try_sharded", &try_sharded, ReleaseGil());
 }
 
 }  // namespace graticule::python

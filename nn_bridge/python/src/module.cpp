@@ -98,9 +98,9 @@ void keep_until_stop(Comm const& comm) { living_comms().push_back(comm); }
 
 void define_library(py::module_& m) {
   py::register_exception_translator(&translate);
-  m.def("start", &start, py::arg("num_threads"), ReleaseGil());
+  m.def("start", &start, ReleaseGil());
   m.def("stop", &stop, ReleaseGil());
-  m.def("abort_all", &abort_all, py::arg("text"), ReleaseGil());
+  m.def("abort_all", &abort_all, ReleaseGil());
   m.def("mpi_library", &mpi_library);
 }
 

@@ -359,20 +359,17 @@ std::vector<Integers> gather(nn::Domain const& domain, Integers const& own) {
 
 void define_program(py::module_& m) {
   py::class_<ShardedProgramImpl, std::shared_ptr<ShardedProgramImpl>>(m, "Program")
-      .def_static("of_graph", &of_graph, py::arg("json"), py::arg("tensors"), py::arg("domain"), py::arg("fields"),
-                  py::arg("seed"), py::arg("largest_gather"), ReleaseGil())
-      .def_static("of_file", &of_file, py::arg("path"), py::arg("domain"), py::arg("fields"), py::arg("seed"),
-                  py::arg("largest_gather"), ReleaseGil())
+      .def_static("of_graph", &of_graph, ReleaseGil())
+      .def_static("of_file", &of_file, ReleaseGil())
       .def("run", &run, py::arg("inputs"), py::arg("again") = false, ReleaseGil())
-      .def("repeats", &ShardedProgramImpl::repeats, py::arg("inputs"))
-      .def(
-          "train", [](ShardedProgramImpl& self, bool on) { self.train(on); }, py::arg("on"))
+      .def("repeats", &ShardedProgramImpl::repeats)
+      .def("train", [](ShardedProgramImpl& self, bool on) { self.train(on); })
       .def(
           "move",
           [](ShardedProgramImpl& self, std::optional<torch::Device> device, std::optional<torch::ScalarType> type) {
             self.to(device.value_or(self.serial()->device()), type.value_or(self.serial()->dtype()));
           },
-          py::arg("device"), py::arg("dtype"), ReleaseGil())
+          ReleaseGil())
       .def("reset_structure", &ShardedProgramImpl::reset_structure)
       .def_property_readonly("input_names", &input_names)
       .def_property_readonly("fields", &ShardedProgramImpl::fields)
@@ -387,27 +384,24 @@ void define_program(py::module_& m) {
       .def("buffers", [](ShardedProgramImpl const& self) { return named(self.named_buffers()); })
       .def(
           "save", [](ShardedProgramImpl const& self, std::string const& path) { self.serial()->save(path); },
-          py::arg("path"), ReleaseGil());
+          ReleaseGil());
   py::class_<program::PlacedCall, std::shared_ptr<program::PlacedCall>>(m, "PlacedCall")
-      .def(py::init(&placed_call), py::arg("json"), py::arg("domain"), py::arg("name"), py::arg("inputs"),
-           py::arg("outputs"), py::arg("device"), ReleaseGil())
-      .def("run", &program::PlacedCall::run, py::arg("inputs"), ReleaseGil())
+      .def(py::init(&placed_call), ReleaseGil())
+      .def("run", &program::PlacedCall::run, ReleaseGil())
       .def_property_readonly("outputs", &places_of)
       .def_property_readonly("direct", &program::PlacedCall::direct)
       .def_property_readonly("keeps_views", &program::PlacedCall::keeps_views)
       .def_property_readonly("elementwise", &program::PlacedCall::elementwise)
       .def("nodes", [](program::PlacedCall const& self) { return nodes_of(self.plan()); });
   py::class_<Watch>(m, "Watch")
-      .def(py::init<std::vector<std::tuple<py::dict, py::str, py::object>> const&>(), py::arg("entries"))
+      .def(py::init<std::vector<std::tuple<py::dict, py::str, py::object>> const&>())
       .def("unchanged", &Watch::unchanged);
   py::class_<WatchValues>(m, "WatchValues")
-      .def(py::init<std::vector<std::tuple<py::object, py::object, py::object>>>(), py::arg("entries"))
+      .def(py::init<std::vector<std::tuple<py::object, py::object, py::object>>>())
       .def("unchanged", &WatchValues::unchanged);
-  m.def(
-      "is_known_operator", [](std::string const& target) { return program::operator_class(target).has_value(); },
-      py::arg("target"));
-  m.def("compare_calls", &compare_calls, py::arg("domain"), py::arg("own"), py::arg("hash"), ReleaseGil());
-  m.def("gather_numbers", &gather, py::arg("domain"), py::arg("own"), ReleaseGil());
+  m.def("is_known_operator", [](std::string const& target) { return program::operator_class(target).has_value(); });
+  m.def("compare_calls", &compare_calls, ReleaseGil());
+  m.def("gather_numbers", &gather, ReleaseGil());
 }
 
 }  // namespace graticule::python

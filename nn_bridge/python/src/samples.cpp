@@ -103,11 +103,9 @@ Integers cut_sizes(Samples const& self, int axis) {
 
 void define_samples(py::module_& m) {
   py::class_<Samples>(m, "Samples")
-      .def(py::init(&make_samples), py::arg("domain"), py::arg("files"), py::arg("data_team"), py::arg("options"))
-      .def("batch", &batch_of, py::arg("epoch"), py::arg("number"), ReleaseGil())
-      .def(
-          "times", [](Samples const& self, Index epoch, Index number) { return self.data->times(epoch, number); },
-          py::arg("epoch"), py::arg("number"))
+      .def(py::init(&make_samples))
+      .def("batch", &batch_of, ReleaseGil())
+      .def("times", [](Samples const& self, Index epoch, Index number) { return self.data->times(epoch, number); })
       .def_property_readonly("num_samples", [](Samples const& self) { return self.data->num_samples(); })
       .def_property_readonly("num_batches", [](Samples const& self) { return self.data->num_batches(); })
       .def_property_readonly("input_channels", [](Samples const& self) { return self.data->input_channels(); })
@@ -115,7 +113,7 @@ void define_samples(py::module_& m) {
       .def_property_readonly("latitudes", [](Samples const& self) { return self.data->latitudes(); })
       .def_property_readonly("longitudes", [](Samples const& self) { return self.data->longitudes(); })
       .def_property_readonly("scaling", &scaling_of)
-      .def("cuts", &cut_sizes, py::arg("axis"))
+      .def("cuts", &cut_sizes)
       .def_readonly("num_teams", &Samples::num_teams)
       .def(
           "bytes_read", [](Samples& self) { return self.data->bytes_read(); }, ReleaseGil());

@@ -109,6 +109,18 @@ struct Held {
   }
 };
 
+/// A method of what `Holder` holds.
+template <class Holder, class Wrapper, class Result, class... Arguments>
+auto on(Result (Wrapper::*method)(Arguments...)) {
+  return [method](Holder& self, Arguments... arguments) { return (self.get().*method)(arguments...); };
+}
+
+/// Destroys it, on all ranks.
+template <class Wrapper>
+void close(Held<Wrapper>& self) {
+  self.wrapper.reset();
+}
+
 std::unique_ptr<PythonOptimizer> optimizer_of(MirrorPointer const& model, PythonStep step) {
   if (!step) return nullptr;
   std::vector<torch::Tensor> trained;
@@ -261,36 +273,24 @@ void save_model_of_ranks(std::int64_t comm, std::string const& folder, std::int6
 }
 
 void define_data_parallel(py::module_& m) {
+  using Loss = std::function<torch::Tensor()>;
   py::class_<tr::DataParallel::NoSync>(m, "NoSync");
   py::class_<DataParallel>(m, "DataParallel")
-      .def(py::init(&make_data_parallel), py::arg("model"), py::arg("step"), py::arg("rules"), py::arg("options"))
-      .def(
-          "step", [](DataParallel& self) { self.get().step(); }, ReleaseGil())
-      .def(
-          "step_by",
-          [](DataParallel& self, std::function<torch::Tensor()> const& closure) { return self.get().step(closure); },
-          py::arg("closure"), ReleaseGil())
-      .def(
-          "synchronize", [](DataParallel& self) { self.get().synchronize(); }, ReleaseGil())
-      .def(
-          "reduce", [](DataParallel& self) { self.get().reduce(); }, ReleaseGil())
-      .def(
-          "sync_buffers", [](DataParallel& self) { self.get().sync_buffers(); }, ReleaseGil())
-      .def(
-          "run", [](DataParallel& self, std::function<void()> const& pass) { self.get().run(pass); }, py::arg("run"),
-          ReleaseGil())
+      .def(py::init(&make_data_parallel))
+      .def("step", on<DataParallel>(py::overload_cast<>(&tr::DataParallel::step)), ReleaseGil())
+      .def("step_by", on<DataParallel>(py::overload_cast<Loss const&>(&tr::DataParallel::step)), ReleaseGil())
+      .def("synchronize", on<DataParallel>(&tr::DataParallel::synchronize), ReleaseGil())
+      .def("reduce", on<DataParallel>(&tr::DataParallel::reduce), ReleaseGil())
+      .def("sync_buffers", on<DataParallel>(&tr::DataParallel::sync_buffers), ReleaseGil())
+      .def("run", on<DataParallel>(&tr::DataParallel::run), ReleaseGil())
       .def("no_sync", &no_sync)
-      .def(
-          "clip_gradients",
-          [](DataParallel& self, double norm, double type) { return self.get().clip_gradients(norm, type); },
-          py::arg("max_norm"), py::arg("norm_type"), ReleaseGil())
-      .def(
-          "close", [](DataParallel& self) { self.wrapper.reset(); }, ReleaseGil());
+      .def("clip_gradients", on<DataParallel>(&tr::DataParallel::clip_gradients), ReleaseGil())
+      .def("close", &close<tr::DataParallel>, ReleaseGil());
 }
 
 void define_join(py::module_& m) {
   py::class_<Join>(m, "Join")
-      .def(py::init(&make_join), py::arg("parallel"), py::arg("options"), py::keep_alive<1, 2>())
+      .def(py::init(&make_join), py::keep_alive<1, 2>())
       .def(
           "finish",
           [](Join& self) {
@@ -306,23 +306,16 @@ void define_join(py::module_& m) {
 
 void define_daso(py::module_& m) {
   py::class_<Daso>(m, "Daso")
-      .def(py::init(&make_daso), py::arg("model"), py::arg("step"), py::arg("world"), py::arg("rules"),
-           py::arg("options"))
+      .def(py::init(&make_daso))
+      .def("set_last_batch", on<Daso>(&tr::Daso::set_last_batch), ReleaseGil())
+      .def("zero_grad", on<Daso>(&tr::Daso::zero_grad))
+      .def("step", on<Daso>(&tr::Daso::step), ReleaseGil())
       .def(
-          "set_last_batch", [](Daso& self, Index last) { self.get().set_last_batch(last); }, py::arg("last_batch"),
-          ReleaseGil())
-      .def("zero_grad", [](Daso& self) { self.get().zero_grad(); })
-      .def(
-          "step", [](Daso& self) { self.get().step(); }, ReleaseGil())
-      .def(
-          "epoch_loss", [](Daso& self, double loss) { self.get().epoch_loss(loss); }, py::arg("loss"), ReleaseGil())
-      .def(
-          "drain", [](Daso& self) { self.get().drain(); }, ReleaseGil())
-      .def(
-          "synchronize", [](Daso& self) { self.get().synchronize(); }, ReleaseGil())
+          "epoch_loss", [](Daso& self, double loss) { self.get().epoch_loss(loss); }, ReleaseGil())
+      .def("drain", on<Daso>(&tr::Daso::drain), ReleaseGil())
+      .def("synchronize", on<Daso>(&tr::Daso::synchronize), ReleaseGil())
       .def("num_sent", [](Daso const& self) { return self.get().stats().num_sent; })
-      .def(
-          "close", [](Daso& self) { self.wrapper.reset(); }, ReleaseGil());
+      .def("close", &close<tr::Daso>, ReleaseGil());
 }
 
 void define_sharded(py::module_& m) {
@@ -330,8 +323,8 @@ void define_sharded(py::module_& m) {
       .def(
           "close", [](Gathered& self) { self.scope.reset(); }, ReleaseGil());
   py::class_<Sharded>(m, "ShardedParameters")
-      .def(py::init(&make_sharded), py::arg("model"), py::arg("team"), py::arg("reduction"), py::arg("replicas"))
-      .def("forward", &sharded_forward, py::arg("call"), ReleaseGil())
+      .def(py::init(&make_sharded))
+      .def("forward", &sharded_forward, ReleaseGil())
       .def("named_parameters", [](Sharded const& self) { return self.get().named_parameters(); })
       .def(
           "gathered",
@@ -340,8 +333,7 @@ void define_sharded(py::module_& m) {
           },
           ReleaseGil())
       .def(
-          "clip_grad_norm", [](Sharded& self, double norm) { return self.get().clip_grad_norm(norm); },
-          py::arg("max_norm"), ReleaseGil())
+          "clip_grad_norm", [](Sharded& self, double norm) { return self.get().clip_grad_norm(norm); }, ReleaseGil())
       .def(
           "unwrap", [](Sharded& self) { self.get().unwrap(); }, ReleaseGil())
       .def(
@@ -351,7 +343,7 @@ void define_sharded(py::module_& m) {
             self.team->max(all);
             return all[0];
           },
-          py::arg("value"), ReleaseGil())
+          ReleaseGil())
       .def(
           "total",
           [](Sharded const& self, double value) {
@@ -359,15 +351,14 @@ void define_sharded(py::module_& m) {
             self.team->sum(all);
             return all[0];
           },
-          py::arg("value"), ReleaseGil())
+          ReleaseGil())
       .def("shard_bytes", [](Sharded const& self) { return self.get().stats().shard_bytes; });
 }
 
 }  // namespace
 
 void define_training(py::module_& m) {
-  py::class_<Mirror, MirrorPointer>(m, "Mirror")
-      .def(py::init<NamedTensors const&, NamedTensors const&>(), py::arg("parameters"), py::arg("buffers"));
+  py::class_<Mirror, MirrorPointer>(m, "Mirror").def(py::init<NamedTensors const&, NamedTensors const&>());
   struct Sync {
     MirrorPointer model;
     std::vector<nn::TeamRule> rules;
@@ -378,13 +369,13 @@ void define_training(py::module_& m) {
              auto const given = rules_of(rules);
              return Sync{model, given, nn::GradientSync(*model, given)};
            }),
-           py::arg("model"), py::arg("rules"), ReleaseGil())
+           ReleaseGil())
       .def(
           "set_rules",
           [](Sync& self, std::string const& name, GivenRules const& rules) {
             self.sync.set_rules(name, rules_of(rules));
           },
-          py::arg("parameter"), py::arg("rules"), ReleaseGil())
+          ReleaseGil())
       .def(
           "broadcast", [](Sync const& self) { self.sync.broadcast(); }, ReleaseGil())
       .def(
@@ -398,22 +389,20 @@ void define_training(py::module_& m) {
             for (auto const& rule : self.rules) rule.team.max(all);
             return all[0];
           },
-          py::arg("value"), ReleaseGil());
+          ReleaseGil());
   m.def("checks_calls", &graticule::detail::checks_calls);
   m.def(
       "require_equal",
       [](MirrorPointer const& model, nn::Domain const& domain) {
         nn::GradientSync(*model, {{domain.comm(), nn::Reduction::sum}}).require_equal();
       },
-      py::arg("model"), py::arg("domain"), ReleaseGil());
+      ReleaseGil());
   define_data_parallel(m);
   define_join(m);
   define_daso(m);
   define_sharded(m);
-  m.def("load_model", &load_model_of_ranks, py::arg("comm"), py::arg("path"), py::arg("model"), py::arg("prefix"),
-        ReleaseGil());
-  m.def("save_model", &save_model_of_ranks, py::arg("comm"), py::arg("folder"), py::arg("step"), py::arg("keep"),
-        py::arg("model"), py::arg("prefix"), ReleaseGil());
+  m.def("load_model", &load_model_of_ranks, ReleaseGil());
+  m.def("save_model", &save_model_of_ranks, ReleaseGil());
 }
 
 }  // namespace graticule::python
