@@ -220,9 +220,9 @@ static void splits_owned_boxes(void) {
   OK(gr_halo_interior(halo, 0, 2, none, none, lo, hi));
   CHECK(lo[0] == owned.lo[0] && hi[1] == owned.hi[1]);
   REFUSES(gr_halo_border(halo, 0, 2, NULL, NULL, 3, &num_boxes, los[0], his[0]), "most_boxes is 3, there are 4 boxes");
-  FAILS(gr_halo_interior(halo, 1, 2, NULL, NULL, lo, hi), GR_ERROR_PROGRAM, "1 of a plan with 1 kinds");
+  FAILS(gr_halo_interior(halo, 1, 2, NULL, NULL, lo, hi), GR_ERROR_PROGRAM, "kind must be in [0, 1), the kinds of this plan, got 1");
   REFUSES(gr_halo_interior(halo, 0, 1, NULL, NULL, lo, hi), "ndim is 1, the grid has 2 axes");
-  FAILS(gr_halo_local(halo, 3, 2, lo, hi), GR_ERROR_PROGRAM, "3 of a plan with 1 kinds");
+  FAILS(gr_halo_local(halo, 3, 2, lo, hi), GR_ERROR_PROGRAM, "kind must be in [0, 1), the kinds of this plan, got 3");
   REFUSES(gr_halo_owned(halo, 2, lo, NULL), "upper is NULL");
   OK(gr_halo_destroy(&halo));
 }
@@ -527,7 +527,7 @@ static void exchanges_all_faces(void) {
   CHECK(wrong == 0);
   OK(gr_layout_destroy(&faces));
   REFUSES(gr_halo_layout(halo, 0, NULL), "layout is NULL");
-  FAILS(gr_halo_layout(halo, 2, &faces), GR_ERROR_PROGRAM, "kind 2 of a plan with 2 kinds");
+  FAILS(gr_halo_layout(halo, 2, &faces), GR_ERROR_PROGRAM, "kind must be in [0, 2), the kinds of this plan, got 2");
   free(cells);
   free(winds);
   OK(gr_halo_destroy(&halo));

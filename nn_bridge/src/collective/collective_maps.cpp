@@ -176,7 +176,8 @@ MapPointer scatter_from_root_map(Comm const& comm, CutAxis cut, RootSide side) {
 }
 
 void sum_by_rank(Comm const& comm, torch::Tensor& flat, Index piece_bytes) {
-  if (flat.scalar_type() == torch::kBool) throw Error("UnsupportedTensor", "booleans have no sum over ranks");
+  if (flat.scalar_type() == torch::kBool)
+    throw Error("UnsupportedTensor", "booleans have no sum over ranks; convert the tensor to integers first");
   if (comm.num_ranks() == 1) return;
   auto const length = std::max<Index>(1, piece_bytes / Index(flat.element_size()));
   for (Index first = 0; first < flat.numel(); first += length) {

@@ -170,8 +170,8 @@ class HaloPlan {
 
   [[nodiscard]] std::size_t checked(int kind) const {
     if (kind < 0 || kind >= num_kinds())
-      throw Error("OutOfRange",
-                  "kind " + std::to_string(kind) + " of a plan with " + std::to_string(num_kinds()) + " kinds");
+      throw Error("OutOfRange", "kind must be in [0, " + std::to_string(num_kinds()) +
+                                    "), the kinds of this plan, got " + std::to_string(kind));
     return std::size_t(kind);
   }
 

@@ -25,7 +25,8 @@ namespace graticule::nn::detail {
 /// equal on all ranks. Collective; integers wrap. @throws `UnsupportedTensor` for dtypes that have no sum
 inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
   auto const type = tensor.scalar_type();
-  if (type == torch::kBool) throw Error("UnsupportedTensor", "no sum over ranks of booleans");
+  if (type == torch::kBool)
+    throw Error("UnsupportedTensor", "booleans have no sum over ranks; convert the tensor to integers first");
   if (comm.num_ranks() == 1 || tensor.numel() == 0) return;
   if (type_of_sums(type) != type || !tensor.is_cpu()) {
     auto staged = as_message(tensor.to(type_of_sums(type)));
@@ -45,7 +46,9 @@ inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
     case torch::kByte: mpi_type = MPI_UINT8_T; break;
     case torch::kComplexFloat: mpi_type = MPI_C_FLOAT_COMPLEX; break;
     case torch::kComplexDouble: mpi_type = MPI_C_DOUBLE_COMPLEX; break;
-    default: throw Error("UnsupportedTensor", std::string("no sum over ranks for dtype ") + c10::toString(type));
+    default:
+      throw Error("UnsupportedTensor", std::string("tensors of ") + c10::toString(type) +
+                                           " have no sum over ranks; convert them to a floating-point type first");
   }
   comm.reduce(tensor.mutable_data_ptr(), tensor.numel(), mpi_type, MPI_SUM);
 }

@@ -13,9 +13,15 @@ namespace graticule::training::detail {
 template <class T>
 [[nodiscard]] T value_of(Values const& values, std::string const& name) {
   auto const found = values.find(name);
-  if (found == values.end()) throw Error(Fault::input, "MissingVariable", "no value " + name);
+  if (found == values.end()) {
+    std::string names;
+    for (auto const& [known, value] : values) names += (names.empty() ? "" : ", ") + known;
+    throw Error(Fault::input, "MissingVariable",
+                "the state has no value '" + name + "'; it has " + (names.empty() ? "none" : names));
+  }
   auto const* value = std::get_if<T>(&found->second);
-  if (value == nullptr) throw Error(Fault::input, "WrongType", "value " + name + " is of another type");
+  if (value == nullptr)
+    throw Error(Fault::input, "WrongType", "the value '" + name + "' of the state has another type than is read here");
   return *value;
 }
 
