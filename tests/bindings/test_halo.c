@@ -220,7 +220,8 @@ static void splits_owned_boxes(void) {
   OK(gr_halo_interior(halo, 0, 2, none, none, lo, hi));
   CHECK(lo[0] == owned.lo[0] && hi[1] == owned.hi[1]);
   REFUSES(gr_halo_border(halo, 0, 2, NULL, NULL, 3, &num_boxes, los[0], his[0]), "most_boxes is 3, there are 4 boxes");
-  FAILS(gr_halo_interior(halo, 1, 2, NULL, NULL, lo, hi), GR_ERROR_PROGRAM, "kind must be in [0, 1), the kinds of this plan, got 1");
+  FAILS(gr_halo_interior(halo, 1, 2, NULL, NULL, lo, hi), GR_ERROR_PROGRAM,
+        "kind must be in [0, 1), the kinds of this plan, got 1");
   REFUSES(gr_halo_interior(halo, 0, 1, NULL, NULL, lo, hi), "ndim is 1, the grid has 2 axes");
   FAILS(gr_halo_local(halo, 3, 2, lo, hi), GR_ERROR_PROGRAM, "kind must be in [0, 1), the kinds of this plan, got 3");
   REFUSES(gr_halo_owned(halo, 2, lo, NULL), "upper is NULL");
