@@ -47,12 +47,13 @@ TEST(Calendar, names_are_those_of_the_conventions) {
        {Case{"", Calendar::standard}, Case{"standard", Calendar::standard}, Case{"Gregorian", Calendar::standard},
         Case{"proleptic_gregorian", Calendar::proleptic_gregorian}, Case{"JULIAN", Calendar::julian},
         Case{"noleap", Calendar::noleap}, Case{"NoLeap", Calendar::noleap}, Case{"365_day", Calendar::noleap},
-        Case{"all_leap", Calendar::all_leap}, Case{"366_day", Calendar::all_leap}, Case{" 360_day", Calendar::day_360}})
+        Case{"all_leap", Calendar::all_leap}, Case{"366_day", Calendar::all_leap}, Case{" 360_day", Calendar::day_360},
+        Case{"360", Calendar::day_360}})
     EXPECT_EQ(calendar_of(name), calendar) << name;
   for (Calendar const calendar : all_calendars) EXPECT_EQ(calendar_of(to_string(calendar)), calendar);
   EXPECT_EQ(text_of([] { static_cast<void>(calendar_of("none")); }),
             "the calendar 'none' is none of standard, gregorian, proleptic_gregorian, julian, noleap, 365_day, "
-            "all_leap, 366_day, 360_day");
+            "all_leap, 366_day, 360_day, 360");
 }
 
 TEST(Calendar, dates_and_seconds_are_inverses) {
@@ -130,6 +131,9 @@ TEST(Calendar, times_are_those_of_cftime) {
         Case{3, "hour  since  2000-01-01 00:00 +05:30", Calendar::standard, {1999, 12, 31, 77400}},
         Case{3, "hours since 2000-01-01 00:00:00 -6:00", Calendar::noleap, {2000, 1, 1, 32400}},
         Case{3, "hours since 2000-01-01 00:00:00 -0600", Calendar::noleap, {2000, 1, 1, 32400}},
+        Case{3, "hours since 2000-01-01 12:00:00 0:00", Calendar::noleap, {2000, 1, 1, 54000}},
+        Case{3, "hours since 2000-01-01T12:00:00 00:00", Calendar::julian, {2000, 1, 1, 54000}},
+        Case{3, "hours since 2000-01-01  00:00", Calendar::standard, {2000, 1, 1, 10800}},
         Case{1e9, "milliseconds since 1970-01-01", Calendar::standard, {1970, 1, 12, 49600}},
         Case{946684800e9, "nanoseconds since 1970-01-01", Calendar::proleptic_gregorian, {2000, 1, 1, 0}},
         Case{1, "days since 2000-01-01T00:00:00.000000000", Calendar::noleap, {2000, 1, 2, 0}},
@@ -187,7 +191,8 @@ TEST(Calendar, what_is_no_time_is_refused_by_name) {
        {"hours", "since 2000-01-01", "fortnights since 2000-01-01", "day as %Y%m%d.%f", "hours since yesterday",
         "hours since 2000-13-01", "hours since 2000-01-01 25:00", "hours since 2000-01-01 00:00:00.0000000005",
         "hours since 2000-01-01 00:00:00.5x", "hours since 2000-01-01 00:00.5", "hours since 2000-01-01 00:00 +99:00",
-        "hours since 2000-01-01 00:00 X", "hours since ", "hours since -100-01-01"})
+        "hours since 2000-01-01 00:00 X", "hours since 2000-01-01 12:00 1:00", "hours since ",
+        "hours since -100-01-01"})
     EXPECT_NE(refusal(0, wrong, Calendar::standard).find(wrong), std::string::npos) << wrong;
   EXPECT_NE(refusal(0, "days since 2001-02-29", Calendar::noleap).find("noleap"), std::string::npos);
   EXPECT_NE(refusal(0, "days since 2001-01-31", Calendar::day_360).find("360_day"), std::string::npos);

@@ -685,21 +685,23 @@ TEST(FieldFile, refuses_by_name_what_it_cannot_read) {
 TEST(FieldFile, names_the_filter_and_what_helps) {
   auto const comm = Comm::world();
   Folder const folder(comm);
-  auto const path = folder.make("zstd.h5", [](auto const& p) {
-    NewFile const file(p);
-    hsize_t const extent = 8;
-    hid_t const space = H5Screate_simple(1, &extent, nullptr);
-    hid_t const filtered = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_chunk(filtered, 1, &extent);
-    H5Pset_filter(filtered, 32015, H5Z_FLAG_OPTIONAL, 0, nullptr);
-    H5Dclose(H5Dcreate2(file, "z", H5T_IEEE_F64LE, space, H5P_DEFAULT, filtered, H5P_DEFAULT));
-    H5Pclose(filtered);
-    H5Sclose(space);
-  });
+  auto const filtered_by = [&](int filter) {
+    return folder.make(std::to_string(filter) + ".h5", [&](auto const& p) {
+      NewFile const file(p);
+      hsize_t const extent = 8;
+      hid_t const space = H5Screate_simple(1, &extent, nullptr);
+      hid_t const filtered = H5Pcreate(H5P_DATASET_CREATE);
+      H5Pset_chunk(filtered, 1, &extent);
+      H5Pset_filter(filtered, filter, H5Z_FLAG_OPTIONAL, 0, nullptr);
+      H5Dclose(H5Dcreate2(file, "z", H5T_IEEE_F64LE, space, H5P_DEFAULT, filtered, H5P_DEFAULT));
+      H5Pclose(filtered);
+      H5Sclose(space);
+    });
+  };
   std::vector<double> values(8);
-  auto const text_of = [&] {
+  auto const text_of = [&](int filter) {
     try {
-      FieldFile(comm, path).read("z", Box({0}, {8}), std::span(values));
+      FieldFile(comm, filtered_by(filter)).read("z", Box({0}, {8}), std::span(values));
     } catch (Error const& error) {
       EXPECT_EQ(error.rule(), "UnreadableVariable");
       return error.text();
@@ -708,11 +710,13 @@ TEST(FieldFile, names_the_filter_and_what_helps) {
   };
 
   ::unsetenv("HDF5_PLUGIN_PATH");
-  auto const text = text_of();
+  auto const text = text_of(32015);
+  auto const lzf = text_of(32000);
 
   EXPECT_NE(text.find("the filter 'zstd' (number 32015), which this program lacks; run with HDF5_PLUGIN_PATH="),
             std::string::npos)
       << text;
+  EXPECT_NE(lzf.find("the filter 'lzf' (number 32000), which only h5py has"), std::string::npos) << lzf;
 }
 
 TEST(FieldFile, reads_coordinates_on_all_ranks_in_the_order_of_the_file) {

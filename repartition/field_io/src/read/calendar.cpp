@@ -38,7 +38,7 @@ constexpr std::array kinds{
     Kind{Calendar::julian, {"julian", ""}, Leaps::julian, &common_months, 1},
     Kind{Calendar::noleap, {"noleap", "365_day"}, Leaps::never, &common_months, 0},
     Kind{Calendar::all_leap, {"all_leap", "366_day"}, Leaps::always, &leap_months, 0},
-    Kind{Calendar::day_360, {"360_day", ""}, Leaps::never, &even_months, 0},
+    Kind{Calendar::day_360, {"360_day", "360"}, Leaps::never, &even_months, 0},
 };
 
 Kind const& kind_of(Calendar calendar) { return kinds[std::size_t(calendar)]; }
@@ -186,6 +186,12 @@ std::optional<Seconds> take_zone(std::string_view& text) {
       return 0;
     }
   auto const clock = text.find_first_of("t ");
+  // `00:00:00 0:00`, as some models end their dates.
+  if (auto const last = text.rfind(' '); clock != std::string_view::npos && last > clock &&
+                                         text.find_first_not_of("0:", last + 1) == std::string_view::npos) {
+    text = trimmed(text.substr(0, last));
+    return 0;
+  }
   auto const sign = clock == std::string_view::npos ? clock : text.find_first_of("+-", clock);
   if (sign == std::string_view::npos) return 0;
   auto const zone = text.substr(sign + 1);

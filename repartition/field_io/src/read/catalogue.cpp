@@ -427,7 +427,11 @@ class Listing {
   }
 
   /// Why a filter is not there, and what helps.
-  static std::string missing_plugin(FilterPlugins plugins) {
+  static std::string missing_plugin(FilterPlugins plugins, int id) {
+    constexpr int lzf = 32000;
+    if (id == lzf)
+      return "which only h5py has; copy the file there without it, for example by "
+             "`xarray.open_dataset(IN, engine=\"h5netcdf\").to_netcdf(OUT)`";
     char const* const path = std::getenv("HDF5_PLUGIN_PATH");
     auto const remedy = std::string(
         "HDF5_PLUGIN_PATH=FOLDER, where FOLDER holds the filter's plugin for HDF5: `pip "
@@ -458,7 +462,7 @@ class Listing {
     if (filter.name.empty()) filter.name = std::to_string(id);
     if (!filter.available)
       variable.refusal = "it is stored with the filter '" + filter.name + "' (number " + std::to_string(filter.id) +
-                         "), " + missing_plugin(plugins_);
+                         "), " + missing_plugin(plugins_, filter.id);
     variable.filters.push_back(std::move(filter));
   }
 
