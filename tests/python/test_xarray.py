@@ -96,6 +96,36 @@ def test_axes_are_found_by_coordinates_of_other_names():
             raises("MissingVariable", lambda: graticule.open_shard(source, domain, "z"), "has no axes of latitude and longitude")
 
 
+def test_groups_have_axes_of_their_own():
+    needs_xarray()
+    domain = Domain(COMM)
+    with Folder() as folder:
+        path = os.path.join(folder, "groups.zarr")
+
+        def make():
+            whole = dataset(xr).isel(time=0, drop=True)
+            plain = xr.Dataset({"z": (("lat", "lon"), whole.z.values)}, {"lat": whole.latitude.values, "lon": whole.longitude.values})
+            plain.to_zarr(path, group="low/surface", zarr_format=3)
+            return whole
+        whole = on_first(make)
+        shard = graticule.open_shard(path, domain, "low/surface/z")
+        assert same(shard["low/surface/z"], whole.z.values[rows_of(domain, 19)].astype("f4"))
+
+
+def test_objects_that_are_no_files_say_what_helps():
+    needs_xarray()
+    domain = Domain(COMM)
+    data = dataset(xr)
+    for action, text in ((lambda: graticule.open_shard([data, data], domain), "xarray.concat"),
+                         (lambda: graticule.open_samples(data, domain, ["z"]), "data.to_zarr")):
+        try:
+            action()
+        except TypeError as error:
+            assert text in str(error), error
+        else:
+            raise AssertionError(text)
+
+
 def test_chosen_cells_and_cuts():
     needs_xarray()
     domain = Domain(COMM)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import datetime
-import os
 import weakref
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -15,6 +14,7 @@ from . import _core
 from ._domain import AxisPart, Domain, FieldPart
 from ._errors import Error
 from ._library import handle_of
+from ._xarray import _paths_of
 
 _living: "weakref.WeakSet[SampleDataset]" = weakref.WeakSet()
 
@@ -148,7 +148,8 @@ def open_samples(files: Any, domain: Domain, variables: Names, targets: Optional
     Example: `samples = graticule.open_samples("era5_*.nc", domain, ["z", "t"], lead="6h", batch_size=4, shuffle=True)`,
     `for x, y in samples: ...`.
     """
-    names = [os.fspath(one) for one in files] if isinstance(files, (list, tuple)) else [os.fspath(files)]
+    paths = _paths_of(files, "open_samples reads files and stores: write a Dataset of xarray first (data.to_zarr('fields.zarr')), or read it by open_shard")
+    names = [paths] if isinstance(paths, str) else paths
     if isinstance(lead, datetime.timedelta):
         seconds = lead.total_seconds()
         if seconds != int(seconds) or seconds < 0:

@@ -159,7 +159,7 @@ def _kind(name: str, standard_name: str, units: str) -> str:
         if standard_name == kind or standard_name == f"grid_{kind}" or not standard_name and units.lower() in _UNITS[kind]:
             return kind
     has_direction = standard_name or units and units.lower() not in _DEGREES
-    return next((kind for kind in _NAMES if not has_direction and name.lower() in _NAMES[kind]), "")
+    return next((kind for kind in _NAMES if not has_direction and name.rpartition("/")[2].lower() in _NAMES[kind]), "")
 
 
 def _kind_of(dim: str, coordinates: Mapping[str, Tuple[Tuple[str, ...], str, str]]) -> str:
@@ -170,12 +170,21 @@ def _kind_of(dim: str, coordinates: Mapping[str, Tuple[Tuple[str, ...], str, str
     return _kind("", *coordinates[along.pop()][1:]) if len(along) == 1 else _kind(dim, "", "")
 
 
+def _paths_of(source: Any, advice: str) -> Union[str, List[str]]:
+    """Names of files. Errors: TypeError with advice for objects of xarray."""
+    several = source if isinstance(source, (list, tuple)) else [source]
+    if any(hasattr(one, "isel") and hasattr(one, "dims") for one in several):
+        raise TypeError(advice)
+    names = [os.fspath(one) for one in several]
+    return names if several is source else names[0]
+
+
 class _FileSource:
     """Files, read by the engine."""
 
     def __init__(self, source: Any, domain: Domain) -> None:
         comm = engine.Comm.create(domain._comm)
-        paths = [os.fspath(one) for one in source] if isinstance(source, (list, tuple)) else os.fspath(source)
+        paths = _paths_of(source, "open_shard reads one Dataset of xarray, not several: join them by xarray.concat or combine_by_coords")
         is_series = not isinstance(paths, str) or any(c in paths for c in "*?[")
         self.file = engine.File.open_series(comm, paths) if is_series else engine.File.open(comm, paths)
         names = [self.file.variable_name(i) for i in range(self.file.num_variables())]
