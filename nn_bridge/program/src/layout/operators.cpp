@@ -59,8 +59,8 @@ std::string reason(std::string_view target) {
     return "the loss in chunks is not run; call torch.nn.functional.cross_entropy of torch.nn.functional.linear";
   }
   if (!target.starts_with("aten.")) {
-    return "it is an operator of a package (those of torch-harmonics are known to shard_program and in files); replace "
-           "the module by one of PyTorch's layers";
+    return "it is no operator of PyTorch (of packages, torch-harmonics' are known to shard_program and in files); "
+           "replace the module by one of PyTorch's layers";
   }
   if (one_of(base,
              {"nonzero", "item", "_local_scalar_dense", "masked_select", "unique", "_unique2", "unique_dim", "bincount",
