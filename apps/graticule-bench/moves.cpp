@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace graticule::bench {
@@ -44,7 +45,6 @@ struct Case {
 };
 
 std::vector<Width> widths_of(Options const& options) {
-  if (options.widths.empty()) return {{options.width, options.width}, {options.width, options.width}};
   auto const both = app::count_from(options.widths);
   auto const widths = both ? Indices{*both, *both} : app::two_counts_from(options.widths).value_or(Indices{0, 0});
   if (widths[0] + widths[1] == 0)
@@ -53,11 +53,11 @@ std::vector<Width> widths_of(Options const& options) {
 }
 
 /// @throws `BadOption` (usage)
-Case case_of(Options const& options, Comm const& comm, DType usual_dtype) {
+Case case_of(Options const& options, Comm const& comm) {
   Case result;
   result.extents = {options.num_rows, options.num_columns};
   result.channels = options.num_channels;
-  result.dtype = options.dtype.empty() ? usual_dtype : options.dtype == "f64" ? DType::f64 : DType::f32;
+  result.dtype = options.dtype == "f64" ? DType::f64 : DType::f32;
   result.grid = options.partition == "auto" ? bands(comm) : app::parse_partition(options.partition, comm.num_ranks());
   result.widths = widths_of(options);
   return result;
@@ -108,10 +108,11 @@ class RawMessages {
 
 /// Seconds of each phase of a call, of the slowest rank, on average over the repetitions; printed and in the report
 /// under `phases`. Collective.
-void show_phases(app::Context& context, std::string const& title, Timing const& timing,
-                 std::function<PullStats()> const& stats, std::function<void()> const& call) {
+template <class Plan>
+void show_phases(app::Context& context, std::string const& title, Timing const& timing, Plan const& plan,
+                 std::function<void()> const& call) {
   auto const seconds = [&] {
-    auto const now = stats();
+    auto const now = plan.stats();
     return std::array<double, 4>{now.pack_seconds, now.local_seconds, now.wait_seconds, now.unpack_seconds};
   };
   auto mean = seconds();
@@ -150,9 +151,13 @@ Bytes<Space> bytes_of(std::size_t num_bytes) {
   return Bytes<Space>(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("graticule-bench")), num_bytes);
 }
 
+/// A build without devices computes on the host alone.
 template <class Space>
-void copy_bytes(Bytes<Space> const& to, Bytes<Space> const& from, bool on_host) {
-  if (on_host)
+constexpr bool on_host = std::is_same_v<Space, Kokkos::HostSpace>;
+
+template <class Space>
+void copy_bytes(Bytes<Space> const& to, Bytes<Space> const& from) {
+  if (on_host<Space>)
     std::memcpy(to.data(), from.data(), from.size());
   else
     Kokkos::deep_copy(to, from);
@@ -162,24 +167,17 @@ void copy_bytes(Bytes<Space> const& to, Bytes<Space> const& from, bool on_host) 
 template <class T, class Space>
 class Field {
  public:
-  Field(Box const& box, Index channels, bool on_host)
-      : box_(box), channels_(channels), on_host_(on_host), memory_(bytes_of<Space>(num_bytes())) {}
+  Field(Box const& box, Index channels) : box_(box), channels_(channels), memory_(bytes_of<Space>(num_bytes())) {}
 
   using Number = std::function<T(Index channel, Indices const& cell)>;
   void fill(Number const& number) const {
-    std::vector<T> values;
-    each([&](Index channel, Indices const& cell) { values.push_back(number(channel, cell)); });
-    using Host = Kokkos::View<std::byte const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
-    Kokkos::deep_copy(memory_, Host(reinterpret_cast<std::byte const*>(values.data()), num_bytes()));
+    auto values = numbers(number);
+    Kokkos::deep_copy(memory_, host(values));
   }
   [[nodiscard]] bool equals(Number const& number) const {
     std::vector<T> values(std::size_t(channels_ * box_.num_cells()));
-    using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
-    Kokkos::deep_copy(Host(reinterpret_cast<std::byte*>(values.data()), num_bytes()), memory_);
-    bool equal = true;
-    std::size_t at = 0;
-    each([&](Index channel, Indices const& cell) { equal = equal && values[at++] == number(channel, cell); });
-    return equal;
+    Kokkos::deep_copy(host(values), memory_);
+    return values == numbers(number);
   }
 
   [[nodiscard]] FieldView view() const {
@@ -187,21 +185,25 @@ class Field {
     for (int a = 0; a < box_.ndim(); ++a) sizes.push_back(box_.extent(a));
     auto* const data = reinterpret_cast<T*>(memory_.data());
     auto result = field_view(data, Indices(std::span<Index const>(sizes)), box_.ndim());
-    result.space = on_host_ ? MemorySpace::host : MemorySpace::device;
+    result.space = on_host<Space> ? MemorySpace::host : MemorySpace::device;
     return result;
   }
   [[nodiscard]] Bytes<Space> const& memory() const { return memory_; }
 
  private:
   [[nodiscard]] std::size_t num_bytes() const { return std::size_t(channels_ * box_.num_cells()) * sizeof(T); }
-  template <class Visit>
-  void each(Visit const& visit) const {
+  [[nodiscard]] auto host(std::vector<T>& values) const {
+    return Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
+        reinterpret_cast<std::byte*>(values.data()), num_bytes());
+  }
+  [[nodiscard]] std::vector<T> numbers(Number const& number) const {
+    std::vector<T> values;
     for (Index channel = 0; channel < channels_; ++channel)
-      for_each_cell(box_, [&](Indices const& cell) { visit(channel, cell); });
+      for_each_cell(box_, [&](Indices const& cell) { values.push_back(number(channel, cell)); });
+    return values;
   }
   Box box_;
   Index channels_;
-  bool on_host_;
   Bytes<Space> memory_;
 };
 
@@ -260,42 +262,35 @@ template <class Plan>
 void compare(app::Context& context, Options const& options, Case const& c, Plan const& plan, std::string const& title,
              std::vector<Candidate> const& copies, std::vector<Candidate> const& calls,
              std::function<void(Kokkos::DefaultExecutionSpace const&)> const& queued_copy) {
-  bool const on_host = options.device.is_host();
+  bool const is_host = options.device.is_host();
   std::optional<RawMessages> raw;
   auto candidates = copies;
-  if (on_host) {
+  if (is_host) {
     raw.emplace(context.comm, plan.paths(), c.cell_bytes());
     candidates.push_back({"bare messages of the same bytes", [&] { raw->exchange(); }});
   }
   candidates.insert(candidates.end(), calls.begin(), calls.end());
   show(context, title, interleave(context, candidates, options.timing));
-  if (!on_host) {
+  if (!is_host) {
     Kokkos::DefaultExecutionSpace const space;
     DeviceQueueScope const scope(device_queue(space));
     std::vector<Candidate> queued{{copies.front().name, [&] { queued_copy(space); }}};
     queued.insert(queued.end(), calls.begin(), calls.end());
     show_queued(context, title, queued);
   }
-  show_phases(
-      context, title, options.timing, [&] { return plan.stats(); }, calls.front().run);
-  if (!on_host) {
+  show_phases(context, title, options.timing, plan, calls.front().run);
+  if (!is_host) {
     tell_path(context, title, plan.stats());
     context.report.data()["device"] = options.device.report(context.comm);
   }
   report_transport(context, plan.paths(), c.cell_bytes());
 }
 
-/// ` on cuda:0`
-std::string place_of(Options const& options) {
-  return options.device.is_host() ? std::string() : " on " + options.device.name();
-}
-
 template <class T, class Space>
 void halo_of_case(app::Context& context, Options const& options, Case const& c) {
-  bool const on_host = options.device.is_host();
   Layout const layout(c.grid, c.extents);
   HaloPlan const plan(context.comm, layout, c.widths, Boundary::uniform(2, Edge::periodic));
-  Field<T, Space> const field(plan.local(), c.channels, on_host);
+  Field<T, Space> const field(plan.local(), c.channels);
   auto const number = [&](Index channel, Indices const& cell) { return T(number_of(channel, cell, c.extents)); };
   field.fill(
       [&](Index channel, Indices const& cell) { return plan.owned().contains(cell) ? number(channel, cell) : T(-1); });
@@ -308,9 +303,9 @@ void halo_of_case(app::Context& context, Options const& options, Case const& c) 
   auto const to = bytes_of<Space>(bytes);
   compare(context, options, c, plan,
           "halo of widths " + std::to_string(c.widths[0].lower) + "x" + std::to_string(c.widths[1].lower) +
-              place_of(options) + ", " + c.text() + ", transport " + options.transport,
-          {{on_host ? "memcpy of the same bytes" : "copy of the same bytes on the device",
-            [&] { copy_bytes(to, from, on_host); }}},
+              options.place() + ", " + c.text() + ", transport " + options.transport,
+          {{on_host<Space> ? "memcpy of the same bytes" : "copy of the same bytes on the device",
+            [&] { copy_bytes<Space>(to, from); }}},
           {{"HaloPlan", [&] { plan.exchange(view); }}, {"HaloPlan, adjoint", [&] { plan.exchange_adjoint(view); }}},
           [&](auto const& space) { Kokkos::deep_copy(space, to, from); });
   context.report.set_partition(layout, {"latitude", "longitude"});
@@ -319,15 +314,14 @@ void halo_of_case(app::Context& context, Options const& options, Case const& c) 
 /// The axes that are cut move on by one, as in the transposes of a three-dimensional Fourier transform.
 template <class T, class Space>
 void repartition_of_case(app::Context& context, Options const& options, Case const& c) {
-  bool const on_host = options.device.is_host();
   Indices const extents{options.num_rows, options.num_columns, options.num_levels};
   auto const& ranks = c.grid.extents();
   Layout const first(ProcessGrid{ranks[0], ranks[1], 1}, extents);
   Layout const second(ProcessGrid{1, ranks[0], ranks[1]}, extents);
   RepartitionPlan const plan(context.comm, first, second);
-  Field<T, Space> const from(plan.source_box(), c.channels, on_host);
-  Field<T, Space> const to(plan.target_box(), c.channels, on_host);
-  Field<T, Space> const copy(plan.source_box(), c.channels, on_host);
+  Field<T, Space> const from(plan.source_box(), c.channels);
+  Field<T, Space> const to(plan.target_box(), c.channels);
+  Field<T, Space> const copy(plan.source_box(), c.channels);
   auto const number = [&](Index channel, Indices const& cell) { return T(number_of(channel, cell, extents)); };
   from.fill(number);
   auto const from_view = from.view();
@@ -336,27 +330,28 @@ void repartition_of_case(app::Context& context, Options const& options, Case con
   require(context.comm, to.equals(number), "cells are not those of their owners");
 
   // The plan moves the same volume as a copy; on the host the fastest one is the limit.
-  std::vector<std::string> const limit(on_host ? 1 : 0, fastest_copy);
-  std::vector<Candidate> calls{{"RepartitionPlan", [&] { plan.apply(from_view, to_view); }, limit},
-                               {"RepartitionPlan, inverse", [&] { plan.apply_inverse(from_view, to_view); }, limit}};
+  auto const role = Candidate::Role::as_copy;
+  std::vector<Candidate> calls{{"RepartitionPlan", [&] { plan.apply(from_view, to_view); }, role},
+                               {"RepartitionPlan, inverse", [&] { plan.apply_inverse(from_view, to_view); }, role}};
   std::vector<Candidate> copies{
-      {"copy of the same volume on the device", [&] { copy_bytes(copy.memory(), from.memory(), false); }}};
-  if (on_host) {
+      {"copy of the same volume on the device", [&] { copy_bytes<Space>(copy.memory(), from.memory()); }}};
+  if (on_host<Space>) {
     calls.push_back({"RepartitionPlan, adjoint", [&] { plan.apply_adjoint(from_view, to_view, {.beta = 0.0}); }});
     copies = every_copy("memcpy of the same volume", copy.memory().data(), from.memory().data(), from.memory().size());
   }
   compare(context, options, c, plan,
-          std::to_string(options.num_levels) + " levels of " + c.text() + place_of(options) + ", from " +
+          std::to_string(options.num_levels) + " levels of " + c.text() + options.place() + ", from " +
               to_string(*first.grid()) + " to " + to_string(*second.grid()) + ", transport " + options.transport,
           copies, calls, [&](auto const& space) { Kokkos::deep_copy(space, copy.memory(), from.memory()); });
   context.report.set_partition(first, {"first", "second", "third"});
 }
 
-/// Calls `action(T(), Space())` for the elements and the memory of a case.
+/// Calls `action(T(), Space(), case)` for the elements and the memory of the options.
 template <class Action>
-void with_memory(Options const& options, Case const& c, Action&& action) {
+void with_case(app::Context& context, Options const& options, Action&& action) {
+  auto const c = case_of(options, context.comm);
   auto const with_space = [&](auto element) {
-    options.device.is_host() ? action(element, Kokkos::HostSpace()) : action(element, DeviceSpace());
+    options.device.is_host() ? action(element, Kokkos::HostSpace(), c) : action(element, DeviceSpace(), c);
   };
   c.dtype == DType::f64 ? with_space(double()) : with_space(float());
 }
@@ -364,14 +359,13 @@ void with_memory(Options const& options, Case const& c, Action&& action) {
 }  // namespace
 
 void run_halo(app::Context& context, Options const& options) {
-  auto const c = case_of(options, context.comm, DType::f32);
-  with_memory(options, c,
-              [&](auto element, auto space) { halo_of_case<decltype(element), decltype(space)>(context, options, c); });
+  with_case(context, options, [&](auto element, auto space, Case const& c) {
+    halo_of_case<decltype(element), decltype(space)>(context, options, c);
+  });
 }
 
 void run_repartition(app::Context& context, Options const& options) {
-  auto const c = case_of(options, context.comm, DType::f64);
-  with_memory(options, c, [&](auto element, auto space) {
+  with_case(context, options, [&](auto element, auto space, Case const& c) {
     repartition_of_case<decltype(element), decltype(space)>(context, options, c);
   });
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plan_file.hpp"
 
+#include <graticule/repartition/detail/dtypes.hpp>
+
 #include "options.hpp"
 
 #include <algorithm>
@@ -160,8 +162,8 @@ void read_ranks(Node const& node, PlanFile& file) {
 }
 
 DType read_dtype(Node const& node) {
-  for (int d = 0; d <= int(DType::c128); ++d)
-    if (to_string(DType(d)) == node.text()) return DType(d);
+  for (DType const dtype : graticule::detail::enum_values<DType>)
+    if (to_string(dtype) == node.text()) return dtype;
   node.fail("is '" + node.text() + "', which is not known");
 }
 

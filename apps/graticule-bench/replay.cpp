@@ -211,10 +211,7 @@ void verify(PullPlan& plan, PlanFile const& file) {
     plan.set_transport(path);
     std::vector<NumberedField> found;
     std::vector<NumberedField> expected;
-    run_agreed(comm, [&] {
-      found = with_file_name(file, [&] { return formula.fields(); });
-      expected = with_file_name(file, [&] { return formula.fields(); });
-    });
+    run_agreed(comm, [&] { expected = with_file_name(file, [&] { return found = formula.fields(); }); });
     Arguments const arguments(found);
     plan.apply(arguments.fields);
     run_agreed(comm, [&] {
@@ -231,56 +228,56 @@ void verify(PullPlan& plan, PlanFile const& file) {
   }
 }
 
-/// Memory of one field of the recorded call: its source and its targets.
-class Memory {
+/// The call that the file recorded, with the memory of its fields: a source and its targets each.
+class Call {
  public:
-  Memory(PlanFile::Kind const& kind, PlanFile::Field const& field) : dtype_(field.dtype) {
-    views_.push_back(view(kind.source, field));
-    for (auto const& target : kind.targets) views_.push_back(view(target.box, field));
+  Call(PlanFile const& file, int rank) {
+    views_.reserve(file.fields.size());
+    for (auto const& field : file.fields) {
+      auto const& kind = file.ranks[std::size_t(rank)].kinds[std::size_t(field.kind)];
+      auto& views = views_.emplace_back(1, view(kind.source, field));
+      for (auto const& target : kind.targets) views.push_back(view(target.box, field));
+      fields.push_back({views.front(), std::span(views).subspan(1), field.parity, field.kind});
+    }
     reset();
   }
-  [[nodiscard]] PullField field(PlanFile::Field const& field) const {
-    return {views_.front(), std::span(views_).subspan(1), field.parity, field.kind};
-  }
+  Call(Call const&) = delete;
+  Call& operator=(Call const&) = delete;
+
   /// The initial numbers: small ones, for any type.
   void reset() {
-    auto const size = std::size_t(size_of(dtype_));
-    bool const integers = graticule::detail::is_integer(dtype_);
-    for (auto& part : bytes_)
-      for (std::size_t i = 0; i < part.size(); ++i)
-        part[i] = std::byte(!integers || i % size == 0 ? 1 + i / size % 7 : 0);
+    for (auto& [dtype, bytes] : memory_) {
+      auto const size = std::size_t(size_of(dtype));
+      bool const integers = graticule::detail::is_integer(dtype);
+      for (std::size_t i = 0; i < bytes.size(); ++i)
+        bytes[i] = std::byte(!integers || i % size == 0 ? 1 + i / size % 7 : 0);
+    }
   }
   void add_to(Hash& hash) const {
-    for (auto const& part : bytes_) hash.add(std::string_view(reinterpret_cast<char const*>(part.data()), part.size()));
+    for (auto const& part : memory_)
+      hash.add(std::string_view(reinterpret_cast<char const*>(part.bytes.data()), part.bytes.size()));
   }
 
+  std::vector<PullField> fields;
+
  private:
+  struct Part {
+    DType dtype;
+    std::vector<std::byte> bytes;
+  };
+
   FieldView view(Box const& box, PlanFile::Field const& field) {
     Indices extents = field.batch;
     for (Index const extent : box.extents()) extents.push_back(extent);
-    auto& bytes = bytes_.emplace_back(std::size_t(Box::from_extents(extents).num_cells() * size_of(dtype_)));
-    FieldView view{bytes.data(), dtype_, extents, row_major_strides(extents), {}, MemorySpace::host};
+    auto const num_bytes = std::size_t(Box::from_extents(extents).num_cells() * size_of(field.dtype));
+    auto& bytes = memory_.emplace_back(Part{field.dtype, std::vector<std::byte>(num_bytes)}).bytes;
+    FieldView view{bytes.data(), field.dtype, extents, row_major_strides(extents), {}, MemorySpace::host};
     for (int a = field.batch.size(); a < extents.size(); ++a) view.grid_axes.push_back(a);
     return view;
   }
 
-  DType dtype_;
-  std::vector<std::vector<std::byte>> bytes_;
-  std::vector<FieldView> views_;
-};
-
-/// The call that the file recorded.
-struct Call {
-  std::vector<std::unique_ptr<Memory>> memories;
-  std::vector<PullField> fields;
-
-  Call(PlanFile const& file, int rank) {
-    auto const& kinds = file.ranks[std::size_t(rank)].kinds;
-    for (auto const& field : file.fields) {
-      memories.push_back(std::make_unique<Memory>(kinds[std::size_t(field.kind)], field));
-      fields.push_back(memories.back()->field(field));
-    }
-  }
+  std::vector<Part> memory_;
+  std::vector<std::vector<FieldView>> views_;
 };
 
 std::string text_of(PlanFile const& file) {
@@ -292,16 +289,16 @@ std::string text_of(PlanFile const& file) {
 }
 
 /// Both paths leave the same bits in the fields of the call.
-void compare_paths(PullPlan& plan, Call const& call) {
+void compare_paths(PullPlan& plan, Call& call) {
   std::array<std::uint64_t, 2> results{};
   for (std::size_t p = 0; p < paths.size(); ++p) {
     plan.set_transport(paths[p]);
-    for (auto const& memory : call.memories) memory->reset();
+    call.reset();
     Hash hash;
     plan.apply(call.fields);
-    for (auto const& memory : call.memories) memory->add_to(hash);
+    call.add_to(hash);
     plan.apply_adjoint(call.fields);
-    for (auto const& memory : call.memories) memory->add_to(hash);
+    call.add_to(hash);
     results[p] = hash.value();
   }
   run_agreed(plan.comm(), [&] {
@@ -365,9 +362,8 @@ void run_replay(app::Context& context, Options const& options) {
   auto plan = with_file_name(file, [&] { return PullPlan(comm, description(file, comm.rank())); });
   compare_tables(plan, file);
   verify(plan, file);
-  std::unique_ptr<Call const> call;
-  run_agreed(comm,
-             [&] { call = with_file_name(file, [&] { return std::make_unique<Call const>(file, comm.rank()); }); });
+  std::unique_ptr<Call> call;
+  run_agreed(comm, [&] { call = with_file_name(file, [&] { return std::make_unique<Call>(file, comm.rank()); }); });
   compare_paths(plan, *call);
 
   auto& data = context.report.data()["replay"];
@@ -378,16 +374,12 @@ void run_replay(app::Context& context, Options const& options) {
                 to_string(Box::from_extents(file.extents)).c_str());
   show_counts(context, plan, file, *call);
   std::vector<Candidate> candidates;
-  for (auto const path : paths) {
-    candidates.push_back({std::string(name_of(path)) + ", forward", [&plan, &call, path] {
-                            plan.set_transport(path);
-                            plan.apply(call->fields);
-                          }});
-    candidates.push_back({std::string(name_of(path)) + ", adjoint", [&plan, &call, path] {
-                            plan.set_transport(path);
-                            plan.apply_adjoint(call->fields);
-                          }});
-  }
+  for (auto const path : paths)
+    for (bool const forward : {true, false})
+      candidates.push_back({std::string(name_of(path)) + (forward ? ", forward" : ", adjoint"), [&, path, forward] {
+                              plan.set_transport(path);
+                              forward ? plan.apply(call->fields) : plan.apply_adjoint(call->fields);
+                            }});
   show(context, "a call of " + text_of(file) + " on " + std::to_string(comm.num_ranks()) + " ranks",
        interleave(context, candidates, options.timing));
 }

@@ -3,7 +3,9 @@
 
 #include <graticule/app/driver.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,15 +14,12 @@ namespace graticule::bench {
 
 /// One way of doing the work that is compared.
 struct Candidate {
+  /// `copy`: one of the ways of copying the same bytes; `as_copy`: the fastest of them is its physical limit.
+  enum class Role : std::uint8_t { plain, copy, as_copy };
   std::string name;
   std::function<void()> run;
-  /// Candidates that the machine must do at least for the same result, one after the other: the physical limit.
-  std::vector<std::string> limit = {};
-  /// One of the ways of copying the same bytes. The one with the shortest median stands for `fastest_copy` in limits.
-  bool is_copy = false;
+  Role role = Role::plain;
 };
-
-inline constexpr char const* fastest_copy = "the fastest copy";
 
 /// Every way of copying `num_bytes` that this processor has, memcpy first, under the name `first`. The memory outlives
 /// the candidates.
@@ -31,11 +30,10 @@ inline constexpr char const* fastest_copy = "the fastest copy";
 struct Samples {
   std::string name;
   std::vector<double> seconds;
-  std::vector<std::string> limit = {};
-  bool is_copy = false;
-  [[nodiscard]] double minimum() const;
+  Candidate::Role role = Candidate::Role::plain;
+  [[nodiscard]] double minimum() const { return *std::min_element(seconds.begin(), seconds.end()); }
   [[nodiscard]] double median() const;
-  [[nodiscard]] double maximum() const;
+  [[nodiscard]] double maximum() const { return *std::max_element(seconds.begin(), seconds.end()); }
 };
 
 struct Timing {
@@ -53,8 +51,8 @@ struct Timing {
 /// Throws `CheckFailed` on all ranks unless it holds on all. Collective.
 void require(Comm const& comm, bool holds, std::string const& what);
 
-/// Prints the table of ratios to the median of the first candidate and, where candidates have one, to the limit; stores
-/// every sample in the report. Rank 0.
+/// Prints the table of ratios to the median of the first candidate, and to the fastest copy where that is a limit;
+/// stores every sample in the report. Rank 0.
 void show(app::Context& context, std::string const& title, std::vector<Samples> const& samples);
 
 }  // namespace graticule::bench

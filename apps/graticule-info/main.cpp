@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Explains how a grid would be cut among ranks, or what a file holds and how it would be cut.
 #include <graticule/app/driver.hpp>
+#include <graticule/halo/detail/edges.hpp>
 
 #include "file_listing.hpp"
 #include "grid_study.hpp"
@@ -56,77 +57,109 @@ Command command_of(int argc, char** argv) {
   return command;
 }
 
+/// An example for --help, one line or two.
+char const* example_of(Subject subject) {
+  switch (subject) {
+    case Subject::grid:
+      return "\n  graticule-info grid 721x1440 --ranks 64 --halo 2x2 --svg partition.svg   # how a grid can be cut";
+    case Subject::file:
+      return "\n  graticule-info file era5.nc --ranks 4                    # contents, and bytes of each rank"
+             "\n  graticule-info file 'ta_day_*.nc'                        # as one series, with its gaps";
+    case Subject::program:
+      return "\n  graticule-info network net.pt2 --ranks 4                 # what each rank holds and receives"
+             "\n  mpiexec -n 3 graticule-info network net.pt2 --check golden --cuts 10,23,0";
+  }
+  return "";
+}
+
+/// Lines that begin with "With NET.pt2" are for exported networks alone.
 void declare(CLI::App& app, info::Options& options) {
-  app.footer(
-      "grid --help, file --help and network --help list the options of each.\n\n"
-      "Examples:\n"
-      "  graticule-info grid 721x1440 --ranks 64 --halo 2x2 --svg partition.svg   # how a grid can be cut\n"
-      "  graticule-info file era5.nc --ranks 4                                     # contents, and bytes of each rank\n"
-      "  graticule-info 'ta_day_*.nc'                                              # as one series, with its gaps\n"
-      "  graticule-info network net.pt2 --ranks 4                                  # what each rank holds and "
-      "receives\n"
-      "  mpiexec -n 3 graticule-info network net.pt2 --check golden --cuts 10,23,0");
-  app.add_option("FILE,--file", options.files,
-                 "netCDF-4 or HDF5 file or Zarr store to list, several that follow each other in time, or a pattern in "
-                 "quotes; or a network exported by torch.export (NET.pt2)");
+  app.footer(std::string("grid --help, file --help and network --help list the options of each.\n\nExamples:") +
+             example_of(Subject::grid) + example_of(Subject::file) + example_of(Subject::program));
+  app.add_option(
+      "FILE,--file", options.files,
+      "netCDF-4 or HDF5 file or Zarr store to list; several that follow each other in time, or a pattern in "
+      "quotes, are listed as one series.\n"
+      "With NET.pt2, a network exported by torch.export: lists it, cuts it (--ranks) or checks it (--check)");
   app.add_option("--grid", options.grid,
-                 "Grid to cut, ROWSxCOLUMNS, such as 721x1440. With NET.pt2: the grid to run on, "
-                 "if its sizes are dynamic");
+                 "Grid to cut, LATITUDESxLONGITUDES, such as 721x1440.\n"
+                 "With NET.pt2: the grid to run it on, if it was exported with dynamic sizes");
   app.add_option("--ranks", options.ranks,
-                 "Number of ranks to cut for; 0: by --partition. With NET.pt2: lists the values "
-                 "that each rank would hold and receive; with --machine also for several numbers, "
-                 "such as 2,8,64")
+                 "Number of ranks to cut for; none is started.\n"
+                 "0: as many as --partition has\n"
+                 "With NET.pt2: lists what each of these ranks would hold and receive; with --machine also for several "
+                 "numbers, such as 2,8,64")
       ->delimiter(',')
       ->check(CLI::Range(0, 1 << 20))
       ->default_str("0");
-  app.add_option("--ranks-per-node", options.ranks_per_node, "Consecutive ranks that share a node; 0: all on one node")
+  app.add_option("--ranks-per-node", options.ranks_per_node,
+                 "Number of ranks on each node, in the order of their numbers.\n0: all on one node")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--partition", options.partition,
-                 "Process grid, ranks along rows x columns, such as 4x1; 8x0: any number along "
-                 "columns; auto: the fastest exchange (for a file: bands of rows). With NET.pt2: "
-                 "the blocks that fields come in")
-      ->type_name("auto|RxC");
+                 "Process grid: numbers of ranks that the rows and the columns are cut among, such as 4x1.\n"
+                 "8x0: 8 along the rows, any number along the columns\n"
+                 "auto: the process grid with the fastest exchange; for a file: bands of rows\n"
+                 "With NET.pt2: the blocks that its fields come in")
+      ->type_name("auto|ROWSxCOLUMNS");
   app.add_option("--cuts", options.cuts,
-                 "balanced (equal rows), area (equal area), a list such as 61,60,60,60 or 121,120x240,240, or "
-                 "file:PATH with one line of numbers per axis");
-  app.add_option("--levels", options.levels, "Values per cell, levels times fields")->check(CLI::Range(1, 1 << 20));
+                 "Rows of each rank.\n"
+                 "balanced: equal numbers\n"
+                 "area: equal areas of the globe\n"
+                 "A list: 61,60,60,60 for 4 ranks; 121,120x240,240 for rows and columns of --partition 2x2\n"
+                 "file:PATH: numbers from a file, a line for the rows and a line for the columns");
+  app.add_option("--levels", options.levels, "Values per cell: levels times fields")->check(CLI::Range(1, 1 << 20));
   app.add_option("--dtype", options.dtype, "Data type of the fields")->check(CLI::IsMember({"f32", "f64"}));
   app.add_option("--halo", options.halo,
-                 "Halo width, ROWSxCOLUMNS, such as 1x1; 2:1x1 is 2 on the lower side of the rows "
-                 "and 1 on the upper side");
+                 "Width of the halo, the cells of its neighbors that a rank needs: ROWSxCOLUMNS, such as 1x1.\n"
+                 "2:1x1: 2 rows on the lower side, 1 row on the upper side, 1 column on both sides");
   app.add_option("--boundary", options.boundary,
-                 "Boundary rules of latitude and longitude: pole, periodic, zero, reflect, symmetric, replicate, "
-                 "untouched, tripolar_row, ...; reflect:pole_row sets lower and upper side");
-  app.add_option("--corners", options.corners, "Ghost cells at corners: fill them, or skip them")
+                 "Rules for cells beyond the edges, for latitude and for longitude.\n"
+                 "pole: at a pole, on the outer rows of an odd number of rows, and beyond them of an even number\n"
+                 "reflect:pole_row,periodic: different rules at the lower and the upper edge of the latitudes\n"
+                 "Rules: pole, zero, " +
+                     graticule::detail::enum_names<Edge>());
+  app.add_option("--corners", options.corners,
+                 "Cells of the halo that lie diagonally beyond the corners of a rank's cells.\n"
+                 "fill: exchanged, as stencils such as 3x3 need\n"
+                 "skip: not exchanged")
       ->check(CLI::IsMember({"fill", "skip"}));
-  app.add_option("--min-extents", options.min_extents, "Minimum cells per rank, ROWSxCOLUMNS");
-  app.add_option("--candidates", options.num_candidates, "Number of process grids to compare in detail, at least")
+  app.add_option("--min-extents", options.min_extents, "Smallest number of cells of a rank, ROWSxCOLUMNS, such as 8x8");
+  app.add_option("--candidates", options.num_candidates,
+                 "Process grids to examine in detail and to list: at least so many of all that are possible")
       ->check(CLI::Range(1, 10000));
-  app.add_option("--svg", options.svg, "Draw the chosen partition, or the layout of NET.pt2 on --ranks, to this file")
+  app.add_option("--svg", options.svg,
+                 "Draw the chosen partition to this file.\n"
+                 "With NET.pt2: draws its layout on --ranks")
       ->type_name("FILE");
-  app.add_option("--check", options.check,
-                 "Run NET.pt2 forward and backward on the inputs of FOLDER/golden.json in --dtype and compare with the "
-                 "figures there; on all ranks, cut by --partition and --cuts")
+  app.add_option(
+         "--check", options.check,
+         "Compare with PyTorch: run the network on the inputs of FOLDER/golden.json, forward and backward, in "
+         "--dtype, on all ranks (cut by --partition and --cuts), and compare outputs, loss and gradients with the "
+         "figures there")
       ->type_name("FOLDER");
-  app.add_option("--tolerance", options.tolerance,
-                 "Largest relative difference that --check accepts. Default: 1e-4; 0.05 if the "
-                 "network computes in f16, 0.3 in bf16; 1e-10 in f64 with figures in f64")
+  app.add_option(
+         "--tolerance", options.tolerance,
+         "Largest relative difference that --check accepts; beyond it the exit code is 4. Default: 1e-4; 0.05 if "
+         "the network computes in f16, 0.3 in bf16; 1e-10 with --dtype f64 and figures in f64")
       ->check(CLI::NonNegativeNumber)
       ->default_str("");
   app.add_option("--layout", options.layout,
-                 "Cut of NET.pt2. cheapest: by bytes, messages and work; divided: every value "
-                 "that can be cut, whatever messages cost")
+                 "How the values of the network are divided among the ranks.\n"
+                 "cheapest: so that bytes, messages and work cost least; small values may be whole on every rank\n"
+                 "divided: every value that can be divided, whatever the messages cost")
       ->check(CLI::IsMember({"cheapest", "divided"}));
 }
 
 void declare_forecast(CLI::App& app, info::Options& options) {
   app.add_option("--machine", options.machine,
-                 "File of rates that graticule-bench machine has written. Predicts the time of a "
-                 "training step of NET.pt2 on --ranks")
+                 "Predict the time of a training step on --ranks, by the rates of a machine in this file, which "
+                 "`graticule-bench machine --machine FILE` writes")
       ->type_name("FILE");
-  app.add_option("--step-seconds", options.step_seconds,
-                 "Measured seconds of a step on one rank of that machine, to correct computing "
-                 "times; 0: use the rates of the file")
+  app.add_option(
+         "--step-seconds", options.step_seconds,
+         "With --machine: measured seconds of a step on one rank of that machine, by which the predicted computing "
+         "times are corrected.\n"
+         "0: by the rates of the file alone")
       ->check(CLI::NonNegativeNumber);
 }
 
@@ -179,24 +212,14 @@ std::string without_use(CLI::App const& app, info::Options const& options) {
   return {};
 }
 
-/// Of an option, in the --help of `grid` or `file`: the part about exported networks is left out.
-void drop_networks(CLI::App& app, Subject subject) {
-  auto const describe = [&app](char const* option, char const* text) { app.get_option(option)->description(text); };
-  describe("--ranks", "Number of ranks to cut for; 0: by --partition");
-  if (subject == Subject::file) {
-    describe("--file",
-             "netCDF-4 or HDF5 file or Zarr store to list, several that follow each other in time, or a "
-             "pattern in quotes");
-    describe("--partition",
-             "Process grid, ranks along rows x columns, such as 4x1; 8x0: any number along columns; "
-             "auto: bands of rows");
-  } else {
-    describe("--grid", "Grid to cut, ROWSxCOLUMNS, such as 721x1440");
-    describe("--partition",
-             "Process grid, ranks along rows x columns, such as 4x1; 8x0: any number along columns; "
-             "auto: the fastest exchange");
-    describe("--svg", "Draw the chosen partition to this file");
-  }
+/// The --help of a subject: without the lines about exported networks unless it is one.
+void show_only(CLI::App& app, Subject subject) {
+  if (subject != Subject::program) app.get_option(subject == Subject::grid ? "--file" : "--grid")->group("");
+  app.footer(std::string("Examples:") + example_of(subject));
+  app.name(app.get_name() + (subject == Subject::grid ? " grid" : subject == Subject::file ? " file" : " network"));
+  for (auto* option : app.get_options([&](auto*) { return subject != Subject::program; }))
+    if (auto const line = option->get_description().find("\nWith NET.pt2"); line != std::string::npos)
+      option->description(option->get_description().substr(0, line));
 }
 
 /// Takes their defaults from options that do not apply, so that `--dump-config` omits them.
@@ -204,13 +227,14 @@ void drop_networks(CLI::App& app, Subject subject) {
 std::string settle(CLI::App& app, info::Options const& options, Command const& command) {
   auto const subject = command.subject.value_or(subject_of(options));
   std::string wrong;
-  // Not in the --help of a subject.
-  if (command.subject == Subject::grid) app.get_option("--file")->group("");
-  if (command.subject == Subject::file) app.get_option("--grid")->group("");
-  if (command.subject && *command.subject != Subject::program) drop_networks(app, *command.subject);
+  if (command.subject) show_only(app, *command.subject);
   for (auto const& [name, subjects] : limited_options) {
-    if (std::find(subjects.begin(), subjects.end(), subject) != subjects.end()) continue;
     auto* const option = app.get_option(name);
+    if (!command.subject)
+      option->description(option->get_description() + (subjects.size() == 2                ? "\nFor grid, network"
+                                                       : subjects.front() == Subject::grid ? "\nFor grid"
+                                                                                           : "\nFor network"));
+    if (std::find(subjects.begin(), subjects.end(), subject) != subjects.end()) continue;
     option->default_str("");
     if (command.subject) option->group("");
     if (option->count() == 0) continue;
@@ -252,8 +276,9 @@ int run(app::Context& context, info::Options const& options, std::string const& 
 std::string description_of(std::string_view program) {
   std::string const text =
       "Shows how a grid or the fields of a file would be cut among ranks, or the contents of an exported network.";
-  return program.ends_with("-network") ? text + " This program is a part of graticule-info: start that one instead."
-                                       : text;
+  return program.ends_with("-network")
+             ? text + " Do not start this program yourself: it is a part of graticule-info, which starts it."
+             : text;
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ CutChoice read_choice(Comm const& comm, std::string const& path, Indices const& 
 Indices parse_extents(std::string const& option, std::string const& text, Index least) {
   auto const numbers = two_numbers(text, least);
   if (!numbers || (*numbers)[0] > (Index(1) << 40) || (*numbers)[1] > (Index(1) << 40))
-    refuse(option, text, "ROWSxCOLUMNS such as 721x1440");
+    refuse(option, text, option == "--grid" ? "LATITUDESxLONGITUDES such as 721x1440" : "ROWSxCOLUMNS such as 8x8");
   return *numbers;
 }
 

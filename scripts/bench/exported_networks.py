@@ -5,19 +5,15 @@
     scripts/bench/exported_networks.py FOLDER [--grid 721x1440] [--ranks 2]
     scripts/bench/exported_networks.py FOLDER --published
 
-writes FOLDER/{unet,window,spherical}.pt2 and FOLDER/{unet,window,spherical}_share.pt2:
+writes FOLDER/{unet,window,spherical}.pt2, and as *_share.pt2 the same networks for the rows of the fullest rank (whole windows):
 
 - unet: convolutions with circular columns, GroupNorm, three grids, transposed convolutions, skips;
 - window: attention in windows of 7 x 10 cells, every second layer shifted by half a window;
-- spherical: FFT over longitude, a Legendre transform as einsum, weights per degree, and back.
-
-The share has the rows of the fullest rank, whole windows for the window transformer, and the same transform on fewer rows for the
-spherical network. Then
+- spherical: FFT over longitude, a transform over latitude as einsum, weights per degree, and back.
 
     mpiexec -n 2 graticule-bench program FOLDER/window.pt2 --share FOLDER/window_share.pt2
 
---published exports networks of the kinds whose scaling others have published, for forecasts of steps alone (docs/scale.md), untrained,
-for one sample in f32; their sizes are assumptions:
+--published exports untrained networks of the kinds whose scaling others have published, for forecasts of steps (docs/scale.md):
 
 - mixer: two layers that mix patches of 8 x 8 cells, then 512 channels, by two matrices each, as WeatherMixer of Jigsaw; 720 x 1440 cells;
 - windows: two layers of attention in windows of 60 x 60 cells, the second shifted, each cell a token, as AERIS; 720 x 1440 cells;
@@ -26,10 +22,9 @@ for one sample in f32; their sizes are assumptions:
     graticule-info FOLDER/windows.pt2 --ranks 12,36,144 --machine scripts/bench/machines/aurora.json
 """
 import argparse
-import importlib.util
 import os
+import sys
 
-import numpy
 import torch
 from torch import nn
 
@@ -116,22 +111,6 @@ class WindowTransformer(nn.Module):
         return self.last(x.permute(0, 3, 1, 2))
 
 
-def legendre(latitudes, degrees):
-    """Normalised associated Legendre functions [degree, order, latitude] by the stable recurrence over degrees."""
-    x, s = numpy.sin(latitudes), numpy.cos(latitudes)
-    p = numpy.zeros((degrees, degrees, len(x)))
-    p[0, 0] = numpy.sqrt(1 / (4 * numpy.pi))
-    for m in range(1, degrees):
-        p[m, m] = -numpy.sqrt((2 * m + 1) / (2 * m)) * s * p[m - 1, m - 1]
-    for m in range(degrees - 1):
-        p[m + 1, m] = numpy.sqrt(2 * m + 3) * x * p[m, m]
-        for n in range(m + 2, degrees):
-            a = numpy.sqrt((4 * n * n - 1) / (n * n - m * m))
-            b = numpy.sqrt(((n - 1) ** 2 - m * m) / (4 * (n - 1) ** 2 - 1))
-            p[n, m] = a * (x * p[n - 1, m] - b * p[n - 2, m])
-    return p
-
-
 class SphericalLayer(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -148,15 +127,13 @@ class SphericalLayer(nn.Module):
 
 
 class Spherical(nn.Module):
-    """Equidistant rows with weights of their areas: a transform there and back in the cost of any quadrature."""
+    """In place of Legendre functions [degree, order, latitude] random numbers, which cost as much."""
 
     def __init__(self, rows, all_rows, channels=4, width=16, layers=2, degrees=180):
         super().__init__()
-        latitudes = numpy.linspace(numpy.pi / 2, -numpy.pi / 2, all_rows)[:rows]
-        table = legendre(latitudes, degrees)
-        area = numpy.cos(latitudes) * numpy.pi / (all_rows - 1) * 2 * numpy.pi
-        self.register_buffer("inverse_table", torch.tensor(table, dtype=torch.float32))
-        self.register_buffer("forward_table", torch.tensor(table * area, dtype=torch.float32))
+        table = torch.randn(degrees, degrees, all_rows, generator=torch.Generator().manual_seed(2))[..., :rows]
+        self.register_buffer("inverse_table", table / degrees**0.5)
+        self.register_buffer("forward_table", table / all_rows**0.5)
         self.embed = nn.Conv2d(channels, width, 1)
         self.layers = nn.ModuleList(SphericalLayer(width) for _ in range(layers))
         self.last = nn.Conv2d(width, channels, 1)
@@ -237,10 +214,8 @@ def main():
     if rows % window[0] or columns % window[1]:
         parser.error(f"--grid {options.grid}: windows of {window[0]} x {window[1]} cells do not fill it")
     own_windows = -(-(rows // window[0]) // options.ranks) * window[0]
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "export.py")
-    spec = importlib.util.spec_from_file_location("export", source)
-    export = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(export)
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    import export
     for name, make, share in (
         ("unet", lambda number: UNet(), own),
         ("window", lambda number: WindowTransformer(window=window), own_windows),

@@ -349,7 +349,7 @@ case_info_grid_errors() {
     wrong "FILE or --grid is required"
     wrong "exclude each other" x.nc --grid 7x8
     wrong "--grid needs --ranks" --grid 7x8
-    wrong "--grid 7 is not ROWSxCOLUMNS" --grid 7 --ranks 2
+    wrong "--grid 7 is not LATITUDESxLONGITUDES" --grid 7 --ranks 2
     wrong "--grid 0x8 is not" --grid 0x8 --ranks 2
     wrong "neither auto nor" --grid 7x8 --ranks 2 --partition 2
     wrong "needs 4 ranks, --ranks is 3" --grid 7x8 --ranks 3 --partition 2x2
@@ -825,7 +825,7 @@ case_replay() {
     run 2 $replay
     fails_with 2 "replay requires a file"
     run 2 "$BIN/graticule-bench" halo "$plan"
-    fails_with 2 "halo accepts no file"
+    fails_with 2 "FILE does not apply to the kind halo"
     run 2 "$BIN/graticule-bench" halo --nlat 8 --nlon 5
     fails_with 2 "--nlon 5"
 }
@@ -869,12 +869,14 @@ case_bench() {
     for option in --grid --channels --widths --dtype --partition --transport --report spherical replay; do
         grep -qF -- "$option" out || fail "--help lacks $option"
     done
-    tr -s ' \n' ' ' <out | grep -qF "its devices in turn (halo, repartition, unet, data-parallel)" || fail "--help lacks the kinds of --device"
+    tr -s ' \n' ' ' <out | grep -qF "for all ranks For halo, repartition, unet, data-parallel [default: auto]" || fail "--help lacks the kinds of --device"
     ! awk 'length > 110' out | grep -q . || fail "--help has lines of more than 110 columns"
     grep -qF "[default: 40]" out && ! grep -qF "INT" out && grep -qF "auto|p2p|node" out || fail "--help is in another style"
     run 1 "$BIN/graticule-bench" repartition --help
     succeeds
-    grep -qF -- "--levels" out && ! grep -qF -- "--widths" out || fail "repartition --help has the options of other kinds"
+    grep -qF -- "--levels" out && tr -s ' \n' ' ' <out | grep -qF "[default: 512x512]" || fail "repartition --help lacks its options and defaults"
+    ! grep -qE -- "--widths|FILE|: 721x1440|halo|unet" <(sed '/^Common to all/,/^Example/d' out) || fail "repartition --help has options and defaults of other kinds"
+    grep -qxF "  mpiexec -n 2 graticule-bench repartition --transport p2p" out || fail "repartition --help lacks its example"
     local driver
     for driver in "$BIN"/graticule-*; do
         case $driver in *-read-structure | *-network) continue ;; esac
@@ -957,7 +959,7 @@ case_bench_errors() {
     # Given is given, even if it is the default or what the kind would do.
     local misplaced
     for misplaced in 'layer --device cpu' 'layer --levels 3' 'layer --transport auto' 'halo --batch 2' \
-        'data-parallel --width 2' 'repartition --widths 1x1' 'replay x.json --channels 3' 'replay x.json --nlat 8'; do
+        'data-parallel --widths 2' 'repartition --widths 1x1' 'replay x.json --channels 3' 'replay x.json --nlat 8'; do
         # shellcheck disable=SC2086
         bench 2 $misplaced
         grep -oE -- '--[a-z]+' <<<"$misplaced" >option

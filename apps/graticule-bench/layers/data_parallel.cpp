@@ -5,9 +5,9 @@
 #include <graticule/training/sharded/parameters.hpp>
 
 #include "options.hpp"
+#include "shards.hpp"
 #include "timing.hpp"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -73,7 +73,7 @@ struct Trainer {
         optimizer.step();
     }
     if (parallel) parallel->finalize();
-    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+    wait_for(device);
   }
 
   torch::Device device;
@@ -115,7 +115,7 @@ void run_data_parallel(app::Context& context, Options const& options) {
        std::to_string(num_steps) + " steps of a CNN of " + std::to_string(num_parameters) + " parameters, " +
            std::to_string(options.batch) + " images of " + std::to_string(options.num_rows) + " x " +
            std::to_string(options.num_columns) + " f32 a rank, " + std::to_string(comm.num_ranks()) + " ranks" +
-           (options.device.is_host() ? "" : ", " + options.device.name()),
+           options.place(),
        samples);
 }
 

@@ -50,20 +50,17 @@ double message_seconds(Comm const& comm, int peer, Index bytes) {
   return least;
 }
 
-struct Peers {
-  int on_node = -1;
-  int elsewhere = -1;
-};
-
-/// A partner for each rank: its neighbour on the node, and the rank half of the ranks away.
-Peers peers_of(Comm const& comm) {
-  Peers peers;
+/// The next rank on the node; -1: none.
+int peer_on_node(Comm const& comm) {
   auto const other = comm.rank() ^ 1;
-  if (other < comm.num_ranks() && comm.on_this_node(other)) peers.on_node = other;
+  return other < comm.num_ranks() && comm.on_this_node(other) ? other : -1;
+}
+
+/// The rank half of the ranks away, on another node; -1: none.
+int peer_elsewhere(Comm const& comm) {
   auto const half = comm.num_ranks() / 2;
   auto const far = comm.rank() < half ? comm.rank() + half : comm.rank() - half;
-  if (comm.num_ranks() == 2 * half && !comm.on_this_node(far)) peers.elsewhere = far;
-  return peers;
+  return comm.num_ranks() == 2 * half && !comm.on_this_node(far) ? far : -1;
 }
 
 }  // namespace
@@ -81,7 +78,6 @@ void run_machine(app::Context& context, Options const& options) {
   auto const queries = torch::randn({windows, keys, channels}).requires_grad_();
   auto const values = torch::randn({windows, keys, channels}).requires_grad_();
   constexpr int length = 100;
-  auto const peers = peers_of(comm);
   Index const rows = 4;
   nn::Domain const domain(comm, bands(comm));
   nn::HaloExchange halo(nn::HaloExchangeOptions{{1, 1}, {0, 0}, {}}, domain);
@@ -109,10 +105,10 @@ void run_machine(app::Context& context, Options const& options) {
   auto const seconds = [&](std::size_t i) { return samples.at(i).minimum(); };
 
   constexpr Index long_message = Index(8) << 20;
-  double const within = comm.num_ranks() > 1 ? message_seconds(comm, peers.on_node, long_message) : 0;
+  double const within = comm.num_ranks() > 1 ? message_seconds(comm, peer_on_node(comm), long_message) : 0;
   bool const has_nodes = comm.num_nodes() > 1 && comm.num_ranks() % 2 == 0;
-  double const between = has_nodes ? message_seconds(comm, peers.elsewhere, long_message) : 0;
-  double const first = has_nodes ? message_seconds(comm, peers.elsewhere, 8) : 0;
+  double const between = has_nodes ? message_seconds(comm, peer_elsewhere(comm), long_message) : 0;
+  double const first = has_nodes ? message_seconds(comm, peer_elsewhere(comm), 8) : 0;
   // A halo layer sends two messages and waits for both, forward and backward; comparisons of calls are in it.
   double const layer_message = std::max(0.0, seconds(3) - seconds(2) / length) / 4;
 

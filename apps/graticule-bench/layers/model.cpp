@@ -8,19 +8,11 @@
 #include "shards.hpp"
 #include "timing.hpp"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 namespace graticule::bench {
 
 namespace {
-
-/// Latitudes of a grid with rows on both poles.
-std::vector<double> latitudes(Index num_rows) {
-  std::vector<double> result;
-  for (Index i = 0; i < num_rows; ++i) result.push_back(90 - 180 * double(i) / double(num_rows - 1));
-  return result;
-}
 
 /// Forward and backward of a U-Net of five grids on this rank's rows.
 struct Step {
@@ -31,7 +23,7 @@ struct Step {
                                   .num_outputs = 2,
                                   .channels = channels,
                                   .blocks = 5,
-                                  .latitudes = latitudes(rows),
+                                  .latitudes = latitudes_of(rows),
                                   .num_columns = options.num_columns},
                                  on)) {
     models::move_to(*model, torch::Device(options.network_device));
@@ -40,8 +32,7 @@ struct Step {
   void operator()(torch::Tensor const& x, torch::Tensor const& target) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad() = torch::Tensor();
     nn::reduce_loss((model->forward(x, {}) - target).square().sum(), domain).backward();
-    auto const device = x.device();
-    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+    wait_for(x.device());
   }
 
   nn::Domain domain;
@@ -65,8 +56,7 @@ void run_unet(app::Context& context, Options const& options) {
   Shards const shards(context, options);
   auto const& comm = context.comm;
   nn::Domain const globe(comm, bands(comm), Boundary::sphere(Edge::pole_row));
-  // The same layers on the same rows, each rank by itself: what is left is the compute.
-  nn::Domain const alone(comm.split(comm.rank(), 0), ProcessGrid{1, 1}, Boundary::uniform(2, Edge::replicate));
+  auto const alone = domain_alone(comm);
   auto sharded = std::make_shared<Step>(globe, options.num_rows, options, shards.channels);
   auto local = std::make_shared<Step>(alone, shards.rows, options, shards.channels);
   torch::Device const device(options.network_device);
@@ -77,9 +67,7 @@ void run_unet(app::Context& context, Options const& options) {
   });
   if (device.is_cpu()) show_memory(context, peak);
   if (options.timing.num_repetitions == 0) return;
-  show(context,
-       "U-Net of 5 grids, forward and backward, " + shards.size_text +
-           (options.device.is_host() ? "" : ", " + options.device.name()),
+  show(context, "U-Net of 5 grids, forward and backward, " + shards.size_text + options.place(),
        interleave(context,
                   {{"each rank alone, no exchange", [=] { (*local)(x, target); }},
                    {"sharded over latitude", [=] { (*sharded)(x, target); }}},

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <type_traits>
 
 namespace graticule::bench {
 
@@ -31,16 +30,9 @@ std::vector<program::Shape> input_shapes(program::Program const& network) {
 /// Forward, the sum of the squares of the first output, and backward, on random inputs that need no gradient.
 template <class Network>
 struct ProgramStep {
-  ProgramStep(Network one, nn::Domain on, std::vector<program::Shape> const& shapes)
+  ProgramStep(Network one, nn::Domain on, std::vector<program::Shape> const& shapes, torch::Dtype dtype)
       : network(std::move(one)), domain(std::move(on)) {
-    for (auto const& shape : shapes) inputs.push_back(torch::randn(shape, network_dtype()));
-  }
-
-  [[nodiscard]] torch::Dtype network_dtype() const {
-    if constexpr (std::is_same_v<Network, program::Program>)
-      return network->dtype();
-    else
-      return network->serial()->dtype();
+    for (auto const& shape : shapes) inputs.push_back(torch::randn(shape, dtype));
   }
 
   void clear_gradients() {
@@ -49,8 +41,7 @@ struct ProgramStep {
 
   void operator()() {
     clear_gradients();
-    auto const y = network->run(inputs).front();
-    nn::reduce_loss(y.square().sum(), domain).backward();
+    nn::reduce_loss(network->run(inputs).front().square().sum(), domain).backward();
   }
 
   Network network;
@@ -121,9 +112,9 @@ void run_program(app::Context& context, Options const& options) {
   auto const own = own_shapes(whole, network->graph(), comm);
   if (options.share.empty()) require_any_rows(comm, network->graph(), own);
   auto const local_shapes = options.share.empty() ? own : input_shapes(share);
-  auto sharded =
-      std::make_shared<ProgramStep<program::ShardedProgram>>(program::ShardedProgram(network, globe), globe, own);
-  auto local = std::make_shared<ProgramStep<program::Program>>(share, alone, local_shapes);
+  auto const sharded = std::make_shared<ProgramStep<program::ShardedProgram>>(program::ShardedProgram(network, globe),
+                                                                              globe, own, network->dtype());
+  auto const local = std::make_shared<ProgramStep<program::Program>>(share, alone, local_shapes, share->dtype());
   if (options.timing.num_repetitions > 0) {
     auto const samples = interleave(
         context,

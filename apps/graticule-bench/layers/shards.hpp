@@ -6,9 +6,29 @@
 
 #include "options.hpp"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
+#include <vector>
+
 namespace graticule::bench {
+
+/// Each rank by itself, on its own rows: what is left without messages is the compute.
+[[nodiscard]] inline nn::Domain domain_alone(Comm const& comm) {
+  return nn::Domain(comm.split(comm.rank(), 0), ProcessGrid{1, 1}, Boundary::uniform(2, Edge::replicate));
+}
+
+/// Until the device has done its work.
+inline void wait_for(torch::Device device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+/// Equally spaced rows from pole to pole.
+[[nodiscard]] inline std::vector<double> latitudes_of(Index num_rows) {
+  std::vector<double> result;
+  for (Index i = 0; i < num_rows; ++i) result.push_back(90 - 180 * double(i) / double(num_rows - 1));
+  return result;
+}
 
 /// Bands of latitude for layers: this rank's tensors.
 struct Shards {

@@ -7,21 +7,10 @@
 
 namespace graticule::bench {
 
-namespace {
-
-/// Equally spaced rows from pole to pole.
-nn::LatitudeRule rows_of(Index count) {
-  std::vector<double> latitudes;
-  for (Index i = 0; i < count; ++i) latitudes.push_back(90 - 180 * double(i) / double(count - 1));
-  return nn::latitude_rule(latitudes);
-}
-
-}  // namespace
-
 void run_spherical(app::Context& context, Options const& options) {
   Shards const shards(context, options);
   auto const& comm = context.comm;
-  nn::Domain const alone(comm.split(comm.rank(), 0), ProcessGrid{1, 1}, Boundary::uniform(2, Edge::replicate));
+  auto const alone = domain_alone(comm);
   auto const own = balanced_cuts(options.num_rows, comm.num_ranks()).lo(comm.rank());
   auto const own_rows = [&](torch::Tensor const& field) {
     return field.detach().narrow(-2, own, shards.rows).contiguous();
@@ -30,7 +19,8 @@ void run_spherical(app::Context& context, Options const& options) {
   auto const whole = torch::randn({1, shards.channels, options.num_rows, options.num_columns}).requires_grad_();
   auto const x = own_rows(whole).requires_grad_();
   for (auto const degrees : {(options.num_rows + 1) / 2, options.num_rows}) {
-    nn::SphericalTransformOptions const transform{.rows = rows_of(options.num_rows), .num_degrees = degrees};
+    nn::SphericalTransformOptions const transform{.rows = nn::latitude_rule(latitudes_of(options.num_rows)),
+                                                  .num_degrees = degrees};
     auto const there_and_back = [](nn::SphericalTransform layer, torch::Tensor const& field) {
       return [layer, field, cotangent = torch::randn_like(field)]() mutable {
         layer->inverse(layer->forward(field)).backward(cotangent);

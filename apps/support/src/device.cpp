@@ -113,11 +113,12 @@ AskedDevice asked_device(std::string const& text) {
   return asked;
 }
 
-void DeviceOption::declare(CLI::App& app, std::string const& kinds) {
+void DeviceOption::declare(CLI::App& app) {
   app.add_option("--device", asked_,
-                 "Device to compute on. auto: a GPU if every rank has one; cuda:1: this GPU for "
-                 "all ranks; cuda, hip: the ranks of a node take its devices in turn" +
-                     (kinds.empty() ? "" : " (" + kinds + ")"))
+                 "Device to compute on.\n"
+                 "auto: a GPU if every rank has one, otherwise the processor (cpu)\n"
+                 "cuda, hip: a GPU of NVIDIA, of AMD; the ranks of a node take its GPUs in turn\n"
+                 "cuda:1: the GPU of this number, for all ranks")
       ->type_name("auto|cpu|cuda[:N]|hip[:N]")
       ->check(CLI::Validator(
           [](std::string& text) -> std::string {

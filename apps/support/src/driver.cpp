@@ -153,7 +153,8 @@ void declare(CommandLine& line, Driver const& driver) {
   app.add_option("--report", line.common.report, "Write a JSON report to this file")->type_name("FILE")->group(group);
   app.add_option_function<std::string>(
          "--progress", [&line](std::string const& mode) { line.common.progress = progress_modes.at(mode); },
-         "Progress display: bar, lines or none; auto: a bar on a terminal, lines in a log")
+         "Progress display.\n"
+         "auto: a bar on a terminal, lines in a log")
       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
       ->default_str("auto")
       ->group(group);
@@ -161,16 +162,18 @@ void declare(CommandLine& line, Driver const& driver) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
       ->envname("GRATICULE_LOG_LEVEL")
       ->group(group);
-  app.add_option("--threads", line.common.num_threads, "Threads per rank; 0: the node's cores divided by its ranks")
+  app.add_option("--threads", line.common.num_threads,
+                 "Threads per rank.\n0: the cores of the node divided by its ranks")
       ->check(CLI::Range(0, most_threads))
       ->group(group);
   app.add_option("--stall-limit", line.common.stall_limit,
-                 "Maximum wait for other ranks in seconds, after which the job ends with an error; 0: unlimited")
+                 "Longest wait for another rank, in seconds, before the job ends with an error.\n0: no limit")
       ->check(CLI::Range(0.0, 1e9))
       ->default_str("600")
       ->group(group);
   app.add_flag("--allow-single-rank", line.common.allow_single_rank,
-               "Run even if the launcher has started each rank as a job of its own")
+               "Run even if this MPI finds one rank where the launcher has started several processes. Each then does "
+               "all of the work")
       ->group(group);
   check_values(app);
 }

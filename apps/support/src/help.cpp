@@ -81,22 +81,28 @@ std::string description_of(CLI::Option const& option) {
     facts.push_back("default: " + usual);
   if (auto const name = option.get_envname(); !name.empty()) facts.push_back("environment: " + name);
   std::string text = option.get_description();
-  for (std::size_t i = 0; i < facts.size(); ++i) text += (i == 0 ? " [" : "; ") + facts[i];
+  auto const* const begin = text.find('\n') == std::string::npos ? " [" : "\n[";
+  for (std::size_t i = 0; i < facts.size(); ++i) text += (i == 0 ? begin : "; ") + facts[i];
   return facts.empty() ? text : text + "]";
 }
 
-/// Appends the words of `text` in lines that begin at `column`.
+/// Appends the words of `text` in lines that begin at `column`; a line of `text` begins a new one.
 void append_wrapped(std::string& out, std::string const& text, std::size_t column) {
-  std::istringstream words(text);
+  std::istringstream lines(text);
   std::size_t used = column;
-  for (std::string word; words >> word;) {
-    if (used > column && used + 1 + word.size() > line_width) {
-      out += "\n" + std::string(column, ' ');
-      used = column;
+  auto const end_line = [&] {
+    out += "\n" + std::string(column, ' ');
+    used = column;
+  };
+  for (std::string line; std::getline(lines, line);) {
+    if (used > column) end_line();
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      if (used > column && used + 1 + word.size() > line_width) end_line();
+      if (used > column) out += ' ';
+      out += word;
+      used += word.size() + (used > column ? 1 : 0);
     }
-    if (used > column) out += ' ';
-    out += word;
-    used += word.size() + (used > column ? 1 : 0);
   }
 }
 

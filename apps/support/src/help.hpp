@@ -8,7 +8,7 @@
 namespace graticule::app {
 
 /// The style of --help: `--steps N  text [1 to 64; default: 40]`, choices as `auto|on|off`, lines of at most 110
-/// columns.
+/// columns. Each line of a description begins a new one: one per choice.
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(34); }

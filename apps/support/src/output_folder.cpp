@@ -68,7 +68,8 @@ OutputFolder::~OutputFolder() {
 }
 
 void declare_output_format(CLI::App& app, std::string& format, std::string const& files) {
-  app.add_option("--output-format", format, "Format of " + files + ": netcdf (netCDF-4, .nc) or zarr (stores, .zarr)")
+  app.add_option("--output-format", format,
+                 "Format of " + files + ".\nnetcdf: a netCDF-4 file, .nc\nzarr: a Zarr store, .zarr")
       ->check(CLI::IsMember({"netcdf", "zarr"}))
       ->group("Output");
 }

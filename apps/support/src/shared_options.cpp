@@ -10,17 +10,23 @@ namespace graticule::app {
 namespace {
 
 constexpr std::array table{
-    SharedOption{"--partition", "auto|RxC",
-                 "Process grid, ranks along rows x columns, such as 4x1; auto: bands of rows"},
-    SharedOption{"--output", "FOLDER", "Folder for "},
     SharedOption{
-        "--checkpoint-every", nullptr,
-        "Steps between checkpoints, in OUTPUT/checkpoints; 0: only when a signal or --time-limit stops the run"},
+        "--partition", "auto|ROWSxCOLUMNS",
+        "Process grid: numbers of ranks that the rows and the columns of the fields are cut among, such as 4x1.\n"
+        "auto: bands of rows"},
+    SharedOption{"--output", "FOLDER", "Folder for "},
+    SharedOption{"--checkpoint-every", nullptr,
+                 "Steps between checkpoints, which lie in the folder checkpoints of --output.\n"
+                 "0: only when a signal or --time-limit stops the run"},
     SharedOption{"--resume", "auto|never",
-                 "auto: resume from the newest intact checkpoint of OUTPUT, if any; never: start from the beginning"},
+                 "Use of the checkpoints that an earlier run has left in --output.\n"
+                 "auto: continue from the newest intact one, if there is one\n"
+                 "never: start from the beginning"},
     SharedOption{"--time-limit", "auto|none|TIME",
-                 "Time after which the run stops with a checkpoint and exit code 85: seconds, MM:SS or HH:MM:SS; auto: "
-                 "before the end of a SLURM job"},
+                 "Time after which the run stops with a checkpoint and exit code 85; the same command continues it.\n"
+                 "TIME: seconds, MM:SS or HH:MM:SS\n"
+                 "auto: a minute before the end of a SLURM job, otherwise none\n"
+                 "none: no limit"},
     SharedOption{"--memory", "BYTES", "Memory per rank for "},
 };
 

@@ -55,6 +55,6 @@ fails "--device cuda" "Kokkos was built without CUDA"
 bench unet --device cuda
 fails "--device cuda" "Kokkos was built without CUDA" "LibTorch"
 bench layer --device cuda
-fails "--device cuda: layer is measured on the host"
+fails "--device does not apply to the kind layer"
 bench halo --device cpu
 succeeds

@@ -43,8 +43,7 @@ class DeviceOption {
   /// `LibTorch's devices of a kind`, for drivers that use it.
   using Library = std::function<FoundDevices(std::string const& kind)>;
 
-  /// @param kinds that the help names, of a driver which takes the option for some only
-  void declare(CLI::App& app, std::string const& kinds = "");
+  void declare(CLI::App& app);
 
   /// Selects the device and configures Kokkos; call it before Kokkos starts. Collective.
   ///

@@ -6,10 +6,10 @@
 
 namespace graticule::app {
 
-/// The names, separated by `, `.
-[[nodiscard]] inline std::string joined(std::vector<std::string> const& names) {
+/// The names, with `separator` between them.
+[[nodiscard]] inline std::string joined(std::vector<std::string> const& names, std::string const& separator = ", ") {
   std::string text;
-  for (std::string const& name : names) text += (text.empty() ? "" : ", ") + name;
+  for (std::string const& name : names) text += (text.empty() ? "" : separator) + name;
   return text;
 }
 
