@@ -8,6 +8,7 @@
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/threads.hpp>
 
+#include "data_rules.hpp"
 #include "network_device.hpp"
 #include "run.hpp"
 
@@ -15,8 +16,6 @@ namespace {
 
 using graticule::Index;
 using graticule::app::add_shared;
-
-namespace samples = graticule::samples;
 
 std::vector<std::string> predict_names() {
   std::vector<std::string> names;
@@ -32,79 +31,74 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
       "  graticule-forecast --checkpoint run1,run2 --members 12 --input era5.nc --start 2017-01-01..2017-01-31\n"
       "  graticule-forecast --model net.pt2 --prognostic u,v --lead 6h --input era5.nc --start 2017-01-01T00");
   constexpr Index many = 1'000'000;
-  app.add_option("--checkpoint", o.checkpoints,
-                 "Output folder of graticule-train --lead (its best network, else the last), or a checkpoint of it. "
-                 "Several forecast together, as an ensemble: A,B,C")
+  app.add_option(
+         "--checkpoint", o.checkpoints,
+         "Trained network: the output folder of graticule-train --lead (its best network, else its last), or one of "
+         "its checkpoints. A,B,C: several networks, which forecast as one ensemble")
       ->delimiter(',')
       ->type_name("FOLDER|FILE");
-  app.add_option("--model", o.model,
-                 "In place of a checkpoint: a network exported by PyTorch, whose inputs and outputs are variables in "
-                 "their units")
+  app.add_option(
+         "--model", o.model,
+         "In place of --checkpoint: a network exported by PyTorch. Its inputs and outputs are the variables that "
+         "the next four options name, in the units of the file")
       ->type_name("FILE.pt2");
   app.add_option("--prognostic", o.prognostic,
-                 "With --model: variables of its first channels, which are input and output of "
-                 "each step")
+                 "With --model: variables of its first channels, in this order: input and output of each step")
       ->delimiter(',');
-  app.add_option("--diagnostic", o.diagnostic, "With --model: variables of its further outputs, which are no inputs")
+  app.add_option("--diagnostic", o.diagnostic,
+                 "With --model: variables of its further output channels, which are no input")
       ->delimiter(',');
   app.add_option("--lead", o.lead,
-                 "With --model: the time of one step of the network, in steps of the time axis or "
-                 "as a duration (6h)")
+                 "With --model: time that one step of it covers.\n"
+                 "A number: so many steps of the time axis\n"
+                 "A duration, such as 6h or 1d")
       ->type_name("STEPS|DURATION");
   app.add_option("--predict", o.predict,
-                 "With --model: its output. state: the next state; tendency: the change from the "
-                 "present state")
+                 "With --model: its output.\n"
+                 "state: the next state\n"
+                 "tendency: the change from the present state, which is added to it")
       ->check(CLI::IsMember(predict_names()));
-  app.add_option("--input", o.input,
-                 "netCDF-4 or HDF5 file or Zarr store with the initial states, or a pattern of "
-                 "files that are consecutive in time. Later states in it are the truth for scores")
+  app.add_option(
+         "--input", o.input,
+         "netCDF-4 or HDF5 file or Zarr store with the initial states; or a pattern in quotes, such as "
+         "'era5_*.nc', of files that follow each other in time. Its later states are the truth that forecasts are "
+         "scored with")
       ->required()
       ->type_name("FILE");
-  app.add_option_function<std::string>(
-         "--missing",
-         [&o](std::string const& rule) {
-           o.missing = rule == "warn" ? samples::MissingRule::warn : samples::MissingRule::refuse;
-         },
-         "Cells that are missing in the input and were not in the training (--model: NaN and default fill "
-         "values that no attribute declares). warn: warn, and treat them as missing; "
-         "error: stop")
-      ->check(CLI::IsMember({"warn", "error"}).description(""))
-      ->type_name("warn|error")
-      ->default_str("warn");
-  app.add_option_function<std::string>(
-         "--repeated-longitude",
-         [&o](std::string const& rule) {
-           o.repeated = rule == "drop" ? samples::RepeatedColumn::drop : samples::RepeatedColumn::refuse;
-         },
-         "If the last column of longitudes repeats the first, as in files for plots. "
-         "error: stop; drop: leave it out")
-      ->check(CLI::IsMember({"error", "drop"}).description(""))
-      ->type_name("error|drop")
-      ->default_str("error");
+  graticule::forecasting::declare_data_rules(app, o.missing, o.repeated,
+                                             "Cells that are missing in the input and were not in the training; with "
+                                             "--model: NaN and default fill values in a "
+                                             "variable without _FillValue and missing_value");
   app.add_option("--start", o.start,
-                 "Initial dates such as 2006-01-06T18, or periods A..B, which are all times of "
-                 "the input from A to B")
+                 "Times that forecasts start from.\n"
+                 "2006-01-06T18: this time, which the input must have\n"
+                 "2006-01-06..2006-01-31: every time of the input in this period")
       ->required()
       ->delimiter(',')
       ->type_name("DATE");
-  app.add_option("--steps", o.steps, "Steps of each forecast, one lead each")->check(CLI::Range(Index(1), many));
-  app.add_option("--every", o.every, "Steps between the records that are written and scored")
+  app.add_option("--steps", o.steps, "Steps of each forecast; each covers the lead of the network")
       ->check(CLI::Range(Index(1), many));
-  app.add_option("--members", o.members,
-                 "Number of members, the same for each network. The first of a network starts "
-                 "from the input, the others from perturbed states. Default: one per network")
+  app.add_option("--every", o.every, "Write and score every so many steps")->check(CLI::Range(Index(1), many));
+  app.add_option(
+         "--members", o.members,
+         "Forecasts from each time (members of an ensemble), as many of each network. The first of a network starts "
+         "from the input, the others from perturbed states. Default: one per network")
       ->check(CLI::Range(Index(1), many));
-  app.add_option("--perturbation", o.perturbation,
-                 "Standard deviation of the perturbations; 1 is the standard deviation of the "
-                 "change over one step. Default: as in a training with --loss crps, otherwise 0.5")
+  app.add_option(
+         "--perturbation", o.perturbation,
+         "Size of the perturbations, smooth noise that is added to initial states: its standard deviation, in units "
+         "of the standard deviation of the change over one step. Default: as the network was trained with by "
+         "--loss crps, otherwise 0.5")
       ->check(CLI::Range(0.0, 100.0));
   app.add_option("--seed", o.seed, "Seed of the perturbations");
-  app.add_option("--teams", o.teams,
-                 "Teams of ranks that the members are divided among; must divide the number of ranks")
+  app.add_option(
+         "--teams", o.teams,
+         "Groups that the ranks are divided into, each of which computes a part of the members. Must divide the "
+         "number of ranks")
       ->check(CLI::Range(1, int(many)));
   app.add_option("--maps", o.maps,
-                 "Number of maps of the first forecast: of its first lead, its last lead and some "
-                 "between")
+                 "Maps to draw (map_LEAD.png) of the first forecast, at its first lead, at its last lead and at leads "
+                 "between them")
       ->check(CLI::Range(Index(1), Index(1000)));
   add_shared(app, "--partition", o.partition.partition, ", in each team");
   add_shared(app, "--output", o.output, "forecast.nc, scores, pictures and report.json");

@@ -43,23 +43,24 @@ void declare(CLI::App& app, Options& options) {
       "Examples:\n"
       "  mpiexec -n 2 graticule-make-fields fields.nc\n"
       "  graticule-make-fields --nlat 181 --nlon 360 --levels 1 --samples 40 --seed 2 fields.nc");
-  app.add_option("OUT,--out", options.output, "netCDF-4 file to write")->required();
+  app.add_option("OUT,--out", options.output, "netCDF-4 file to write; an older one is replaced")->required();
   app.add_option("--nlat", options.num_latitudes, "Number of latitudes")->check(CLI::Range(Index(3), Index(1) << 20));
   app.add_option("--nlon", options.num_longitudes, "Number of longitudes")->check(CLI::Range(Index(4), Index(1) << 20));
   app.add_option("--levels", options.num_levels, "Number of pressure levels")
       ->check(CLI::Range(Index(1), Index(1) << 20));
-  app.add_option("--samples", options.num_samples, "Number of independent fields")
+  app.add_option("--samples", options.num_samples, "Number of samples, each with a flow of its own")
       ->check(CLI::Range(Index(1), Index(1) << 30));
-  app.add_option("--seed", options.seed, "Seed of the random flows");
-  app.add_option("--lat-order", options.latitude_order, "Order of latitudes")
+  app.add_option("--seed", options.seed, "Seed of the random flows: the same seed gives the same file");
+  app.add_option("--lat-order", options.latitude_order, "Order of the rows in the file")
       ->check(CLI::IsMember({"north-to-south", "south-to-north"}));
   app.add_option("--poles", options.poles,
-                 "included: the first and the last row lie on the poles; excluded: half a row "
-                 "spacing away from them")
+                 "Where the first and the last row lie.\n"
+                 "included: on the poles\n"
+                 "excluded: half the distance of two rows from the poles")
       ->check(CLI::IsMember({"included", "excluded"}));
   app.add_option("--dtype", options.dtype, "Data type of the fields")->check(CLI::IsMember({"f32", "f64"}));
   graticule::app::add_shared(app, "--partition", options.partition);
-  app.add_flag("--stream-function", options.stream_function, "Also write the stream function psi");
+  app.add_flag("--stream-function", options.stream_function, "Also write the stream function of the wind, psi");
 }
 
 /// In degrees, as the file lists them.
@@ -265,8 +266,10 @@ int main(int argc, char** argv) {
   graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-make-fields",
-       .description = "Writes smooth global fields to try networks on: random rotational winds u and v, and the "
-                      "geopotential z that is in linear balance with them.",
+       .description =
+           "Writes a netCDF file of made-up weather to try networks on: smooth random winds u and v on the globe, "
+           "and the geopotential z that belongs to them (linear balance), so that a network can learn u and v "
+           "from z.",
        .declare = [&](CLI::App& app) { declare(app, options); },
        .run = [&](graticule::app::Context& context) { return run(context, options); }});
 }

@@ -24,40 +24,58 @@ void declare(CLI::App& app, archive::Options& options) {
       "  graticule-repartition in.nc out.nc --order time,level,latitude,longitude --chunk time=1 # back");
   app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file or Zarr store to read")->required();
   app.add_option("OUT,--out", options.output, "netCDF-4 file to write, or a Zarr store (NAME.zarr)");
-  app.add_option("--variables", options.variables,
-                 "Variables to rewrite; the others are copied unchanged. Default: all fields with "
-                 "two or more axes, all of them in --order")
+  app.add_option(
+         "--variables", options.variables,
+         "Variables to rewrite; the others are copied unchanged. Default: every variable of two or more dimensions, "
+         "all of which --order names (without --order: every variable of two or more dimensions)")
       ->delimiter(',');
-  app.add_option("--exclude", options.exclude, "Variables to omit")->delimiter(',');
-  app.add_option("--order", options.order, "Order of the dimensions in OUT, the slowest first. Default: as in IN")
-      ->delimiter(',');
-  app.add_option("--chunk", options.chunk,
-                 "Chunk extents in OUT, such as latitude=32,month=all; other dimensions keep "
-                 "theirs. none: no chunks; same: as in IN")
+  app.add_option("--exclude", options.exclude, "Variables to leave out of OUT")->delimiter(',');
+  app.add_option("--order", options.order,
+                 "Order of the dimensions in OUT, such as latitude,longitude,time: along the last one, values "
+                 "lie side by side in the file. Default: as in IN")
       ->delimiter(',');
   app.add_option(
-         "--dtype", options.dtype,
-         "Data type in OUT: same (bitwise copy), f32, f64, or i16-packed (16-bit integers with scale and offset); "
-         "variables with flag_values or flag_masks keep theirs")
-      ->check(CLI::IsMember({"same", "f32", "f64", "i16-packed"}));
-  app.add_option("--deflate", options.deflate, "Compression level from 0 (none) to 9 (slow), or same (as in IN)");
-  app.add_flag("--shuffle", options.shuffle,
-               "Sort bytes by significance before compression; default if --deflate compresses");
-  app.add_flag("--no-shuffle", options.no_shuffle, "Do not sort bytes before compression");
-  app.add_option("--shard", options.shard,
-                 "Zarr store only: extents of one file (shard), such as time=all,latitude=180; "
-                 "other dimensions keep the extents of a chunk. Default: one file per chunk")
+         "--chunk", options.chunk,
+         "Cells of a chunk in OUT along each dimension, such as latitude=32,time=all. A chunk is what readers read "
+         "and decompress at once. Dimensions that are not named: as in IN.\n"
+         "none: no chunks; unlimited dimensions become fixed, and nothing is compressed\n"
+         "same: as in IN")
       ->delimiter(',');
-  app.add_option("--codec", options.codec,
-                 "Zarr store only: compression by none, gzip, zstd, blosc-zstd, blosc-lz4, ...; "
-                 "zstd:3 sets the level. Default: blosc-zstd:3 if Graticule was built with blosc");
+  app.add_option("--dtype", options.dtype,
+                 "Data type in OUT.\n"
+                 "same: as in IN, every bit\n"
+                 "f32, f64: numbers of this type, unpacked\n"
+                 "i16-packed: 16-bit integers with scale and offset, an error of at most half of scale_factor\n"
+                 "Variables with flag_values or flag_masks keep theirs")
+      ->check(CLI::IsMember({"same", "f32", "f64", "i16-packed"}));
+  app.add_option("--deflate", options.deflate,
+                 "Compression in a netCDF-4 file, by zlib.\n"
+                 "0: none; 1: fast; 9: slow and little smaller\n"
+                 "same: as in IN");
+  app.add_flag("--shuffle", options.shuffle,
+               "Sort bytes by significance before compression, which makes fields smaller. Default if --deflate "
+               "compresses");
+  app.add_flag("--no-shuffle", options.no_shuffle, "Do not sort bytes before compression");
+  app.add_option(
+         "--shard", options.shard,
+         "OUT is a Zarr store: cells of a file (shard) along each dimension, such as time=all,latitude=180, which "
+         "then holds several chunks. Dimensions that are not named: as a chunk. Default: a file per chunk")
+      ->delimiter(',');
+  app.add_option(
+      "--codec", options.codec,
+      "OUT is a Zarr store: its compression: none, gzip, zstd, blosc-zstd, blosc-lz4, ...; zstd:3 is zstd of "
+      "level 3. Default: blosc-zstd:3 if Graticule was built with blosc");
   app::add_shared(app, "--memory", options.memory, "buffers and messages, such as 2GiB, 500MB or 64k");
-  app.add_option("--writers-per-node", options.writers_per_node, "Number of ranks per node that write; 0: all")
+  app.add_option("--writers-per-node", options.writers_per_node, "Ranks of each node that write.\n0: all of them")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--references", options.references,
-                 "Instead of OUT: write a JSON file of references to the chunks of IN, with which "
-                 "kerchunk reads IN as a Zarr store");
-  app.add_flag("--in-place", options.in_place, "Allow OUT to be the file IN. It is replaced when OUT is complete");
+  app.add_option(
+         "--references", options.references,
+         "In place of OUT: write a JSON file that lists where the chunks of IN lie in its file. Programs that know "
+         "such references (kerchunk, xarray, all drivers) then read IN as a Zarr store; nothing is copied")
+      ->type_name("FILE.json");
+  app.add_flag("--in-place", options.in_place,
+               "Allow OUT and IN to be the same file, which is replaced when the new one is complete. "
+               "Without this option such a call is refused");
 }
 
 using Json = app::Report::Json;

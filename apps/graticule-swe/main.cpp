@@ -55,43 +55,49 @@ void declare(CLI::App& app, Options& o) {
       "  mpiexec -n 2 graticule-swe --case 6 --output wave        # a Rossby-Haurwitz wave for 14 days\n"
       "  graticule-swe --case random --days 20 --every 6h --output series\n"
       "  graticule-swe --case random --seed 2 --days 10 --emulator run --emulator-filter 4 --output emulated");
-  app.add_option("--case", o.experiment.name,
-                 "Experiment: 1, 2, 5 or 6 of Williamson et al. 1992, galewsky (2004), or random")
-      ->check(CLI::IsMember(swe::case_names()));
-  app.add_option("--angle", o.angle,
-                 "Angle between the axis of the flow and the axis of the planet, in degrees "
-                 "(cases 1 and 2)")
+  std::string cases = "Experiment.";
+  for (auto const& name : swe::case_names()) cases += "\n" + name + ": " + swe::describe(name);
+  app.add_option("--case", o.experiment.name, cases)->check(CLI::IsMember(swe::case_names()));
+  app.add_option(
+         "--angle", o.angle,
+         "Cases 1 and 2: angle between the axis that the flow turns round and the axis of the planet, in degrees; "
+         "90: the flow crosses the poles")
       ->check(CLI::Range(-180.0, 180.0));
-  app.add_option("--seed", o.experiment.seed, "Seed of the random state");
+  app.add_option("--seed", o.experiment.seed, "Case random: seed of the wind");
   app.add_option("--nlat", o.num_rows, "Number of latitudes")->check(CLI::Range(Index(8), Index(1) << 16));
   app.add_option("--nlon", o.num_columns, "Number of longitudes, even")->check(CLI::Range(Index(8), Index(1) << 17));
   app.add_option("--days", o.days,
-                 "Days to simulate; the last record is at their end. 0: the usual number for the "
-                 "experiment")
+                 "Days to simulate, such as 2.5; the last record is at their end.\n"
+                 "0: as many as is usual for the case")
       ->check(CLI::Range(0.0, 1e5));
   app.add_option("--step", o.step,
-                 "Seconds per step; steps are shortened to end at records. 0: 12800 divided by "
-                 "the larger of nlat and nlon/2")
+                 "Longest step in seconds; steps are shortened so that a whole number of them fits between records.\n"
+                 "0: 12800 divided by the larger of --nlat and half of --nlon, 100 s for the default grid")
       ->check(CLI::Range(0.0, 86400.0));
   app.add_option("--scheme", o.scheme,
-                 "enstrophy: conserves potential enstrophy (Sadourny 1975); arakawa-lamb: "
-                 "conserves energy, too (1981). Case 1 has a fixed wind and uses neither")
+                 "Numerical scheme; case 1, with its fixed wind, has its own.\n"
+                 "enstrophy: conserves potential enstrophy (Sadourny 1975)\n"
+                 "arakawa-lamb: conserves energy, too (Arakawa and Lamb 1981)")
       ->check(CLI::IsMember({"enstrophy", "arakawa-lamb"}));
-  app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m or 1d")->type_name("TIME");
+  app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m, 90s or 1d")
+      ->type_name("TIME");
   app.add_option("--dtype", o.dtype, "Data type of series.nc")->check(CLI::IsMember({"f32", "f64"}));
-  app::add_shared(app, "--output", o.output,
-                  "series.nc, map.png, report.json and checkpoints, and the file 'stopped' of a "
-                  "run that ends early");
+  app::add_shared(
+      app, "--output", o.output,
+      "series.nc, map.png, report.json and checkpoints, and the file `stopped`, which a run that ends early "
+      "leaves");
   app::add_shared(app, "--checkpoint-every", o.checkpoint_every)->check(CLI::Range(Index(0), Index(1) << 40));
   app::add_shared(app, "--resume", o.resume)->check(CLI::IsMember({"auto", "never"}).description(""));
   app::add_shared(app, "--partition", o.partition);
   app.add_option("--emulator", o.emulator,
-                 "Network to use instead of the solver: output folder or checkpoint of "
-                 "graticule-train --lead, trained on a series.nc")
+                 "Let a trained network make the steps in place of the solver: output folder or checkpoint of "
+                 "graticule-train --lead, trained on h, u and v of a series.nc. --every must be a multiple of its lead")
       ->type_name("FOLDER|FILE");
-  app.add_option("--emulator-filter", o.emulator_filter,
-                 "Filter after each step of the emulator, of this even order; 0: none. It removes "
-                 "waves of two cells. A wave of n cells keeps 1 - sin(pi/n)^ORDER of its amplitude")
+  app.add_option(
+         "--emulator-filter", o.emulator_filter,
+         "With --emulator: order, an even number, of a filter after each step, which keeps long runs stable. A wave "
+         "of n cells keeps 1 - sin(pi/n)^ORDER of its amplitude, a wave of two cells nothing.\n"
+         "0: no filter")
       ->check(CLI::Range(Index(0), Index(64)));
   app::add_shared(app, "--time-limit", o.time_limit);
 }

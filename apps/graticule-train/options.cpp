@@ -12,6 +12,7 @@
 #include <graticule/partition/detail/text_file.hpp>
 #include <graticule/samples/detail/time_steps.hpp>
 
+#include "data_rules.hpp"
 #include "network/settings_table.hpp"
 
 #include <yaml-cpp/yaml.h>
@@ -44,47 +45,10 @@ void require_distinct(std::vector<std::string> const& names, char const* option)
   if (distinct.size() != names.size()) refuse_option(std::string(option) + " lists a field twice");
 }
 
-/// Names of values, in the order in which a user reads them.
-template <class Value>
-using Choices = std::vector<std::pair<std::string, Value>>;
-
-template <class Value>
-std::vector<std::string> names_of(Choices<Value> const& choices) {
-  std::vector<std::string> names;
-  for (auto const& [name, value] : choices) names.push_back(name);
-  return names;
-}
-
-std::string joined_by_bars(std::vector<std::string> const& names) {
-  std::string text;
-  for (auto const& name : names) text += (text.empty() ? "" : "|") + name;
-  return text;
-}
-
-template <class Value>
-Value value_of(Choices<Value> const& choices, std::string const& name) {
-  return std::find_if(choices.begin(), choices.end(), [&](auto const& one) { return one.first == name; })->second;
-}
-
-/// An option that takes one of some names. Its text stays as the user wrote it, so that `--dump-config` can show it.
-template <class Value>
-CLI::Option* add_choice(CLI::App& app, std::string const& option, Value& value,
-                        std::type_identity_t<Choices<Value>> const& choices, std::string const& text) {
-  std::string present;
-  for (auto const& [name, choice] : choices)
-    if (choice == value) present = name;
-  return app
-      .add_option_function<std::string>(
-          option, [&value, choices](std::string const& name) { value = value_of(choices, name); }, text)
-      ->check(CLI::IsMember(names_of(choices)).description(""))
-      ->type_name(joined_by_bars(names_of(choices)))
-      ->default_str(present);
-}
-
 /// Those of an enumeration's table that an option may choose.
 template <class Value>
-Choices<Value> choices_of() {
-  Choices<Value> choices;
+app::Choices<Value> choices_of() {
+  app::Choices<Value> choices;
   for (Value const value : detail::enum_values<Value>)
     if (is_choice(value)) choices.emplace_back(detail::enum_name(value), value);
   return choices;
@@ -173,75 +137,96 @@ void add_text(CLI::App& app, char const* name, Value& value, char const* descrip
 void declare_states(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
   add_text(app, "--lead", options.lead,
-           "Learn forecasts: the state after this time, in steps of the time axis or as a "
-           "duration (6h). Without it, --targets are learned from --inputs of the same time",
+           "Train forecasts: the network learns the state this time later.\n"
+           "A number: so many steps of the time axis\n"
+           "A duration, such as 6h or 1d\n"
+           "Not given: no forecasts; --targets are learned from --inputs of the same time",
            "STEPS|DURATION");
   add_list(app, "--prognostic", forecast.prognostic,
-           "Variables that are input and output of each step; each level is a channel");
-  add_list(app, "--diagnostic", forecast.diagnostic, "Variables that are output only");
+           "Variables of the state: input and output of each step. Each level of a variable is a channel");
+  add_list(app, "--diagnostic", forecast.diagnostic,
+           "Variables that are output of each step and no input, such as precipitation");
   add_list(app, "--forcing", forecast.forcings,
-           "Inputs that follow from the time: insolation, time_of_day, time_of_year; or none");
+           "Inputs that follow from the time alone.\n"
+           "insolation: cosine of the sun's zenith angle, 0 at night\n"
+           "time_of_day: sine and cosine of the local and of the universal time of day\n"
+           "time_of_year: sine and cosine of the time of year\n"
+           "none: no such inputs");
   add_text(app, "--static-file", forecast.static_file,
-           "File with the fields that --static names, such as orography and lsm", "FILE");
-  app.add_option("--history", forecast.history,
-                 "States that a forecast starts from: the present one and earlier ones, one lead "
-                 "apart")
+           "File with the fields that --static names beside the functions of latitude, such as orography and lsm",
+           "FILE");
+  app.add_option(
+         "--history", forecast.history,
+         "States that a forecast starts from. 1: the present one; 2: also the state one lead earlier, and so on")
       ->check(CLI::Range(Index(1), Index(64)));
-  add_choice(app, "--predict", forecast.predict, choices_of<models::Predict>(),
-             "Output of the network. state: the next state; tendency: the change from the "
-             "present state");
+  app::add_choice(app, "--predict", forecast.predict, choices_of<models::Predict>(),
+                  "Output of the network.\n"
+                  "state: the next state\n"
+                  "tendency: the change from the present state, which is added to it");
 }
 
 void declare_perturbations(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
   app.add_option("--members", forecast.members,
-                 "With --loss crps: forecasts of each sample, from perturbed initial states")
+                 "With --loss crps: forecasts of each sample, from initial states that are perturbed differently")
       ->check(CLI::Range(Index(2), Index(1000)));
-  app.add_option("--perturbation", forecast.perturbation,
-                 "With --loss crps: standard deviation of the perturbations; 1 is the standard "
-                 "deviation of the change over one step")
+  app.add_option(
+         "--perturbation", forecast.perturbation,
+         "With --loss crps: size of the perturbations, smooth noise that is added to initial states: its standard "
+         "deviation, in units of the standard deviation of the change over one step")
       ->check(positive_number);
-  app.add_option("--input-noise", forecast.input_noise,
-                 "Standard deviation of noise that is added to each cell of the initial states in "
-                 "the training; 1 is the standard deviation of the change over one step, 0: no "
-                 "noise. The network learns to remove short waves, and long forecasts stay stable")
+  app.add_option(
+         "--input-noise", forecast.input_noise,
+         "Size of the noise that the training adds to each cell of the initial states: its standard deviation, in "
+         "units of the standard deviation of the change over one step. The network then learns to remove short "
+         "waves, and long forecasts stay stable.\n"
+         "0: no noise")
       ->check(CLI::Range(0.0, 100.0));
-  app.add_option("--polar-filter", forecast.polar_filter,
-                 "Latitude in degrees. Nearer to the poles short waves along a row are removed "
-                 "from predictions, which keeps long forecasts stable; 0: no filter")
+  app.add_option(
+         "--polar-filter", forecast.polar_filter,
+         "Latitude in degrees. Closer to the poles, short waves along a row are removed from each prediction, which "
+         "keeps long forecasts stable.\n"
+         "0: no filter")
       ->check(CLI::Range(0.0, 89.0));
 }
 
 void declare_rollouts(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
-  app.add_option("--rollout", options.rollout,
-                 "Steps of each forecast in the training, each from the one before. Steps without "
-                 "targets in the training part do not count")
+  app.add_option(
+         "--rollout", options.rollout,
+         "Steps of each forecast in the training: each starts from the result of the one before, and all count in "
+         "the loss, except those whose targets lie beyond the training part")
       ->check(CLI::Range(Index(1), Index(1000)));
-  add_list(app, "--rollout-schedule", options.rollout_schedule,
-           "Instead of --rollout: STEPS@EPOCH,... 1@0,2@10,4@20 is 1 step from epoch 0, 2 "
-           "from epoch 10, 4 from epoch 20");
-  app.add_option("--rollout-checkpoint", forecast.rollout_checkpoint,
-                 "To save memory, compute activations again in the backward, this many steps of a "
-                 "rollout at a time; 0: keep all")
+  add_list(
+      app, "--rollout-schedule", options.rollout_schedule,
+      "In place of --rollout, STEPS@EPOCH,...: so many steps from this epoch on. 1@0,2@10,4@20 is 1 step from epoch 0, "
+      "2 from epoch 10, 4 from epoch 20");
+  app.add_option(
+         "--rollout-checkpoint", forecast.rollout_checkpoint,
+         "To save memory, do not keep the activations of a rollout, but compute them again in the backward, this "
+         "many steps at a time. It costs about a forward more.\n"
+         "0: keep all activations")
       ->check(CLI::Range(Index(0), Index(1000)));
 }
 
 void declare_scores(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
-  add_text(app, "--train-dates", options.train_dates,
-           "Period of the targets to train on, such as 2006-01-01..2006-01-05; default: all "
-           "before the other periods, or --train-fraction of the times",
-           "A..B");
-  add_text(app, "--validate-dates", options.validate_dates, "Period of the targets of validations during the training",
+  add_text(
+      app, "--train-dates", options.train_dates,
+      "Training period: the times of its targets, such as 2006-01-01..2006-01-05 or 1979..2015. Default: all times "
+      "before the other periods; without any, the part of --train-fraction",
+      "A..B");
+  add_text(app, "--validate-dates", options.validate_dates, "Period of the targets that the training is validated on",
            "A..B");
   add_text(app, "--test-dates", options.test_dates,
-           "Period of the targets of the final scores; default: --validate-dates", "A..B");
-  app.add_option("--validate-steps", forecast.validate_steps, "Steps of each forecast in validation and test")
+           "Period of the targets that the finished network is scored on. Default: that of --validate-dates", "A..B");
+  app.add_option("--validate-steps", forecast.validate_steps,
+                 "Steps of each forecast in validations and in the final scores, one lead each")
       ->check(CLI::Range(Index(1), many));
   add_text(
       app, "--channel-weights", options.channel_weights,
-      "YAML file with the weight of channels in the loss, by variable (t: 2) or label ('t 850 hPa': 0.5); default: 1",
+      "YAML file with weights in the loss, by variable (t: 2) or by channel ('t 850 hPa': 0.5). Default: 1 for each "
+      "channel",
       "FILE");
 }
 
@@ -256,40 +241,41 @@ void declare_forecast(CLI::App& app, Options& options) {
 void declare_data(CLI::App& app, Options& options) {
   app.option_defaults()->group("Data");
   RunSettings& run = options.run;
-  app.add_option(
-         "--input", run.input,
-         "netCDF-4 or HDF5 file or Zarr store with the fields, or a pattern of files that are consecutive in time")
+  app.add_option("--input", run.input,
+                 "netCDF-4 or HDF5 file or Zarr store with the fields; or a pattern in quotes, such as 'era5_*.nc', of "
+                 "files that follow each other in time")
       ->required()
       ->type_name("FILE");
-  app.add_option("--inputs", run.inputs, "Input fields of the network")->delimiter(',');
-  app.add_option("--targets", run.targets, "Target fields of the network")->delimiter(',');
-  app.add_option("--static", run.statics,
-                 "Static input fields: functions of latitude (coriolis, sin_latitude, "
-                 "cos_latitude), with --lead also fields of --static-file; or none")
+  app.add_option("--inputs", run.inputs, "Variables that are input of the network")->delimiter(',');
+  app.add_option("--targets", run.targets, "Variables that the network learns to predict")->delimiter(',');
+  app.add_option(
+         "--static", run.statics,
+         "Input fields that do not change with time: coriolis, sin_latitude, cos_latitude (functions of latitude); "
+         "with --lead also fields of --static-file.\n"
+         "none: no such fields")
       ->delimiter(',');
   app.add_option("--features", run.features,
-                 "Channels of each input: value, and its derivatives east and north. auto: the "
-                 "derivatives alone for a potential (geopotential, stream function), otherwise "
-                 "all three")
+                 "Channels that the network gets of each input field.\n"
+                 "value: the field\n"
+                 "east, north: its derivatives, per metre\n"
+                 "auto: the derivatives alone for a potential (geopotential, stream function), otherwise all three")
       ->delimiter(',');
-  add_choice(app, "--mirror", run.mirror, choices_of<Mirror>(),
-             "Train also on mirror images of the samples across the equator. auto: if the "
-             "latitudes are symmetric about it");
+  app::add_choice(app, "--mirror", run.mirror, choices_of<Mirror>(),
+                  "Train also on the mirror image of each sample across the equator, which doubles the samples.\n"
+                  "auto: if the latitudes are symmetric about the equator\n"
+                  "on: an error if they are not");
   app.add_option("--train-fraction", run.train_fraction,
-                 "Fraction of the first dimension used for training; the rest is for validation")
+                 "Part of the samples (of the first dimension) to train on; the rest is for validation")
       ->check(fraction);
-  add_choice(app, "--missing", run.missing, {{"warn", MissingRule::warn}, {"error", MissingRule::refuse}},
-             "Cells that are missing in some samples only, and NaN and default fill values "
-             "that no attribute (_FillValue, missing_value) declares. warn: warn, and treat "
-             "them as missing; error: stop");
-  add_choice(app, "--repeated-longitude", run.repeated,
-             {{"error", samples::RepeatedColumn::refuse}, {"drop", samples::RepeatedColumn::drop}},
-             "If the last column of longitudes repeats the first, as in files for plots. "
-             "error: stop; drop: leave it out");
-  app::add_shared(app, "--memory", options.memory,
-                  "samples and batches, such as 2GiB or 500MB. auto: a quarter of the node's "
-                  "memory, divided by its ranks. Samples that do not fit are read again, one step "
-                  "before they are needed")
+  forecasting::declare_data_rules(app, run.missing, run.repeated,
+                                  "Cells that are missing in some samples only, and NaN and default fill values in a "
+                                  "variable without _FillValue and "
+                                  "missing_value");
+  app::add_shared(
+      app, "--memory", options.memory,
+      "samples and batches, such as 2GiB or 500MB. Samples that do not fit are read again in each epoch, while "
+      "the step before computes.\n"
+      "auto: a quarter of the node's memory, divided by its ranks")
       ->type_name("auto|BYTES");
 }
 
@@ -335,18 +321,18 @@ struct Declarer {
   void operator()(SettingRow const& row, std::uint64_t& value, AnyInteger) const { plain(row, value); }
   void operator()(SettingRow const& row, std::string& value, Names names) const {
     std::vector<std::string> all(names.all.begin(), names.all.end());
-    plain(row, value)->check(CLI::IsMember(all).description(""))->type_name(joined_by_bars(all));
+    plain(row, value)->check(CLI::IsMember(all).description(""))->type_name(app::joined(all, "|"));
   }
   template <class Enum>
   void operator()(SettingRow const& row, Enum& value, ItsNames) const {
-    add_choice(app, row.option, value, choices_of<Enum>(), row.help)->group(row.group);
+    app::add_choice(app, row.option, value, choices_of<Enum>(), row.help)->group(row.group);
   }
   /// May stand alone: then over all ranks.
   void operator()(SettingRow const& row, Shards&, ItsNames) const {
-    auto const names = names_of(choices_of<Shards>());
+    auto const names = app::names_of(choices_of<Shards>());
     app.add_flag(std::string(row.option) + "{all}", options.shard_parameters, row.help)
         ->check(CLI::IsMember(names).description(""))
-        ->type_name(joined_by_bars(names))
+        ->type_name(app::joined(names, "|"))
         ->default_str("none")
         ->group(row.group);
   }
@@ -362,12 +348,16 @@ void declare_partition(CLI::App& app, Options& options) {
   app.option_defaults()->group("Partition");
   RunSettings& run = options.run;
   app::add_shared(app, "--partition", run.partition.partition);
-  app.add_option("--data-teams", run.data_teams,
-                 "Number of data teams. Each holds the whole grid and trains on its part of every "
-                 "batch; must divide the number of ranks")
+  app.add_option(
+         "--data-teams", run.data_teams,
+         "Groups that the ranks are divided into. Each group (data team) holds the whole grid and trains on its "
+         "part of every batch. Must divide the number of ranks")
       ->check(CLI::Range(1, int(many)));
   app.add_option("--cuts", run.partition.cuts,
-                 "Cuts of latitude: balanced (equal rows), area (equal area), or rows per rank such as 61,60,60,60");
+                 "Rows of each rank.\n"
+                 "balanced: equal numbers\n"
+                 "area: equal areas of the globe\n"
+                 "A list: 61,60,60,60 for 4 ranks; 121,120x240,240 for rows and columns of --partition 2x2");
 }
 
 void declare_output(CLI::App& app, Options& options) {
@@ -376,7 +366,7 @@ void declare_output(CLI::App& app, Options& options) {
   app::declare_output_format(app, options.output_format, "prediction.nc");
   app::add_shared(app, "--checkpoint-every", options.checkpoint_every)
       ->check(CLI::Range(Index(0), Index(1'000'000'000)));
-  app::add_shared(app, "--resume", options.resume, "; or a checkpoint file to resume from")
+  app::add_shared(app, "--resume", options.resume, "\nFILE: continue from this checkpoint")
       ->type_name("auto|never|FILE");
   app::add_shared(app, "--time-limit", options.time_limit);
 }
@@ -433,8 +423,10 @@ void declare_options(CLI::App& app, Options& options) {
   app.get_option("--device")->group("Training");
   declare_forecast(app, options);
   visit_settings(options.run.network, Declarer{app, options});
-  app.add_flag("--verify", options.verify,
-               "Slow: repeat the training on one rank and compare every loss; exit code 4 if they differ")
+  app.add_flag(
+         "--verify", options.verify,
+         "Then repeat the whole training on one rank, while the others wait, and compare every loss; exit code 4 if "
+         "they differ. Slow: for short trainings that test an installation")
       ->group("Training");
   declare_partition(app, options);
   declare_output(app, options);
@@ -622,7 +614,7 @@ void settle_defaults(CLI::App& app, Options const& options) {
 
 void check_options(Options& options) {
   RunSettings& run = options.run;
-  run.network.shards = value_of(choices_of<Shards>(), options.shard_parameters);
+  run.network.shards = app::value_of(choices_of<Shards>(), options.shard_parameters);
   check_parallel(options);
   check_daso(options);
   resolve_daso(run.network);

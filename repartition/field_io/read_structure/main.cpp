@@ -154,7 +154,8 @@ class Helper {
 
 int main(int argc, char** argv) {
   if (argc != 3 || std::string_view(argv[1]) != GRATICULE_RELEASE || std::string_view(argv[2]) != structure_protocol) {
-    std::cerr << "graticule-read-structure is a part of Graticule that reads files for its programs. It is of version "
+    std::cerr << "graticule-read-structure reads files for programs of Graticule, which start it: do not start it "
+                 "yourself. It is of version "
               << GRATICULE_RELEASE << ".\n";
     return 2;
   }
