@@ -19,6 +19,7 @@ constexpr double map_width = 680;
 constexpr double panel_left = 790;
 constexpr double panel_right = 1052;
 
+using svg::box;
 using svg::element;
 using svg::line_height;
 using svg::number;
@@ -125,11 +126,8 @@ class Drawing {
       for (std::size_t j = 0; j + 1 < columns.size(); ++j) {
         double const x = columns_.ends[columns[j]];
         double const y = rows_.ends[rows[i]];
-        text += element("rect", {{"x", number(x)},
-                                 {"y", number(y)},
-                                 {"width", number(columns_.ends[columns[j + 1]] - x)},
-                                 {"height", number(rows_.ends[rows[i + 1]] - y)},
-                                 {"fill", colour(node_at(rows[i], columns[j]))}});
+        text += box(x, y, columns_.ends[columns[j + 1]] - x, rows_.ends[rows[i + 1]] - y,
+                    colour(node_at(rows[i], columns[j])));
       }
     return text + "</g>\n";
   }
@@ -172,13 +170,7 @@ class Drawing {
                                {"stroke-width", number(node_line())},
                                {"stroke-linecap", "square"},
                                {"fill", "none"}});
-    return text + element("rect", {{"x", number(map_left)},
-                                   {"y", number(map_top)},
-                                   {"width", number(map_width)},
-                                   {"height", number(map_height_)},
-                                   {"fill", "none"},
-                                   {"stroke", "#222"},
-                                   {"stroke-width", "1.2"}});
+    return text + box(map_left, map_top, map_width, map_height_, "none", {{"stroke", "#222"}, {"stroke-width", "1.2"}});
   }
 
   /// Lines stay thin where ranks are small, and stay away where there is no room for them.
@@ -247,13 +239,7 @@ class Drawing {
   }
 
   static std::string swatch(double x, double y, std::string const& fill) {
-    return element("rect", {{"x", number(x)},
-                            {"y", number(y - 10)},
-                            {"width", "16"},
-                            {"height", "12"},
-                            {"fill", fill},
-                            {"stroke", "#222"},
-                            {"stroke-width", "0.8"}});
+    return box(x, y - 10, 16, 12, fill, {{"stroke", "#222"}, {"stroke-width", "0.8"}});
   }
 
   /// Facts and legend; `bottom` grows to what they need.

@@ -158,13 +158,8 @@ class ProgramDrawing {
         auto const length = cut.bounds[rank + 1] - lo;
         if (length == 0) continue;
         double const x = strip_left + unit * double(period * cut.period + lo);
-        text += element("rect", {{"x", number(x)},
-                                 {"y", number(y)},
-                                 {"width", number(unit * double(length))},
-                                 {"height", number(height)},
-                                 {"fill", svg::colour(rank)},
-                                 {"stroke", "#555"},
-                                 {"stroke-width", "0.5"}});
+        text +=
+            box(x, y, unit * double(length), height, svg::colour(rank), {{"stroke", "#555"}, {"stroke-width", "0.5"}});
         if (unit * double(length) >= 18 && height >= 12)
           text += words(x + unit * double(length) / 2, y + height - 4, "rank", std::to_string(rank));
       }

@@ -37,16 +37,17 @@ std::string number(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string element(std::string const& name, std::vector<std::pair<std::string, std::string>> const& attributes) {
+std::string element(std::string const& name, Attributes const& attributes) {
   std::string text = "<" + name;
   for (auto const& [key, value] : attributes) text += " " + key + "=\"" + value + "\"";
   return text + "/>\n";
 }
 
-std::string box(double x, double y, double width, double height, std::string const& fill) {
-  return element(
-      "rect",
-      {{"x", number(x)}, {"y", number(y)}, {"width", number(width)}, {"height", number(height)}, {"fill", fill}});
+std::string box(double x, double y, double width, double height, std::string const& fill, Attributes const& more) {
+  Attributes all{
+      {"x", number(x)}, {"y", number(y)}, {"width", number(width)}, {"height", number(height)}, {"fill", fill}};
+  all.insert(all.end(), more.begin(), more.end());
+  return element("rect", all);
 }
 
 std::string words(double x, double y, std::string const& style, std::string const& text) {

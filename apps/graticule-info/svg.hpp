@@ -15,12 +15,14 @@ inline constexpr double line_height = 19;
 /// A coordinate or length in pixels, with two digits after the point at most.
 [[nodiscard]] std::string number(double value);
 
-/// `<name key="value" ... />` and a new line. Values are written as they are.
-[[nodiscard]] std::string element(std::string const& name,
-                                  std::vector<std::pair<std::string, std::string>> const& attributes);
+using Attributes = std::vector<std::pair<std::string, std::string>>;
 
-/// A rectangle without a border.
-[[nodiscard]] std::string box(double x, double y, double width, double height, std::string const& fill);
+/// `<name key="value" ... />` and a new line. Values are written as they are.
+[[nodiscard]] std::string element(std::string const& name, Attributes const& attributes);
+
+/// A rectangle, without a border unless `more` has one.
+[[nodiscard]] std::string box(double x, double y, double width, double height, std::string const& fill,
+                              Attributes const& more = {});
 
 /// A text whose baseline begins (or has its middle or end, by its style) at this place. `<`, `>` and `&` are escaped.
 [[nodiscard]] std::string words(double x, double y, std::string const& style, std::string const& text);

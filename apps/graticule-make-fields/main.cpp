@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <optional>
 
 namespace {
 
@@ -217,10 +216,6 @@ int run(app::Context& context, Options const& options) {
   context.report.set_partition(layout, {"latitude", "longitude"});
   auto const owned = layout.owned(comm.rank());
   app::StopSignals const signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-  auto const end_if_stopped = [&, no_limit = app::TimeLimit("none")] {
-    if (auto const reason = app::reason_to_stop(comm, signals, no_limit, 0))
-      throw Error("Interrupted", "stopped by " + *reason + "; no output was written");
-  };
 
   FieldWriter writer(comm, options.output,
                      {text("Conventions", "CF-1.8"), text("title", "Random rotational flows in linear balance"),
@@ -236,7 +231,7 @@ int run(app::Context& context, Options const& options) {
       auto const phase = context.report.phase("compute");
       part.allocate(hi - lo);
       for (Index sample = lo; sample < hi; ++sample) {
-        end_if_stopped();
+        app::end_if_stopped(comm, signals);
         part.compute(sample, sample - lo);
         progress.update(sample);
       }
@@ -246,13 +241,13 @@ int run(app::Context& context, Options const& options) {
                          ? Box({0, 0, 0, 0}, {0, 0, 0, 0})
                          : Box({lo, 0, owned.lo(0), owned.lo(1)}, {hi, options.num_levels, owned.hi(0), owned.hi(1)});
     for (std::size_t i = 0; i < num_fields(options); ++i) {
-      end_if_stopped();
+      app::end_if_stopped(comm, signals);
       writer.write(field_specs[i].name, box, std::span<double const>(part.field(i)));
     }
     progress.update(hi);
   }
   auto const phase = context.report.phase("commit");
-  end_if_stopped();
+  app::end_if_stopped(comm, signals);
   writer.commit();
   context.report.data()["output"] = options.output;
   context.report.data()["max_degree"] = Part::max_degree(options);

@@ -10,8 +10,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-
 namespace {
 
 using namespace graticule;
@@ -129,14 +127,6 @@ void advise(Comm const& comm, archive::Result const& result) {
                    rewrite.source.name, passes.read_factor());
 }
 
-/// Minimum, mean and maximum over ranks.
-Json spread(std::vector<Index> const& values) {
-  double sum = 0;
-  for (Index const value : values) sum += double(value);
-  auto const [least, most] = std::minmax_element(values.begin(), values.end());
-  return {{"minimum", *least}, {"mean", sum / double(values.size())}, {"maximum", *most}};
-}
-
 void fill_report(app::Context& context, archive::Options const& options, archive::Result const& result) {
   auto const& comm = context.comm;
   auto const& totals = result.totals;
@@ -162,8 +152,8 @@ void fill_report(app::Context& context, archive::Options const& options, archive
   auto& transport = data["transport"];
   transport["path"] = comm.num_nodes() == 1 ? Json{{"node", "node-shared"}}
                                             : Json{{"node", "node-shared"}, {"network", "point-to-point"}};
-  transport["messages"] = spread(comm.gather_to_all(totals.num_messages));
-  transport["bytes"] = spread(comm.gather_to_all(totals.sent_bytes));
+  transport["messages"] = app::minimum_mean_maximum(comm, double(totals.num_messages));
+  transport["bytes"] = app::minimum_mean_maximum(comm, double(totals.sent_bytes));
   data["variables"] = Json::array();
   for (auto const& variable : result.variables) data["variables"].push_back(describe(variable));
   for (auto const& [rewrite, passes] : result.variables) {
@@ -191,12 +181,10 @@ int run(app::Context& context, archive::Options const& options) {
   if (options.output.empty())
     throw Error(Fault::usage, "BadOption", "--out is required: the file or store to write; or --references FILE.json");
   app::StopSignals const signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-  app::TimeLimit const no_limit("none");
   std::optional<app::Progress> progress;
   auto const result =
       archive::rewrite_file(context.comm, options, [&](Index done, Index all, std::string const& variable) {
-        if (auto const reason = app::reason_to_stop(context.comm, signals, no_limit, 0))
-          throw Error("Interrupted", "stopped by " + *reason + "; no output was written");
+        app::end_if_stopped(context.comm, signals);
         if (!progress) progress.emplace(context.progress("rounds", all));
         progress->update(done, variable);
       });

@@ -30,66 +30,50 @@
 namespace graticule::train {
 namespace {
 
-std::string describe_forecast(RunResult const& result, std::string const& channels) {
-  auto const& outcome = *result.forecast;
-  auto const& description = outcome.description;
-  std::string text =
-      fmt::format("{} x {} cells; forecasts of {} from {} {}; {} training samples", result.grid.num_rows(),
-                  result.grid.num_columns(), duration_text(description.lead_seconds), description.history,
-                  description.history == 1 ? "state" : "states", result.num_training);
-  if (result.num_mirrored > 0) text += fmt::format(" with {} mirror images", result.num_mirrored);
-  text += fmt::format(", {} validate, {} test; {} output channels; input channels {}; {}", outcome.num_validation,
-                      outcome.num_test, description.channels.size(), channels, describe_edges(result.grid));
-  return result.teams.num_teams() == 1 ? text : text + fmt::format("; {} data teams", result.teams.num_teams());
-}
-
 std::string describe_start(RunResult const& result) {
-  std::string const channels = app::joined(result.channels);
-  if (result.forecast) return describe_forecast(result, channels);
-  std::string text = fmt::format("{} x {} cells, {} samples: {} train", result.grid.num_rows(),
-                                 result.grid.num_columns(), result.samples.num_samples(), result.num_training);
+  auto const* const forecast = result.forecast ? &*result.forecast : nullptr;
+  std::string text = fmt::format("{} x {} cells", result.grid.num_rows(), result.grid.num_columns());
+  if (forecast != nullptr)
+    text += fmt::format("; forecasts of {} from {} {}; {} training samples",
+                        duration_text(forecast->description.lead_seconds), forecast->description.history,
+                        forecast->description.history == 1 ? "state" : "states", result.num_training);
+  else
+    text += fmt::format(", {} samples: {} train", result.samples.num_samples(), result.num_training);
   if (result.num_mirrored > 0) text += fmt::format(" with {} mirror images", result.num_mirrored);
-  text += fmt::format(", {} validate; input channels {}; {}", result.samples.num_samples() - result.num_training,
-                      channels, describe_edges(result.grid));
+  text += forecast != nullptr ? fmt::format(", {} validate, {} test; {} output channels", forecast->num_validation,
+                                            forecast->num_test, forecast->description.channels.size())
+                              : fmt::format(", {} validate", result.samples.num_samples() - result.num_training);
+  text += fmt::format("; input channels {}; {}", app::joined(result.channels), describe_edges(result.grid));
   return result.teams.num_teams() == 1 ? text : text + fmt::format("; {} data teams", result.teams.num_teams());
 }
 
-/// Shows each step's loss and the samples per second so far.
-class StepDisplay {
- public:
-  StepDisplay(app::Context const& context, std::string label, Index num_steps, double samples_per_step)
-      : progress_(context.progress(std::move(label), num_steps)), samples_per_step_(samples_per_step) {}
-
-  void operator()(Index step, double loss) {
-    std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin_;
-    ++num_steps_;  // not `step + 1`: a resumed training begins later
-    double const rate = double(num_steps_) * samples_per_step_ / std::max(elapsed.count(), 1e-9);
-    progress_.update(step + 1, fmt::format("loss {:.4g}, {:.3g} samples/s", loss, rate));
-  }
-
- private:
-  app::Progress progress_;
-  double samples_per_step_;
-  Index num_steps_ = 0;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
-/// A display that is made when the number of steps is known and ended when it is no longer needed.
+/// Shows each step's loss and the samples per second so far, once the number of steps is known and until it is no
+/// longer needed.
 class TrainingDisplay {
  public:
   TrainingDisplay(app::Context const& context, std::string label) : context_(context), label_(std::move(label)) {}
 
   void start(RunResult const& result, NetworkSettings const& settings, Index num_steps) {
     auto const samples = double(result.num_training + result.num_mirrored) * double(settings.epochs);
-    display_.emplace(context_, label_, num_steps, samples / double(num_steps));
+    samples_per_step_ = samples / double(num_steps);
+    begin_ = std::chrono::steady_clock::now();
+    progress_.emplace(context_.progress(label_, num_steps));
   }
-  void step(Index step, double loss) { (*display_)(step, loss); }
-  void end() { display_.reset(); }
+  void step(Index step, double loss) {
+    std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin_;
+    ++num_steps_;  // not `step + 1`: a resumed training begins later
+    double const rate = double(num_steps_) * samples_per_step_ / std::max(elapsed.count(), 1e-9);
+    progress_->update(step + 1, fmt::format("loss {:.4g}, {:.3g} samples/s", loss, rate));
+  }
+  void end() { progress_.reset(); }
 
  private:
   app::Context const& context_;
   std::string label_;
-  std::optional<StepDisplay> display_;
+  std::optional<app::Progress> progress_;
+  double samples_per_step_ = 0;
+  Index num_steps_ = 0;
+  std::chrono::steady_clock::time_point begin_;
 };
 
 std::string prediction_name(Options const& options) {
@@ -228,7 +212,8 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
   data["memory"] = input_report(result);
   data["samples"] = {{"training", result.num_training},
                      {"mirrored", result.num_mirrored},
-                     {"validation", result.samples.num_samples() - result.num_training}};
+                     {"validation", result.forecast ? result.forecast->num_validation
+                                                    : result.samples.num_samples() - result.num_training}};
   data["network"] = network_report(result, options.run.network);
   data["normalisation"] = normalisation_report(result);
   data["device"] = forecasting::network_device_report(options.device, context.comm);
@@ -240,10 +225,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
     return;
   }
   auto const& outcome = *result.forecast;
-  data["samples"] = {{"training", result.num_training},
-                     {"mirrored", result.num_mirrored},
-                     {"validation", outcome.num_validation},
-                     {"test", outcome.num_test}};
+  data["samples"]["test"] = outcome.num_test;
   data["forecast_part"] = outcome.has_test ? "test" : "validation";
   data["forecast"] = nullptr;
   if (outcome.scores) data["forecast"] = forecasting::forecast_report(*outcome.scores, outcome.description);
@@ -278,12 +260,6 @@ void remove_earlier_outputs(Comm const& comm, Options const& options, std::vecto
            std::find(written.begin(), written.end(), name) == written.end();
   };
   app::remove_other_outputs(comm, options.output, is_output, kept);
-}
-
-void write_report(app::Context& context, Options const& options) {
-  run_agreed(context.comm, [&] {
-    if (context.comm.rank() == 0) context.report.write(options.output / "report.json");
-  });
 }
 
 Comparison verify(app::Context& context, Options const& options, RunResult const& result) {
@@ -361,17 +337,18 @@ int run(app::Context& context, Options& options) {
   }
   fill_report(context, options, result);
 
+  std::optional<Comparison> comparison;
   if (options.verify) {
-    Comparison const comparison = verify(context, options, result);
-    context.report.data()["verify"] = {{"max_relative_loss_difference", comparison.max_relative_loss_difference},
-                                       {"max_parameter_difference", comparison.max_parameter_difference}};
-    write_report(context, options);
+    comparison = verify(context, options, result);
+    context.report.data()["verify"] = {{"max_relative_loss_difference", comparison->max_relative_loss_difference},
+                                       {"max_parameter_difference", comparison->max_parameter_difference}};
     spdlog::info("verify: largest relative loss difference from one rank {:.2e}, largest parameter difference {:.2e}",
-                 comparison.max_relative_loss_difference, comparison.max_parameter_difference);
-    require_agreement(comparison, options.run.network);
-  } else {
-    write_report(context, options);
+                 comparison->max_relative_loss_difference, comparison->max_parameter_difference);
   }
+  run_agreed(context.comm, [&] {
+    if (context.comm.rank() == 0) context.report.write(options.output / "report.json");
+  });
+  if (comparison) require_agreement(*comparison, options.run.network);
   auto const written = names_of_outputs(options, result);
   remove_earlier_outputs(context.comm, options, inputs, written);
   spdlog::info("wrote {} to {}", app::joined(written), options.output.string());

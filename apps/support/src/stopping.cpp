@@ -99,4 +99,9 @@ std::optional<std::string> reason_to_stop(Comm const& comm, StopSignals const& s
   return std::nullopt;
 }
 
+void end_if_stopped(Comm const& comm, StopSignals const& signals) {
+  if (auto const reason = reason_to_stop(comm, signals, TimeLimit("none"), 0))
+    throw Error("Interrupted", "stopped by " + *reason + "; no output was written");
+}
+
 }  // namespace graticule::app

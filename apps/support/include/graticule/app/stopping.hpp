@@ -55,4 +55,7 @@ class TimeLimit {
 [[nodiscard]] std::optional<std::string> reason_to_stop(Comm const& comm, StopSignals const& signals,
                                                         TimeLimit const& limit, double seconds_needed);
 
+/// For runs that leave no checkpoint. Collective. @throws `Interrupted` where a rank has received a signal
+void end_if_stopped(Comm const& comm, StopSignals const& signals);
+
 }  // namespace graticule::app
