@@ -22,10 +22,10 @@ void declare(CLI::App& app, archive::Options& options) {
       "  graticule-repartition in.nc out.nc --order time,level,latitude,longitude --chunk time=1 # back");
   app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file or Zarr store to read")->required();
   app.add_option("OUT,--out", options.output, "netCDF-4 file to write, or a Zarr store (NAME.zarr)");
-  app.add_option(
-         "--variables", options.variables,
-         "Variables to rewrite; the others are copied unchanged. Default: every variable of two or more dimensions, "
-         "all of which --order names (without --order: every variable of two or more dimensions)")
+  app.add_option("--variables", options.variables,
+                 "Variables to rewrite; the others are copied unchanged. Default: every variable of two or more "
+                 "dimensions; with "
+                 "--order, if it names all of them")
       ->delimiter(',');
   app.add_option("--exclude", options.exclude, "Variables to leave out of OUT")->delimiter(',');
   app.add_option("--order", options.order,

@@ -414,7 +414,7 @@ void declare_options(CLI::App& app, Options& options) {
       "Fields of the same time: --targets are learned from --inputs.\n"
       "  mpiexec -n 4 graticule-train --input era5.nc --inputs z --targets u,v --epochs 50 --output winds\n"
       "Forecasts: --prognostic variables are stepped by --lead (options under Forecast).\n"
-      "  mpiexec -n 4 graticule-train --input 'era5_*.nc' --prognostic z,t,u,v --lead 6h --validate-every 1 --output "
+      "  mpiexec -n 4 graticule-train --input 'era_*.nc' --prognostic z,u,v --lead 6h --validate-every 1 --output "
       "run\n"
       "  graticule-forecast --checkpoint run --input era5_2017.nc --start 2017-01-01T00 --steps 40");
   options.is_given = [&app](std::string const& option) { return app.count(option) > 0; };

@@ -182,7 +182,7 @@ void visit_settings(Settings& settings, Visit const& visit) {
           "domain: divided among the ranks that share a sample\n"
           "data: divided among the ranks with the same rows of different samples (--data-teams)\n"
           "all: divided among all ranks; also --shard-parameters alone\n"
-          "none: whole on every rank"},
+          "none: whole on every rank, the default"},
       shards, ItsNames{});
   visit(SettingRow{"--wire", "Partition", always,
                    "Data type of gradients in messages.\n"

@@ -154,7 +154,8 @@ void declare(CommandLine& line, Driver const& driver) {
   app.add_option_function<std::string>(
          "--progress", [&line](std::string const& mode) { line.common.progress = progress_modes.at(mode); },
          "Progress display.\n"
-         "auto: a bar on a terminal, lines in a log")
+         "auto: a bar on a terminal, lines in a log\n"
+         "none: nothing")
       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
       ->default_str("auto")
       ->group(group);
