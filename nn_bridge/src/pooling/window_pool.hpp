@@ -3,7 +3,6 @@
 
 #include <graticule/nn_bridge/call/domain.hpp>
 
-#include "pool_kernel.hpp"
 #include "pool_step.hpp"
 #include "stencil/needed_inputs.hpp"
 
