@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LibTorch's convolution and its backward, corrected for shapes for which LibTorch's own is wrong, and by products of
-// matrices (pointwise.hpp) for kernels of one cell.
+// matrices for kernels of one cell.
 //
 // LibTorch 2.13 gives convolutions of 16-bit types on the CPU to oneDNN 3.12. On processors with AMX (seen on Sapphire
 // Rapids) its primitive brg_conv_fwd:avx10_1_512_amx is wrong for some strided convolutions to few columns: of 2,586
@@ -15,7 +15,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
