@@ -3,7 +3,7 @@
 #include <graticule/halo/detail/edges.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/collective/fields.hpp>
-#include <graticule/nn_bridge/detail/unreached.hpp>
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/failure.hpp>

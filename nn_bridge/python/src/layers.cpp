@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layers by name, and calls of model code from C++: recomputation and rollouts.
 #include <graticule/nn_bridge/call/communicating_module.hpp>
-#include <graticule/nn_bridge/detail/layer_path.hpp>
+#include <graticule/nn_bridge/detail/forward_scope.hpp>
 #include <graticule/nn_bridge/detail/trial_log.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/model/rollout.hpp>

@@ -135,10 +135,6 @@ torch::Tensor presence(GroupedAxis const& axis, Index first_group, Index num_gro
   return result;
 }
 
-torch::Tensor index_tensor(std::vector<Index> const& values) {
-  return torch::tensor(at::ArrayRef<Index>(values.data(), values.size()), torch::kLong);
-}
-
 }  // namespace
 
 GroupedField::GroupedField(Comm const& comm, Layout const& fields, std::array<GroupedAxis, 2> const& axes) {
@@ -166,8 +162,8 @@ GroupedField::GroupedField(Comm const& comm, Layout const& fields, std::array<Gr
         if (cell != GroupedAxis::absent) back[std::size_t(cell - cells.lo(p))] = i - order.parts.lo(p);
       }
       own.selects = there != own_order(own.num_cells);
-      own.there = Constant(index_tensor(there));
-      own.back = Constant(index_tensor(back));
+      own.there = Constant(torch::tensor(there, torch::kLong));
+      own.back = Constant(torch::tensor(back, torch::kLong));
     } else {
       moved = true;
       sources[std::size_t(a)] = order.cells;
@@ -200,11 +196,7 @@ torch::Tensor select(torch::Tensor const& x, std::int64_t axis, Constant const& 
 }  // namespace
 
 torch::Tensor GroupedField::group(torch::Tensor const& x, CallTies const& ties) const {
-  auto y = x;
-  if (pull_) {
-    y = apply_linear(pull_, Way::forward, x, ties.anchor);
-    ties.record(y);
-  }
+  auto y = ties.apply(pull_, Way::forward, x);
   for (int a = 0; a < 2; ++a) {
     auto const& axis = axes_[std::size_t(a)];
     if (axis.selects) y = select(y, a - 2, axis.there, axis.num_groups * axis.size > axis.num_cells);
@@ -232,11 +224,8 @@ torch::Tensor GroupedField::ungroup(torch::Tensor const& y, CallTies const& ties
   x = x.reshape(sizes);
   for (int a = 0; a < 2; ++a)
     if (axes_[std::size_t(a)].selects) x = select(x, a - 2, axes_[std::size_t(a)].back, false);
-  if (!pull_) return x;
   // Each cell is in one group, so that the sum over its images is the value itself.
-  x = apply_linear(pull_, Way::adjoint, x, ties.anchor);
-  ties.record(x);
-  return x;
+  return ties.apply(pull_, Way::adjoint, x);
 }
 
 }  // namespace graticule::nn::detail

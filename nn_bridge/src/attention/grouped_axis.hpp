@@ -6,14 +6,12 @@
 #include <graticule/partition/layout.hpp>
 
 #include "move/tensor_pull.hpp"
-#include "move/whole_columns.hpp"
 
 #include <torch/torch.h>
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 namespace graticule::nn::detail {
 

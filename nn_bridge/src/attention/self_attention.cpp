@@ -5,12 +5,11 @@
 
 #include "call/between.hpp"
 #include "grouped_axis.hpp"
-#include "move/whole_columns.hpp"
+#include "move/tensor_move.hpp"
 #include "ring_attention.hpp"
 
 #include <cmath>
 #include <limits>
-#include <sstream>
 #include <vector>
 
 namespace graticule::nn {
@@ -52,11 +51,10 @@ void AttentionModule<Derived>::check(torch::Tensor const& x) const {
     throw Error("UnsupportedTensor", std::string(layer_) + " of " +
                                          (x.defined() ? c10::toString(x.scalar_type()) : "no tensor") +
                                          ": fields must have a real floating-point dtype");
-  std::ostringstream text;
-  text << layer_ << " of " << in_proj_weight.scalar_type() << " takes [..., " << attention.embed_dim()
-       << ", rows, columns], not " << x.scalar_type() << " " << x.sizes();
   if (x.dim() < 3 || x.size(-3) != attention.embed_dim() || x.scalar_type() != in_proj_weight.scalar_type())
-    throw Error("ShapeMismatch", text.str());
+    throw Error("ShapeMismatch",
+                c10::str(layer_, " of ", in_proj_weight.scalar_type(), " takes [..., ", attention.embed_dim(),
+                         ", rows, columns], not ", x.scalar_type(), " ", x.sizes()));
 }
 
 template <class Derived>
@@ -114,7 +112,7 @@ torch::Tensor attention_of_ring(std::shared_ptr<RingTokens const> const& ring, H
                                 CallTies const& ties) {
   auto const h = batched({given.q * (1 / std::sqrt(double(given.q.size(-1)))), given.k, given.v});
   auto const y = ring_attention(ring, h.q, h.k, h.v, ties.anchor);
-  ties.record(y);
+  ties.layer.record(y);
   return y.reshape(given.q.sizes());
 }
 
@@ -173,7 +171,7 @@ torch::Tensor SelfAttentionImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& fields) { return make_heads(domain().comm(), fields, heads, kernel_); };
   auto const call = enter(
       x, [&] { check(x); }, make, wants_gradient());
-  detail::CallTies const ties{call.anchor, [&](torch::Tensor const& y) { (void)this->record(y); }};
+  detail::CallTies const ties{call.anchor, state()};
   auto const lead = x.sizes().slice(0, std::size_t(x.dim() - 3)).vec();
   auto const sized = [&](std::vector<std::int64_t> const& last) {
     auto sizes = lead;
@@ -185,7 +183,7 @@ torch::Tensor SelfAttentionImpl::forward(torch::Tensor const& x) {
   auto const head_dim = attention.embed_dim() / heads;
   auto const projected = torch::linear(x.flatten(-2).transpose(-2, -1), in_proj_weight, in_proj_bias);
   auto const by_cells = projected.transpose(-2, -1).reshape(sized({3, heads, head_dim, rows, columns}));
-  auto const whole = ties.move(call.set_up->to_heads, by_cells);
+  auto const whole = ties.apply(call.set_up->to_heads, detail::Way::forward, by_cells);
   auto const tokens = whole.flatten(-2).transpose(-2, -1);
   detail::Heads const own{tokens.select(-4, 0), tokens.select(-4, 1), tokens.select(-4, 2)};
   auto const found = kernel_ == AttentionKernel::fused  ? detail::fused_attention(own)
@@ -193,7 +191,7 @@ torch::Tensor SelfAttentionImpl::forward(torch::Tensor const& x) {
                                                         : detail::plain_attention(own, {});
   auto const result =
       found.transpose(-2, -1).reshape(sized({found.size(-3), head_dim, whole.size(-2), whole.size(-1)}));
-  auto const back = ties.move_back(call.set_up->to_heads, result);
+  auto const back = ties.apply(call.set_up->to_heads, detail::Way::adjoint, result);
   auto const y = out_proj(back.reshape(sized({attention.embed_dim(), rows * columns})).transpose(-2, -1));
   return detail::hand_on(x, y.transpose(-2, -1).reshape(x.sizes()), domain());
 }
@@ -224,8 +222,7 @@ void WindowAttentionImpl::reset() {
     for (Index k = 0; k < rows * columns; ++k)
       distances.push_back((q / columns - k / columns + rows - 1) * (2 * columns - 1) +
                           (q % columns - k % columns + columns - 1));
-  distances_ = std::make_shared<detail::Constant const>(
-      torch::tensor(at::ArrayRef<Index>(distances.data(), distances.size()), torch::kLong));
+  distances_ = std::make_shared<detail::Constant const>(torch::tensor(distances, torch::kLong));
 }
 
 torch::Tensor WindowAttentionImpl::position_bias() const {
@@ -249,10 +246,9 @@ torch::Tensor WindowAttentionImpl::forward(torch::Tensor const& x) {
   };
   auto const call = enter(
       x, [&] { check(x); }, make, wants_gradient());
-  auto const record = [&](torch::Tensor const& y) { (void)this->record(y); };
   auto const heads = attention.num_heads();
   // [..., channels, row groups, rows, column groups, columns] to [..., groups, tokens, channels]
-  auto const grouped = call.set_up->group(x, {detail::anchor(call.input_grad, x.options()), record})
+  auto const grouped = call.set_up->group(x, {detail::anchor(call.input_grad, x.options()), state()})
                            .movedim({-4, -2, -3, -1, -5}, {-5, -4, -3, -2, -1});
   auto const tokens = grouped.flatten(-3, -2).flatten(-4, -3);
   auto const projected = torch::linear(tokens, in_proj_weight, in_proj_bias);
@@ -269,7 +265,7 @@ torch::Tensor WindowAttentionImpl::forward(torch::Tensor const& x) {
   }
   auto const found = detail::plain_attention(own, bias).transpose(-3, -2).flatten(-2);
   auto const y = out_proj(found).view(grouped.sizes()).movedim({-5, -4, -3, -2, -1}, {-4, -2, -3, -1, -5});
-  return detail::hand_on(x, call.set_up->ungroup(y, {call.anchor, record}), domain());
+  return detail::hand_on(x, call.set_up->ungroup(y, {call.anchor, state()}), domain());
 }
 
 }  // namespace graticule::nn

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/messages/detail/call_head.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
-#include <graticule/nn_bridge/detail/layer_path.hpp>
+#include <graticule/nn_bridge/detail/forward_scope.hpp>
+#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
@@ -12,17 +13,13 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 namespace graticule::nn::detail {
 
 namespace {
 
 std::string described(torch::Tensor const& x) {
-  if (!x.defined()) return "no tensor";
-  std::ostringstream text;
-  text << "a tensor " << x.sizes() << " of " << x.scalar_type();
-  return text.str();
+  return x.defined() ? c10::str("a tensor ", x.sizes(), " of ", x.scalar_type()) : "no tensor";
 }
 
 /// The layer that this thread has called last.
@@ -72,6 +69,10 @@ void Agreement::describe() {
 bool Agreement::is_cut(std::size_t axis, std::size_t ndim) const {
   auto const from_last = std::int64_t(axis) - std::int64_t(ndim);
   return std::find(sharding_.axes.begin(), sharding_.axes.end(), from_last) != sharding_.axes.end();
+}
+
+void Agreement::require_same_text(std::string const& text) const {
+  require_same(domain_.comm(), "StructureDisagreement", Hash().add(std::string_view(text)).value(), text);
 }
 
 void Agreement::record(torch::Tensor const& output) const {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "call_stream.hpp"
 
-#include <graticule/nn_bridge/detail/call_queue.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
@@ -10,8 +9,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <sstream>
-#include <string>
 
 namespace graticule::nn::detail {
 
@@ -19,12 +16,6 @@ namespace {
 
 /// LibTorch has pinned memory for these.
 bool is_staged(torch::Tensor const& tensor) { return tensor.is_cuda() || tensor.is_hip() || tensor.is_privateuseone(); }
-
-std::string in_words(c10::Device const& device) {
-  std::ostringstream text;
-  text << device;
-  return text.str();
-}
 
 /// LibTorch 2.9 and later say whether a stream is captured; before, the engine finds out.
 template <class Implementation>
@@ -64,7 +55,7 @@ CallStream::CallStream(torch::Tensor const& tensor) {
   auto const device = tensor.device();
   auto const stream = current_stream(device);
   if (is_captured(c10::impl::VirtualGuardImpl(device.type()), stream))
-    throw Error("Unsupported", "a sharded call while a stream of " + in_words(device) +
+    throw Error("Unsupported", "a sharded call while a stream of " + c10::str(device) +
                                    " is captured into a graph: messages of MPI cannot be replayed with it; capture the "
                                    "parts between sharded layers");
   queue_ = queue_in(stream);
@@ -74,13 +65,11 @@ CallStream::CallStream(torch::Tensor const& tensor) {
 DeviceQueue queue_of(torch::Tensor const& tensor) { return CallStream(tensor).queue(); }
 
 void CallStream::follow_current() const {
-  if (!stream_) return;
-  put_after(*stream_, current_stream(stream_->device()));
+  if (stream_) put_after(*stream_, current_stream(stream_->device()));
 }
 
 void CallStream::precede_current() const {
-  if (!stream_) return;
-  put_after(current_stream(stream_->device()), *stream_);
+  if (stream_) put_after(current_stream(stream_->device()), *stream_);
 }
 
 bool engine_reaches(torch::Tensor const& tensor) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/nn_bridge/detail/device_mask.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/repartition/device_queue.hpp>
 
 #include <torch/torch.h>

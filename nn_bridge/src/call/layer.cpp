@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/detail/shardable.hpp>
+#include <graticule/nn_bridge/call/layer.hpp>
 
 #include "contiguous_cotangent.hpp"
+
+#include <algorithm>
 
 namespace graticule::nn::detail {
 
@@ -86,6 +88,10 @@ void Shardable::make_plain(torch::nn::Module& copy) const {
 
 void Shardable::shard_like(Shardable const& other) {
   if (auto const maker = find_maker(module_of(other))) set_sharded(maker->make);
+}
+
+std::vector<std::int64_t> last_sizes(torch::Tensor const& x, std::int64_t num_axes) {
+  return {x.sizes().end() - std::min(num_axes, x.dim()), x.sizes().end()};
 }
 
 int Shardable::num_set_ups() const noexcept {

@@ -10,9 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
-#include <string>
 
 namespace graticule::nn {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "recorded_calls.hpp"
 
-#include <graticule/nn_bridge/detail/unreached.hpp>
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
 
 #include <torch/csrc/autograd/engine.h>

@@ -62,6 +62,13 @@ void check_width(Edge edge, Width const& padding, Index extent) {
                                     std::to_string(extent) + " cells, got " + std::to_string(widest));
 }
 
+Boundary boundary_of(std::size_t num_axes, Domain const& domain, std::optional<Edge> edge) {
+  auto boundary = edge ? Boundary::uniform(2, *edge) : domain.boundary();
+  // A length is one column: half way round it lies the column itself.
+  if (num_axes == 1) boundary.odd_longitudes = OddLongitudes::shift_floor;
+  return boundary;
+}
+
 torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes) {
   return num_axes == 1 && x.defined() && x.dim() > 0 ? x.unsqueeze(-1) : x;
 }

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ void check_longitude(std::string const& layer, std::size_t num_axes, Domain cons
 
 /// @throws `BadHaloWidth` where an axis of `extent` cells has no image for so much padding
 void check_width(Edge edge, Width const& padding, Index extent);
+
+/// What lies beyond the edges of a field for a layer of `num_axes` spatial axes. @param edge none: the domain's cells
+[[nodiscard]] Boundary boundary_of(std::size_t num_axes, Domain const& domain, std::optional<Edge> edge);
 
 /// An option of all spatial axes; `of_column` is that of the column of a length.
 template <std::size_t D>

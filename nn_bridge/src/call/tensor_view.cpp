@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 namespace graticule::nn {
 
@@ -40,11 +39,8 @@ FieldView tensor_view(torch::Tensor const& tensor, std::span<std::int64_t const>
     throw Error("UnsupportedTensor", tensor.defined() ? "the engine moves dense tensors, got a sparse one or one of " +
                                                             std::to_string(tensor.dim()) + " axes"
                                                       : std::string("the tensor is undefined"));
-  if (!detail::engine_reaches(tensor)) {
-    std::ostringstream device;
-    device << tensor.device();
-    throw Error("UnsupportedTensor", "the engine does not reach a tensor on device " + device.str());
-  }
+  if (!detail::engine_reaches(tensor))
+    throw Error("UnsupportedTensor", c10::str("the engine does not reach a tensor on device ", tensor.device()));
   if (tensor.is_conj() || tensor.is_neg())
     throw Error("UnsupportedTensor",
                 "the tensor is a lazy conjugate or negative; call resolve_conj() or resolve_neg() first");

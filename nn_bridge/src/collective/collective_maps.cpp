@@ -133,8 +133,6 @@ torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x) {
   return apply_linear_call(map, x, anchor(torch::GradMode::is_enabled(), x.options()));
 }
 
-torch::Tensor agreed_all_sum(torch::Tensor const& x, Comm const& comm) { return apply_map(all_sum_map(comm), x); }
-
 MapPointer all_sum_map(Comm const& comm) {
   auto const sum = [comm](torch::Tensor const& x) { return summed(x, comm); };
   return make_map(sum, sum);

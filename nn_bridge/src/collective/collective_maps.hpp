@@ -48,7 +48,4 @@ struct RootSide {
 [[nodiscard]] MapPointer gather_to_root_map(Comm const& comm, CutAxis cut, RootSide side);
 [[nodiscard]] MapPointer scatter_from_root_map(Comm const& comm, CutAxis cut, RootSide side);
 
-/// `all_sum` among ranks that have agreed on sizes, dtype and grad mode.
-[[nodiscard]] torch::Tensor agreed_all_sum(torch::Tensor const& x, Comm const& comm);
-
 }  // namespace graticule::nn::detail

@@ -7,9 +7,6 @@
 
 #include "collective_maps.hpp"
 
-#include <array>
-#include <sstream>
-
 namespace graticule::nn {
 
 namespace {
@@ -80,16 +77,12 @@ std::vector<Index> enter(Comm const& comm, std::size_t count, std::function<Call
 std::string described(std::string const& name, torch::Tensor const& x, std::optional<std::int64_t> cut_axis = {}) {
   auto sizes = x.sizes().vec();
   if (cut_axis) sizes[std::size_t(x.dim() + *cut_axis)] = -1;
-  std::ostringstream text;
-  text << name << " of " << at::IntArrayRef(sizes) << " of " << x.scalar_type();
-  if (cut_axis) text << ", cut axis " << *cut_axis;
-  return text.str();
+  auto const text = c10::str(name, " of ", at::IntArrayRef(sizes), " of ", x.scalar_type());
+  return cut_axis ? c10::str(text, ", cut axis ", *cut_axis) : text;
 }
 
 std::string described(std::int64_t axis, Cuts const& cuts) {
-  std::ostringstream text;
-  text << ", axis " << axis << " into " << at::IntArrayRef(cuts.sizes());
-  return text.str();
+  return c10::str(", axis ", axis, " into ", at::IntArrayRef(cuts.sizes()));
 }
 
 void enter_alike(std::string const& name, torch::Tensor const& x, Comm const& comm) {
@@ -228,7 +221,7 @@ torch::Tensor scatter_from_root(torch::Tensor const& x, std::int64_t axis, Cuts 
 
 namespace detail {
 
-CollectiveLayer::CollectiveLayer(CollectiveOptions options, Domain const& domain)
+CollectiveLayer::CollectiveLayer(Domain const& domain, CollectiveOptions options)
     : LayerState(domain, options.name, options.sharding), options_(std::move(options)) {}
 
 torch::Tensor CollectiveLayer::forward(torch::Tensor const& x) {

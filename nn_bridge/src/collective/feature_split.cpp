@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/feature_split.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
-#include <graticule/partition/detail/agreement.hpp>
 
 #include "collective_maps.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 namespace graticule::nn::detail {
 
@@ -51,29 +49,28 @@ Comm make_team(Sharding const& sharding, int place, Comm const& comm) {
 
 SplitLayer::SplitLayer(std::string const& name, Features features, SplitOptions options, Domain const& domain,
                        Sharding const& sharding)
-    : LayerState(domain, name, sharding), features_(features), options_(std::move(options)), sharding_(sharding) {
-  std::ostringstream text;
-  text << layer() << " of " << features_.inputs << " to " << features_.outputs << " features, split "
-       << int(options_.split) << ", whole " << int(options_.whole) << ", " << to_string(sharding_);
-  if (options_.output_cuts) text << ", outputs " << at::IntArrayRef(options_.output_cuts->sizes());
-  require_same(domain.comm(), "StructureDisagreement", Hash().add(std::string_view(text.str())).value(), text.str());
-  auto const place = checked_place(layer(), sharding_, features_.axis, domain.comm());
-  auto const parts = int(sharding_.grid.extent(place));
+    : LayerState(domain, name, sharding), features_(features), options_(std::move(options)) {
+  auto text = c10::str(layer(), " of ", features_.inputs, " to ", features_.outputs, " features, split ",
+                       int(options_.split), ", whole ", int(options_.whole), ", ", to_string(sharding));
+  if (options_.output_cuts) text += c10::str(", outputs ", at::IntArrayRef(options_.output_cuts->sizes()));
+  require_same_text(text);
+  auto const place = checked_place(layer(), sharding, features_.axis, domain.comm());
+  auto const parts = int(sharding.grid.extent(place));
   if (options_.output_cuts &&
       (options_.output_cuts->extent() != features_.outputs || options_.output_cuts->num_parts() != parts))
-    throw Error("BadCuts", text.str());
+    throw Error("BadCuts", text);
 }
 
 torch::Tensor SplitLayer::forward(torch::Tensor const& x, std::function<void()> const& check,
                                   torch::Tensor const& weight, torch::Tensor const& bias, Local const& local) {
   auto const make = [&](Layout const& layout) {
-    auto const place = checked_place(layer(), sharding_, features_.axis, domain().comm());
+    auto const place = checked_place(layer(), sharding(), features_.axis, domain().comm());
     // With whole inputs each rank has all of them, and their cuts mean nothing.
     if (options_.split != FeatureSplit::output && layout.extent(place) != features_.inputs)
       throw Error("ShapeMismatch", layer() + " has " + std::to_string(features_.inputs) + " input features, got " +
                                        std::to_string(layout.extent(place)) + " on all ranks");
-    if (!team_) team_ = make_team(sharding_, place, domain().comm());
-    auto const parts = int(sharding_.grid.extent(place));
+    if (!team_) team_ = make_team(sharding(), place, domain().comm());
+    auto const parts = int(sharding().grid.extent(place));
     auto const outputs = options_.output_cuts ? *options_.output_cuts : balanced_cuts(features_.outputs, parts);
     return std::make_shared<SplitSetUp const>(SplitSetUp{*team_, team_->rank(), *layout.cuts(place), outputs});
   };

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <limits>
-#include <tuple>
 #include <utility>
 
 namespace graticule::nn {

@@ -2,8 +2,6 @@
 #include <graticule/nn_bridge/collective/linear.hpp>
 #include <graticule/partition/error.hpp>
 
-#include <cmath>
-
 namespace graticule::nn {
 
 LinearImpl::LinearImpl(torch::nn::LinearOptions const& given, SplitOptions const& split, Domain const& domain,

@@ -5,7 +5,6 @@
 
 #include "call/between.hpp"
 #include "call/other_layout.hpp"
-#include "call/resolved.hpp"
 #include "move/tensor_move.hpp"
 
 namespace graticule::nn {
@@ -36,8 +35,7 @@ class detail::MatchCutsState : public LayerState<Match> {
 };
 
 MatchCutsImpl::MatchCutsImpl(Domain domain)
-    : StatefulModule(std::move(domain), [](Domain const& of) { return std::make_shared<detail::MatchCutsState>(of); }) {
-}
+    : StatefulModule(std::move(domain), detail::state_maker<detail::MatchCutsState>()) {}
 
 torch::Tensor MatchCutsImpl::forward(torch::Tensor const& given, torch::Tensor const& like) {
   auto const x = detail::resolved(given);

@@ -4,12 +4,9 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/partition/detail/numbering.hpp>
 
-#include "call/resolved.hpp"
 #include "move/tensor_move.hpp"
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
 
 namespace graticule::nn {
 
@@ -129,8 +126,7 @@ class detail::RepartitionState : public LayerState<TensorMove> {
 };
 
 RepartitionImpl::RepartitionImpl(RepartitionOptions options, Domain domain)
-    : StatefulModule(std::move(domain),
-                     [options](Domain const& of) { return std::make_shared<detail::RepartitionState>(of, options); }),
+    : StatefulModule(std::move(domain), detail::state_maker<detail::RepartitionState>(options)),
       options_(std::move(options)) {
   check_sharding(options_.from, this->domain().comm());
   check_sharding(options_.to, this->domain().comm());

@@ -36,10 +36,6 @@ struct TermAxes {
   }
 };
 
-torch::Tensor tensor_of(std::vector<double> const& values) {
-  return torch::tensor(at::ArrayRef<double>(values.data(), values.size()), torch::kDouble);
-}
-
 /// Values along one axis of `num_axes`.
 torch::Tensor along(torch::Tensor const& values, std::int64_t axis, std::int64_t num_axes) {
   std::vector<std::int64_t> sizes(std::size_t(num_axes), 1);
@@ -64,6 +60,10 @@ void check_length(std::string const& loss, std::string const& what, std::size_t 
 
 }  // namespace
 
+std::string sizes_of(torch::Tensor const& prediction, torch::Tensor const& target) {
+  return c10::str("prediction ", prediction.sizes(), ", target ", target.sizes());
+}
+
 void check_weights(LossOptions const& options) {
   for (auto const* weights :
        {&options.row_weights, &options.global_row_weights, &options.channel_weights, &options.level_weights})
@@ -77,10 +77,7 @@ void check_weights(LossOptions const& options) {
 void check_axes(std::string const& loss, LossOptions const& options, at::IntArrayRef sizes, bool channels) {
   TermAxes const axes(std::int64_t(sizes.size()), channels);
   auto const require = [&](std::int64_t axis, std::string const& what) {
-    if (axis >= 0) return;
-    std::ostringstream text;
-    text << loss << ": no axis of " << what << " in cells of " << sizes;
-    throw Error("ShapeMismatch", text.str());
+    if (axis < 0) throw Error("ShapeMismatch", c10::str(loss, ": no axis of ", what, " in cells of ", sizes));
   };
   if (options.per == LossPer::sample || options.reduction == LossReduction::batchmean) require(axes.sample, "samples");
   if (options.per == LossPer::channel || !options.channel_weights.empty()) require(axes.channel, "channels");
@@ -114,7 +111,7 @@ torch::Tensor row_weights(std::string const& loss, LossOptions const& options, L
   auto const num_rows = owned.extent(0);
   if (!options.global_row_weights.empty()) {
     check_length(loss, "rows on all ranks", options.global_row_weights.size(), layout.extent(0));
-    return tensor_of(options.global_row_weights).narrow(0, owned.lo(0), num_rows).unsqueeze(-1);
+    return torch::tensor(options.global_row_weights, torch::kDouble).narrow(0, owned.lo(0), num_rows).unsqueeze(-1);
   }
   // Ranks with rows must all have weights or all have none.
   std::array<Index, 2> found{num_rows > 0 && !options.row_weights.empty() ? 1 : 0,
@@ -122,14 +119,15 @@ torch::Tensor row_weights(std::string const& loss, LossOptions const& options, L
   domain.comm().max(found);
   if (found[0] && found[1]) throw Error("ShapeMismatch", loss + ": some ranks have row weights and others have none");
   if (!found[0]) return {};
-  return tensor_of(options.row_weights).unsqueeze(-1);
+  return torch::tensor(options.row_weights, torch::kDouble).unsqueeze(-1);
 }
 
 AxisWeights axis_weights(LossOptions const& options, torch::Tensor const& rows) {
   AxisWeights result;
   if (rows.defined()) result.rows = Constant(rows);
-  if (!options.channel_weights.empty()) result.channels = Constant(tensor_of(options.channel_weights));
-  if (!options.level_weights.empty()) result.levels = Constant(tensor_of(options.level_weights));
+  if (!options.channel_weights.empty())
+    result.channels = Constant(torch::tensor(options.channel_weights, torch::kDouble));
+  if (!options.level_weights.empty()) result.levels = Constant(torch::tensor(options.level_weights, torch::kDouble));
   return result;
 }
 

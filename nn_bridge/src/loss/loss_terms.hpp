@@ -13,7 +13,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace graticule::nn::detail {
 
@@ -54,6 +53,9 @@ struct LossFunction {
   /// For a loss of differences: the same terms, without mask and missing targets.
   std::optional<DifferenceLoss> difference = {};
 };
+
+/// `prediction [2, 3], target [2, 4]`
+[[nodiscard]] std::string sizes_of(torch::Tensor const& prediction, torch::Tensor const& target);
 
 /// Weights of whole axes. @throws `BadOption`
 void check_weights(LossOptions const& options);

@@ -3,7 +3,6 @@
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
-#include <graticule/partition/detail/agreement.hpp>
 
 #include "loss_terms.hpp"
 
@@ -30,17 +29,16 @@ void check_tensors(LossFunction const& function, torch::Tensor const& prediction
   if (!torch::isFloatingType(prediction.scalar_type()))
     throw Error("UnsupportedTensor",
                 function.name + " needs a prediction of real numbers, got " + c10::toString(prediction.scalar_type()));
-  std::ostringstream text;
-  text << function.name << ": prediction " << prediction.sizes() << ", target " << target.sizes();
-  if (mask.defined()) text << ", mask " << mask.sizes();
+  auto text = function.name + ": " + sizes_of(prediction, target);
+  if (mask.defined()) text += c10::str(", mask ", mask.sizes());
   if (prediction.dim() < 2 + (function.removed_axis ? 1 + *function.removed_axis : 0))
-    throw Error("ShapeMismatch", text.str());
+    throw Error("ShapeMismatch", text);
   auto const sizes = term_sizes(function, prediction);
   if (function.check)
     function.check(prediction, target);
   else if (target.sizes() != at::IntArrayRef(sizes))
-    throw Error("ShapeMismatch", text.str());
-  if (mask.defined() && !at::is_expandable_to(mask.sizes(), sizes)) throw Error("ShapeMismatch", text.str());
+    throw Error("ShapeMismatch", text);
+  if (mask.defined() && !at::is_expandable_to(mask.sizes(), sizes)) throw Error("ShapeMismatch", text);
 }
 
 /// Mask of valid cells; undefined if all are valid. In most cases a single sum decides, because any NaN makes it NaN.
@@ -86,7 +84,7 @@ struct LossSetUp {
   AxisWeights weights;  ///< of this rank's rows
 };
 
-LossLayer::LossLayer(std::shared_ptr<LossFunction const> function, LossOptions options, Domain const& domain)
+LossLayer::LossLayer(Domain const& domain, std::shared_ptr<LossFunction const> function, LossOptions options)
     : LayerState(domain, function->name), function_(std::move(function)), options_(std::move(options)) {
   run_agreed(domain.comm(), [&] {
     check_weights(options_);
@@ -104,7 +102,7 @@ torch::Tensor LossLayer::forward(torch::Tensor const& prediction, torch::Tensor 
   };
   auto const make = [&](Layout const& layout) {
     auto const text = f.name + " " + f.parameters + ", " + described(options_);
-    require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(text)).value(), text);
+    require_same_text(text);
     return std::make_shared<LossSetUp>(
         LossSetUp{axis_weights(options_, row_weights(f.name, options_, layout, domain()))});
   };
@@ -149,26 +147,18 @@ FunctionPointer of_differences(std::string name, std::string parameters, detail:
 std::string text_of(std::vector<double> const& values) {
   std::ostringstream text;
   text.precision(17);
-  text << at::ArrayRef<double>(values.data(), values.size());
+  text << at::ArrayRef<double>(values);
   return text.str();
 }
 
 detail::Constant constant_of(std::vector<double> const& values) {
-  return detail::Constant(torch::tensor(at::ArrayRef<double>(values.data(), values.size()), torch::kDouble));
+  return detail::Constant(torch::tensor(values, torch::kDouble));
 }
 
-void require_number(std::string const& loss, bool good, double value) {
+/// `value` if it is `good`. @throws `BadOption`
+double checked_number(std::string const& loss, bool good, double value) {
   if (!good) throw Error("BadOption", loss + " cannot have " + std::to_string(value));
-}
-
-double checked_delta(double delta) {
-  require_number("HuberLoss", delta > 0 && std::isfinite(delta), delta);
-  return delta;
-}
-
-double checked_beta(double beta) {
-  require_number("SmoothL1Loss", beta >= 0 && std::isfinite(beta), beta);
-  return beta;
+  return value;
 }
 
 }  // namespace
@@ -182,11 +172,14 @@ MSELossImpl::MSELossImpl(Domain const& domain, LossOptions options)
     : LossModule(of_differences("MSELoss", "", {DifferenceKind::squared}), std::move(options), domain) {}
 
 HuberLossImpl::HuberLossImpl(double delta, Domain const& domain, LossOptions options)
-    : LossModule(of_differences("HuberLoss", text_of({checked_delta(delta)}), {DifferenceKind::huber, delta}),
-                 std::move(options), domain) {}
+    : LossModule(
+          of_differences("HuberLoss", text_of({checked_number("HuberLoss", delta > 0 && std::isfinite(delta), delta)}),
+                         {DifferenceKind::huber, delta}),
+          std::move(options), domain) {}
 
 SmoothL1LossImpl::SmoothL1LossImpl(double beta, Domain const& domain, LossOptions options)
-    : LossModule(of_differences("SmoothL1Loss", text_of({checked_beta(beta)}),
+    : LossModule(of_differences("SmoothL1Loss",
+                                text_of({checked_number("SmoothL1Loss", beta >= 0 && std::isfinite(beta), beta)}),
                                 {beta == 0 ? DifferenceKind::absolute : DifferenceKind::smooth, beta}),
                  std::move(options), domain) {}
 
@@ -206,9 +199,8 @@ BCEWithLogitsLossImpl::BCEWithLogitsLossImpl(Domain const& domain, LossOptions o
                             return torch::binary_cross_entropy_with_logits(p, t, {}, positive, at::Reduction::None);
                           });
             function.check = [count = std::int64_t(positive_weights.size())](Tensor const& p, Tensor const& t) {
-              std::ostringstream text;
-              text << "BCEWithLogitsLoss: prediction " << p.sizes() << ", target " << t.sizes();
-              if (p.sizes() != t.sizes() || (count > 0 && p.dim() < 4)) throw Error("ShapeMismatch", text.str());
+              if (p.sizes() != t.sizes() || (count > 0 && p.dim() < 4))
+                throw Error("ShapeMismatch", "BCEWithLogitsLoss: " + detail::sizes_of(p, t));
               if (count > 0 && count != p.size(1))
                 throw Error("ShapeMismatch", "BCEWithLogitsLoss needs a positive weight for each of " +
                                                  std::to_string(p.size(1)) + " channels, got " + std::to_string(count));
@@ -237,13 +229,11 @@ bool are_classes(Tensor const& target) { return !torch::isFloatingType(target.sc
 
 void check_classes(std::string const& name, ClassOptions const& o, bool probabilities, Tensor const& p,
                    Tensor const& t) {
-  std::ostringstream text;
-  text << name << ": prediction " << p.sizes() << ", target " << t.sizes() << " of " << t.scalar_type();
   auto sizes = p.sizes().vec();
   if (are_classes(t)) sizes.erase(sizes.begin() + 1);
   if (p.dim() < 4 || t.sizes() != at::IntArrayRef(sizes) ||
       (are_classes(t) ? t.scalar_type() != torch::kLong : !probabilities))
-    throw Error("ShapeMismatch", text.str());
+    throw Error("ShapeMismatch", c10::str(name, ": ", detail::sizes_of(p, t), " of ", t.scalar_type()));
   if (!o.class_weights.empty() && std::int64_t(o.class_weights.size()) != p.size(1))
     throw Error("ShapeMismatch", name + " needs a weight for each of " + std::to_string(p.size(1)) + " classes, got " +
                                      std::to_string(o.class_weights.size()));
@@ -281,7 +271,7 @@ enum class Logits : std::uint8_t { no, yes };
 
 FunctionPointer of_classes(std::string const& name, ClassOptions const& o, Logits logits) {
   bool const is_logits = logits == Logits::yes;
-  require_number(name, o.label_smoothing >= 0 && o.label_smoothing <= (is_logits ? 1 : 0), o.label_smoothing);
+  (void)checked_number(name, o.label_smoothing >= 0 && o.label_smoothing <= (is_logits ? 1 : 0), o.label_smoothing);
   detail::check_weights({.channel_weights = o.class_weights});
   LossFunction function{.name = name,
                         .parameters = text_of(o.class_weights) + text_of({double(o.ignore_index), o.label_smoothing}),
@@ -322,21 +312,20 @@ Tensor half_pair_sum(Tensor const& x) {
 }
 
 FunctionPointer crps_function(CRPSOptions const& o) {
-  require_number("CRPSLoss", o.fairness >= 0 && o.fairness <= 1, o.fairness);
-  require_number("CRPSLoss", o.ensemble_axis >= 0, double(o.ensemble_axis));
+  (void)checked_number("CRPSLoss", o.fairness >= 0 && o.fairness <= 1, o.fairness);
+  (void)checked_number("CRPSLoss", o.ensemble_axis >= 0, double(o.ensemble_axis));
   LossFunction function{.name = "CRPSLoss",
                         .parameters = text_of({o.fairness, double(o.ensemble_axis)}),
                         .removed_axis = o.ensemble_axis};
   function.check = [=](Tensor const& p, Tensor const& t) {
     auto sizes = p.sizes().vec();
     sizes.erase(sizes.begin() + o.ensemble_axis);
-    std::ostringstream text;
-    text << "CRPSLoss: prediction " << p.sizes() << " with members along axis " << o.ensemble_axis << ", target "
-         << t.sizes();
-    if (t.sizes() != at::IntArrayRef(sizes)) throw Error("ShapeMismatch", text.str());
+    auto const text = c10::str("CRPSLoss: prediction ", p.sizes(), " with members along axis ", o.ensemble_axis,
+                               ", target ", t.sizes());
+    if (t.sizes() != at::IntArrayRef(sizes)) throw Error("ShapeMismatch", text);
     int const least = o.fairness > 0 ? 2 : 1;
     if (p.size(o.ensemble_axis) < least)
-      throw Error("ShapeMismatch", text.str() + ": at least " + std::to_string(least) + " members are needed");
+      throw Error("ShapeMismatch", text + ": at least " + std::to_string(least) + " members are needed");
   };
   function.terms = [=](Tensor const& p, Tensor const& t, Tensor const& valid) {
     auto const m = double(p.size(o.ensemble_axis));

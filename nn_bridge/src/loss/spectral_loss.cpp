@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/loss/spectral_loss.hpp>
-#include <graticule/partition/detail/agreement.hpp>
 
 #include "loss_terms.hpp"
-
-#include <sstream>
 
 namespace graticule::nn {
 
@@ -42,7 +39,7 @@ torch::Tensor global_rows(torch::Tensor const& own, Index first, Index extent, D
   if (domain.longitude_part() == 0)
     for (Index i = 0; i < own.size(0); ++i) all[std::size_t(first + i)] = own[i][0].item<double>();
   domain.comm().sum(all);
-  return torch::tensor(at::ArrayRef<double>(all.data(), all.size()), torch::kDouble).unsqueeze(-1);
+  return torch::tensor(all, torch::kDouble).unsqueeze(-1);
 }
 
 }  // namespace
@@ -64,7 +61,7 @@ class detail::SpectralLossState : public LayerState<SpectralSetUp> {
 };
 
 SpectralLossImpl::SpectralLossImpl(Domain const& domain, LossOptions options, SpectralOptions spectral)
-    : StatefulModule(domain, [](Domain const& of) { return std::make_shared<detail::SpectralLossState>(of); }),
+    : StatefulModule(domain, detail::state_maker<detail::SpectralLossState>()),
       options_(std::move(options)),
       spectral_(std::move(spectral)) {
   run_agreed(domain.comm(), [&] {
@@ -75,17 +72,16 @@ SpectralLossImpl::SpectralLossImpl(Domain const& domain, LossOptions options, Sp
 
 torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::Tensor const& target) {
   auto const check = [&] {
-    std::ostringstream text;
-    text << loss_name << ": prediction " << prediction.sizes() << ", target " << target.sizes();
     if (!torch::isFloatingType(prediction.scalar_type()) || !torch::isFloatingType(target.scalar_type()))
       throw Error("UnsupportedTensor", std::string(loss_name) + " takes real floating-point tensors");
-    if (prediction.sizes() != target.sizes() || prediction.dim() < 2) throw Error("ShapeMismatch", text.str());
+    if (prediction.sizes() != target.sizes() || prediction.dim() < 2)
+      throw Error("ShapeMismatch", c10::str(loss_name, ": ", detail::sizes_of(prediction, target)));
     detail::check_axes(loss_name, options_, prediction.sizes(), true);
   };
   auto const make = [&](Layout const& layout) {
     auto const text = std::string(loss_name) + std::to_string(int(spectral_.error)) + detail::described(options_) +
                       detail::described({.channel_weights = spectral_.wavenumber_weights});
-    require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(text)).value(), text);
+    state().require_same_text(text);
     auto set_up = std::make_shared<SpectralSetUp>();
     set_up->first_row = layout.owned(domain().comm().rank()).lo(0);
     auto const own = detail::row_weights(loss_name, options_, layout, domain());
@@ -95,9 +91,8 @@ torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::
     if (!weights.empty() && weights.size() != count)
       throw Error("ShapeMismatch", std::string(loss_name) + " needs " + std::to_string(count) +
                                        " weights, one per wavenumber, got " + std::to_string(weights.size()));
-    set_up->wavenumbers =
-        detail::Constant(weights.empty() ? torch::ones({std::int64_t(count)}, torch::kDouble)
-                                         : torch::tensor(at::ArrayRef<double>(weights), torch::kDouble));
+    set_up->wavenumbers = detail::Constant(weights.empty() ? torch::ones({std::int64_t(count)}, torch::kDouble)
+                                                           : torch::tensor(weights, torch::kDouble));
     return set_up;
   };
   auto const call = state().enter(prediction, check, make);

@@ -2,7 +2,6 @@
 // The layers of LibTorch that `shard` knows, and how the sharded counterpart of each is made.
 #pragma once
 
-#include <graticule/nn_bridge/detail/common_conv_options.hpp>
 #include <graticule/nn_bridge/detail/shard_layers.hpp>
 #include <graticule/nn_bridge/model/dropout.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
@@ -15,6 +14,8 @@
 #include <graticule/nn_bridge/stencil/padding.hpp>
 #include <graticule/nn_bridge/stencil/pixel_shuffle.hpp>
 #include <graticule/nn_bridge/stencil/resize.hpp>
+
+#include "stencil/conv_options.hpp"
 
 #include <torch/torch.h>
 

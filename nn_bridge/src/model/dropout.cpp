@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/detail/call_queue.hpp>
 #include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/detail/philox.hpp>
 #include <graticule/nn_bridge/model/dropout.hpp>
-#include <graticule/partition/detail/agreement.hpp>
 
 #include "call/call_stream.hpp"
 #include "call/recorded_calls.hpp"
@@ -27,34 +25,25 @@ struct AxisPlace {
   std::int64_t extent;
 };
 
-/// One stream of words.
-struct Stream {
-  std::uint64_t seed;
-  std::uint32_t layer;
-  std::uint32_t draw;
-
-  [[nodiscard]] std::array<std::uint32_t, 4> block(std::uint64_t index) const noexcept {
-    return philox({std::uint32_t(index), std::uint32_t(index >> 32U), draw, layer},
-                  {std::uint32_t(seed), std::uint32_t(seed >> 32U)});
-  }
-};
-
-std::uint64_t threshold_of(double p) { return std::uint64_t(std::ceil(p * 0x1p32)); }
+/// Words of the values 4 `block` to 4 `block` + 3.
+std::array<std::uint32_t, 4> block_of(MaskWords const& words, std::uint64_t block) noexcept {
+  return philox({std::uint32_t(block), std::uint32_t(block >> 32U), words.draw, words.layer},
+                {std::uint32_t(words.seed), std::uint32_t(words.seed >> 32U)});
+}
 
 /// `keep[i]` for `count` cells of the flat global index `first` on.
 template <class T>
-void fill_run(Stream const& stream, std::uint64_t threshold, std::uint64_t first, std::int64_t count, T* keep) {
+void fill_run(MaskWords const& words, std::uint64_t first, std::int64_t count, T* keep) {
   for (std::int64_t i = 0; i < count;) {
     auto const index = first + std::uint64_t(i);
-    auto const words = stream.block(index / 4);
-    for (auto lane = index % 4; lane < 4 && i < count; ++lane, ++i) keep[i] = T(words[lane] >= threshold ? 1 : 0);
+    auto const block = block_of(words, index / 4);
+    for (auto lane = index % 4; lane < 4 && i < count; ++lane, ++i) keep[i] = T(block[lane] >= words.threshold ? 1 : 0);
   }
 }
 
 /// @param places of all axes of `mask`, which is contiguous
-void fill(Stream const& stream, double p, std::vector<AxisPlace> const& places, torch::Tensor const& mask) {
+void fill(MaskWords const& words, std::vector<AxisPlace> const& places, torch::Tensor const& mask) {
   if (mask.numel() == 0) return;
-  auto const threshold = threshold_of(p);
   auto const ndim = mask.dim();
   auto const run = mask.size(-1);
   AT_DISPATCH_FLOATING_TYPES(mask.scalar_type(), "random mask", [&] {
@@ -70,7 +59,7 @@ void fill(Stream const& stream, double p, std::vector<AxisPlace> const& places, 
                            stride *= std::uint64_t(places[std::size_t(a)].extent);
                            rest /= mask.size(a);
                          }
-                         fill_run(stream, threshold, first + std::uint64_t(places.back().lo), run, data + line * run);
+                         fill_run(words, first + std::uint64_t(places.back().lo), run, data + line * run);
                        }
                      });
   });
@@ -120,28 +109,25 @@ void fill_on_device(torch::Tensor const& mask, MaskWords const& words, MaskCells
     fill_mask(queue, words, cells, float(kept), mask.mutable_data_ptr<float>());
 }
 
-RandomMask::RandomMask(Options const& o, Domain const& domain)
+RandomMask::RandomMask(Domain const& domain, Options const& o)
     : LayerState(domain, o.name, o.sharding ? *o.sharding : domain.sharding()),
       p_(o.p),
       num_axes_(o.num_axes),
-      random_(o.random),
-      sharding_(o.sharding ? *o.sharding : domain.sharding()) {
+      num_dims_(o.num_dims),
+      random_(o.random) {
   if (!(p_ >= 0 && p_ <= 1)) throw Error("BadOption", o.name + ": p must be in [0, 1], got " + std::to_string(p_));
 }
 
-torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
+torch::Tensor RandomMask::draw(torch::Tensor const& x) {
   auto const check = [&] {
     if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
       throw Error("UnsupportedTensor", layer() + " takes dense tensors of a real floating-point dtype");
     std::int64_t least = 1;
-    for (auto const axis : sharding_.axes) least = std::max(least, -axis);
+    for (auto const axis : sharding().axes) least = std::max(least, -axis);
     // Axes that the mask varies along and that are no samples may not be cut unless all are.
     if (num_axes_ > 0) least = std::max(least, num_axes_ + 2);
-    if (x.dim() < least || (num_dims > 0 && x.dim() != num_dims)) {
-      std::ostringstream text;
-      text << layer() << " given a tensor " << x.sizes();
-      throw Error("ShapeMismatch", text.str());
-    }
+    if (x.dim() < least || (num_dims_ > 0 && x.dim() != num_dims_))
+      throw Error("ShapeMismatch", c10::str(layer(), " given a tensor ", x.sizes()));
     check_mask_device(x);
   };
   auto const make = [&](Layout const& layout) {
@@ -149,8 +135,7 @@ torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
     text.precision(17);
     text << layer() << " of p " << p_ << ", seed " << random_.seed << ", layer " << *random_.layer << ", first sample "
          << random_.first_sample;
-    require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(text.str())).value(),
-                 text.str());
+    require_same_text(text.str());
     auto set_up = std::make_shared<MaskSetUp>();
     auto const owned = layout.owned(domain().comm().rank());
     for (int a = 0; a < layout.ndim(); ++a) set_up->axes.push_back({owned.lo(a), layout.extent(a)});
@@ -163,8 +148,8 @@ torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
   std::vector<AxisPlace> places;
   for (std::int64_t a = 0; a < ndim; ++a) places.push_back({0, x.size(a)});
   bool samples = true;  // Axis 0, unless it is cut.
-  for (std::size_t a = 0; a < sharding_.axes.size(); ++a) {
-    auto const axis = x.dim() + sharding_.axes[a];
+  for (std::size_t a = 0; a < sharding().axes.size(); ++a) {
+    auto const axis = x.dim() + sharding().axes[a];
     if (axis < ndim) places[std::size_t(axis)] = set_up->axes[a];
     samples = samples && axis > 0;
   }
@@ -174,60 +159,40 @@ torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
   // A device makes its mask itself: as a copy from the host, it would wait for all that the device still has to do.
   bool const on_device = !x.is_cpu() && engine_reaches(x) && ndim <= MaskCells::most_axes;
   auto mask = torch::empty(sizes, torch::TensorOptions(type).device(on_device ? x.device() : torch::kCPU));
-  Stream const stream{random_.seed, *random_.layer, std::uint32_t(draw)};
+  MaskWords const words{random_.seed, *random_.layer, std::uint32_t(draw), std::uint64_t(std::ceil(p_ * 0x1p32))};
   if (on_device)
-    fill_on_device(mask, {stream.seed, stream.layer, stream.draw, threshold_of(p_)}, cells_of(places, sizes), 1);
+    fill_on_device(mask, words, cells_of(places, sizes), 1);
   else
-    fill(stream, p_, places, mask);
+    fill(words, places, mask);
   sizes.resize(std::size_t(x.dim()), 1);
   return mask.view(sizes).to(x.device(), x.scalar_type());
 }
 
-}  // namespace detail
-
-namespace {
-
-/// Kept values times 1 / (1 - p).
 torch::Tensor dropped(torch::Tensor const& x, torch::Tensor const& mask, double p, bool inplace) {
   auto const factor = p < 1 ? mask / (1 - p) : mask;
   return inplace ? torch::Tensor(x).mul_(factor) : x * factor;
 }
 
-}  // namespace
+}  // namespace detail
 
 DropoutImpl::DropoutImpl(torch::nn::DropoutOptions const& given, RandomOptions random, Domain const& domain,
                          std::optional<Sharding> sharding)
-    : RandomLayer({"Dropout", given.p(), 0, random, std::move(sharding)}, domain), options(given) {}
-
-torch::Tensor DropoutImpl::forward(torch::Tensor const& x) {
-  if (!is_training() || options.p() == 0) return x;
-  return dropped(x, state().draw(x, 0), options.p(), options.inplace());
-}
+    : DropoutLayer(given, {"Dropout", given.p(), 0, 0, random, std::move(sharding)}, domain) {}
 
 Dropout2dImpl::Dropout2dImpl(torch::nn::Dropout2dOptions const& given, RandomOptions random, Domain const& domain)
-    : RandomLayer({"Dropout2d", given.p(), 2, random}, domain), options(given) {}
-
-torch::Tensor Dropout2dImpl::forward(torch::Tensor const& x) {
-  if (!is_training() || options.p() == 0) return x;
-  return dropped(x, state().draw(x, 4), options.p(), options.inplace());
-}
+    : DropoutLayer(given, {"Dropout2d", given.p(), 2, 4, random}, domain) {}
 
 Dropout3dImpl::Dropout3dImpl(torch::nn::Dropout3dOptions const& given, RandomOptions random, Domain const& domain)
-    : RandomLayer({"Dropout3d", given.p(), 2, random}, domain), options(given) {}
-
-torch::Tensor Dropout3dImpl::forward(torch::Tensor const& x) {
-  if (!is_training() || options.p() == 0) return x;
-  return dropped(x, state().draw(x, 5), options.p(), options.inplace());
-}
+    : DropoutLayer(given, {"Dropout3d", given.p(), 2, 5, random}, domain) {}
 
 AlphaDropoutImpl::AlphaDropoutImpl(torch::nn::AlphaDropoutOptions const& given, RandomOptions random,
                                    Domain const& domain, std::optional<Sharding> sharding)
-    : RandomLayer({"AlphaDropout", given.p(), 0, random, std::move(sharding)}, domain), options(given) {}
+    : RandomLayer({"AlphaDropout", given.p(), 0, 0, random, std::move(sharding)}, domain), options(given) {}
 
 torch::Tensor AlphaDropoutImpl::forward(torch::Tensor const& x) {
   auto const p = options.p();
   if (!is_training() || p == 0) return x;
-  auto const mask = state().draw(x, 0);
+  auto const mask = state().draw(x);
   if (p == 1) return x * mask;
   constexpr double alpha = 1.7580993408473766;  // SELU's value at minus infinity, without its sign.
   double const a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
@@ -236,11 +201,11 @@ torch::Tensor AlphaDropoutImpl::forward(torch::Tensor const& x) {
 }
 
 DropPathImpl::DropPathImpl(DropPathOptions given, RandomOptions random, Domain const& domain)
-    : RandomLayer({"DropPath", given.p, 1, random}, domain), options(given) {}
+    : RandomLayer({"DropPath", given.p, 1, 0, random}, domain), options(given) {}
 
 torch::Tensor DropPathImpl::forward(torch::Tensor const& x) {
   if (!is_training() || options.p == 0) return x;
-  return dropped(x, state().draw(x, 0), options.scale_by_keep ? options.p : 1, false);
+  return detail::dropped(x, state().draw(x), options.scale_by_keep ? options.p : 1, false);
 }
 
 }  // namespace graticule::nn

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <numbers>
-#include <sstream>
 
 namespace graticule::nn {
 
@@ -17,14 +16,11 @@ constexpr double initial_deviation = 0.02;
 torch::Tensor initial(std::vector<std::int64_t> const& sizes) { return torch::randn(sizes) * initial_deviation; }
 
 void check_field(std::string const& layer, torch::Tensor const& x, std::int64_t least_axes, std::int64_t channels) {
-  std::ostringstream text;
-  text << layer;
-  if (channels > 0) text << " of " << channels << " channels";
-  text << " was given ";
+  auto const given = layer + (channels > 0 ? " of " + std::to_string(channels) + " channels" : "") + " was given ";
   if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
-    throw Error("UnsupportedTensor", text.str() + "no dense tensor of a real floating-point dtype");
-  text << x.sizes();
-  if (x.dim() < least_axes || (channels > 0 && x.size(1) != channels)) throw Error("ShapeMismatch", text.str());
+    throw Error("UnsupportedTensor", given + "no dense tensor of a real floating-point dtype");
+  if (x.dim() < least_axes || (channels > 0 && x.size(1) != channels))
+    throw Error("ShapeMismatch", c10::str(given, x.sizes()));
 }
 
 /// `values` as [channels, 1, ..., 1, rows, columns] for all axes of `x` but the batch.
@@ -34,11 +30,6 @@ torch::Tensor with_axes_between(torch::Tensor values, torch::Tensor const& x) {
 }
 
 }  // namespace
-
-/// This rank's cells of the globe.
-struct detail::PlaceSetUp {
-  Box owned;
-};
 
 PositionEmbeddingImpl::PositionEmbeddingImpl(PositionEmbeddingOptions given, Domain const& domain)
     : CommunicatingModule(domain, "PositionEmbedding"), options(given) {
@@ -63,25 +54,21 @@ torch::Tensor PositionEmbeddingImpl::forward(torch::Tensor const& x) {
                                          std::to_string(options.columns) + " cells, got " +
                                          std::to_string(layout.extent(0)) + " x " + std::to_string(layout.extent(1)) +
                                          " on all ranks");
-    return std::make_shared<detail::PlaceSetUp const>(detail::PlaceSetUp{layout.owned(domain().comm().rank())});
+    return std::make_shared<Box const>(layout.owned(domain().comm().rank()));
   };
   auto const call = enter(x, check, make, weight.requires_grad());
-  auto const& owned = call.set_up->owned;
+  auto const& owned = *call.set_up;
   auto slice = weight;
   for (int a = 0; a < 2; ++a)
     if (extents[std::size_t(a)] != 1) slice = slice.narrow(a + 1, owned.lo(a), owned.extent(a));
   return x + with_axes_between(slice, x).to(x.scalar_type());
 }
 
-/// [features, rows, columns] of this rank.
-struct detail::FeatureSetUp {
-  Constant features;
-};
-
 namespace {
 
 double radians(double degrees) { return degrees * std::numbers::pi / 180; }
 
+/// [features, rows, columns] of the cells of this rank.
 torch::Tensor features_of(CoordinateFeaturesOptions const& o, Box const& owned) {
   auto const waves = o.num_waves;
   auto result = torch::empty({4 * waves, owned.extent(0), owned.extent(1)}, torch::kDouble);
@@ -124,15 +111,15 @@ torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
                                        " latitudes and " + std::to_string(options_.longitudes.size()) +
                                        " longitudes, got " + std::to_string(layout.extent(0)) + " x " +
                                        std::to_string(layout.extent(1)) + " cells");
-    auto features = features_of(options_, layout.owned(domain().comm().rank())).to(x.scalar_type());
-    return std::make_shared<detail::FeatureSetUp const>(detail::FeatureSetUp{detail::Constant(features)});
+    return std::make_shared<detail::Constant const>(
+        features_of(options_, layout.owned(domain().comm().rank())).to(x.scalar_type()));
   };
   auto const check = [&] { check_field("CoordinateFeatures", x, 4, 0); };
   auto const call = enter(x, check, make);
-  auto const& set_up = call.set_up;
+  auto const features = call.set_up->on(x.device());
   auto sizes = x.sizes().vec();
-  sizes[1] = set_up->features.on_host().size(0);
-  return torch::cat({x, with_axes_between(set_up->features.on(x.device()), x).unsqueeze(0).expand(sizes)}, 1);
+  sizes[1] = features.size(0);
+  return torch::cat({x, with_axes_between(features, x).unsqueeze(0).expand(sizes)}, 1);
 }
 
 LevelEmbeddingImpl::LevelEmbeddingImpl(std::int64_t channels, std::int64_t levels)
@@ -163,8 +150,7 @@ TimeEmbeddingImpl::TimeEmbeddingImpl(TimeEmbeddingOptions given) : options(std::
 }
 
 void TimeEmbeddingImpl::reset() {
-  periods_ =
-      std::make_shared<detail::Constant const>(torch::tensor(at::ArrayRef<double>(options.periods), torch::kDouble));
+  periods_ = std::make_shared<detail::Constant const>(torch::tensor(options.periods, torch::kDouble));
   hidden = register_module("hidden", torch::nn::Linear(2 * std::int64_t(options.periods.size()), options.hidden));
   out = register_module("out", torch::nn::Linear(options.hidden, options.channels));
 }

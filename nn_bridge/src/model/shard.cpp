@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/detail/layer_path.hpp>
+#include <graticule/nn_bridge/detail/forward_scope.hpp>
 #include <graticule/nn_bridge/detail/trial_log.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
 #include <graticule/partition/detail/agreement.hpp>

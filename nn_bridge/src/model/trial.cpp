@@ -415,9 +415,7 @@ std::string Trial::text(double tolerance) const {
   for (auto const& parameter : parameters) {
     largest = std::max(largest, parameter.difference);
     if (parameter.difference <= tolerance) continue;
-    std::ostringstream name;
-    name << "gradient of " << parameter.name << ' ' << at::IntArrayRef(parameter.sizes);
-    line(name.str(), parameter.difference);
+    line(c10::str("gradient of ", parameter.name, ' ', at::IntArrayRef(parameter.sizes)), parameter.difference);
   }
   line("gradients of " + std::to_string(parameters.size()) + " parameters", largest);
   for (auto const& refusal : refusals) text << "wrong on shards: " << refusal << '\n';

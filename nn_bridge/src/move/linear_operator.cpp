@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "linear_operator.hpp"
 
-#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/forward_scope.hpp>
 #include <graticule/nn_bridge/detail/linear_call.hpp>
 
 #include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
-#include "call/resolved.hpp"
 
 #include <utility>
 
@@ -39,7 +37,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   }
 };
 
-// The two functions of another library as an operator.
+/// The two functions of another library as an operator.
 class FunctionPair : public LinearOperator {
  public:
   explicit FunctionPair(std::shared_ptr<LinearCall const> call) : call_(std::move(call)) {}
@@ -58,6 +56,13 @@ torch::Tensor apply_linear(std::shared_ptr<LinearOperator const> const& op, Way 
   OwnCode const own;
   auto y = LinearFunction::apply(resolved(x), anchor, OperatorCall{op, way})[0];
   RecordedCalls::record_derivative(y);
+  return y;
+}
+
+torch::Tensor CallTies::apply(std::shared_ptr<LinearOperator const> const& op, Way way, torch::Tensor const& x) const {
+  if (!op) return x;
+  auto y = apply_linear(op, way, x, anchor);
+  layer.record(y);
   return y;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/agreement.hpp>
+
 #include "call/traffic.hpp"
 
 #include <torch/torch.h>
@@ -8,6 +10,11 @@
 #include <memory>
 
 namespace graticule::nn::detail {
+
+/// `x` with lazy conjugates and negatives resolved in memory, which plans read.
+[[nodiscard]] inline torch::Tensor resolved(torch::Tensor const& x) {
+  return x.defined() ? x.resolve_conj().resolve_neg() : x;
+}
 
 /// A linear operator between the tensors of all ranks, and its adjoint. Immutable: the graph keeps it.
 class LinearOperator {
@@ -26,5 +33,15 @@ class LinearOperator {
 /// One node with two outputs; `anchor` as in `agreement.hpp`. A layer hands the result to `LayerState::record`.
 [[nodiscard]] torch::Tensor apply_linear(std::shared_ptr<LinearOperator const> const& op, Way way,
                                          torch::Tensor const& x, torch::Tensor const& anchor);
+
+/// Connects the operators of one call of a layer to the graph.
+struct CallTies {
+  torch::Tensor anchor;
+  Agreement const& layer;
+
+  /// `apply_linear`, recorded; `x` where there is no operator.
+  [[nodiscard]] torch::Tensor apply(std::shared_ptr<LinearOperator const> const& op, Way way,
+                                    torch::Tensor const& x) const;
+};
 
 }  // namespace graticule::nn::detail

@@ -22,16 +22,15 @@ class TensorMove : public LinearOperator {
 
   [[nodiscard]] Layout const& from() const noexcept { return from_; }
   [[nodiscard]] Layout const& to() const noexcept { return to_; }
-  [[nodiscard]] Box const& from_box() const noexcept { return plan_.source_box(); }
   [[nodiscard]] Box const& to_box() const noexcept { return plan_.target_box(); }
   [[nodiscard]] std::vector<std::int64_t> const& axes() const noexcept { return axes_; }
 
   /// Fresh tensors in the memory format of the given one.
-  [[nodiscard]] torch::Tensor apply(torch::Tensor const& x) const override;
-  [[nodiscard]] torch::Tensor apply_adjoint(torch::Tensor const& y) const override;
+  [[nodiscard]] torch::Tensor apply(torch::Tensor const& x) const override { return moved(x, Way::forward); }
+  [[nodiscard]] torch::Tensor apply_adjoint(torch::Tensor const& y) const override { return moved(y, Way::adjoint); }
 
  private:
-  [[nodiscard]] torch::Tensor empty(torch::Tensor const& like, Box const& box) const;
+  [[nodiscard]] torch::Tensor moved(torch::Tensor const& x, Way way) const;
 
   Layout from_;
   Layout to_;

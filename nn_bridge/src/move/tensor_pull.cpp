@@ -3,13 +3,7 @@
 
 #include <graticule/halo/detail/boundary_map.hpp>
 #include <graticule/nn_bridge/call/tensor_view.hpp>
-#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
-
-#include "call/recorded_calls.hpp"
-#include "call/resolved.hpp"
-#include "call/traffic.hpp"
-#include "parity_runs.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -33,6 +27,24 @@ TensorPullDescription by_boundary(Comm const& comm, Layout const& layout, Bounda
 }
 
 }  // namespace
+
+std::vector<ParityRun> parity_runs(torch::Tensor const& x, std::vector<std::int64_t> const& odd_channels) {
+  if (odd_channels.empty()) return {{x, Parity::even}};
+  if (x.dim() < 3)
+    throw Error("BadBoundary",
+                "odd channels need a tensor with a channel axis, got " + std::to_string(x.dim()) + " axes");
+  std::vector<ParityRun> result;
+  auto const parity = [&](std::int64_t c) {
+    return std::count(odd_channels.begin(), odd_channels.end(), c) ? Parity::odd : Parity::even;
+  };
+  for (std::int64_t first = 0; first < x.size(-3);) {
+    auto last = first + 1;
+    while (last < x.size(-3) && parity(last) == parity(first)) ++last;
+    result.push_back({x.narrow(-3, first, last - first), parity(first)});
+    first = last;
+  }
+  return result;
+}
 
 std::vector<Box> around(Box const& box, Box const& inner) {
   if (inner.empty()) return {box};

@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/detail/pull.hpp>
+#include <graticule/repartition/parity.hpp>
 
 #include "call/call_stream.hpp"
 #include "linear_operator.hpp"
@@ -16,6 +17,15 @@
 #include <vector>
 
 namespace graticule::nn::detail {
+
+/// Neighboring channels (axis -3) of equal parity.
+struct ParityRun {
+  torch::Tensor part;
+  Parity parity = Parity::even;
+};
+
+/// Splits a tensor at the channels where the parity changes; one run where no channel is odd.
+[[nodiscard]] std::vector<ParityRun> parity_runs(torch::Tensor const& x, std::vector<std::int64_t> const& odd_channels);
 
 /// Description of a plan between tensors.
 struct TensorPullDescription {
@@ -82,8 +92,6 @@ class TensorPull : public LinearOperator {
   /// Target 0.
   [[nodiscard]] torch::Tensor apply(torch::Tensor const& x) const override;
   [[nodiscard]] torch::Tensor apply_adjoint(torch::Tensor const& target) const override;
-
-  [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
 
  private:
   [[nodiscard]] std::vector<std::int64_t> sizes_with(torch::Tensor const& x, Box const& box) const;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "whole_columns.hpp"
 
-#include <cmath>
 #include <vector>
 
 namespace graticule::nn::detail {
@@ -41,20 +40,6 @@ Cuts scaled_cuts(Cuts const& cuts, Index extent) {
     lo = hi;
   }
   return Cuts(sizes);
-}
-
-torch::Tensor CallTies::move(std::shared_ptr<TensorMove const> const& move, torch::Tensor const& x) const {
-  if (!move) return x;
-  auto const y = apply_linear(move, Way::forward, x, anchor);
-  record(y);
-  return y;
-}
-
-torch::Tensor CallTies::move_back(std::shared_ptr<TensorMove const> const& move, torch::Tensor const& y) const {
-  if (!move) return y;
-  auto const x = apply_linear(move, Way::adjoint, y, anchor);
-  record(x);
-  return x;
 }
 
 }  // namespace graticule::nn::detail

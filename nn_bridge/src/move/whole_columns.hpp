@@ -2,13 +2,10 @@
 // Layouts of layers that need whole parallels, on all ranks of a domain.
 #pragma once
 
-#include <graticule/nn_bridge/call/sharding.hpp>
-#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include "tensor_move.hpp"
 
-#include <functional>
 #include <memory>
 
 namespace graticule::nn::detail {
@@ -26,15 +23,5 @@ namespace graticule::nn::detail {
 
 /// Cuts of `extent` cells in proportion to `cuts`; identical for equal extents.
 [[nodiscard]] Cuts scaled_cuts(Cuts const& cuts, Index extent);
-
-/// Connects the moves of one call to the graph; see `anchor` and `LayerState::record`.
-struct CallTies {
-  torch::Tensor anchor;
-  std::function<void(torch::Tensor const&)> record;
-
-  /// `x` where there is nothing to move.
-  [[nodiscard]] torch::Tensor move(std::shared_ptr<TensorMove const> const& move, torch::Tensor const& x) const;
-  [[nodiscard]] torch::Tensor move_back(std::shared_ptr<TensorMove const> const& move, torch::Tensor const& y) const;
-};
 
 }  // namespace graticule::nn::detail

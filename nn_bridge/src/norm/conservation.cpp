@@ -3,14 +3,12 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/norm/conservation.hpp>
-#include <graticule/partition/detail/agreement.hpp>
 
 #include "collective/collective_maps.hpp"
 #include "loss/loss_terms.hpp"
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 namespace graticule::nn {
 
@@ -51,12 +49,11 @@ class detail::MeanState : public LayerState<MeanSetUp> {
     };
     auto const make = [&](Layout const& layout) {
       auto const all = layer() + " " + text + ", " + detail::described(options);
-      require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(all)).value(), all);
+      require_same_text(all);
       auto cells = detail::row_weights(layer(), options, layout, domain());
       auto const owned = layout.owned(domain().comm().rank());
       if (!cells.defined()) cells = torch::ones({owned.extent(0), 1}, torch::kDouble);
-      if (!weights.levels.empty())
-        cells = cells * torch::tensor(at::ArrayRef<double>(weights.levels), torch::kDouble).view({-1, 1, 1});
+      if (!weights.levels.empty()) cells = cells * torch::tensor(weights.levels, torch::kDouble).view({-1, 1, 1});
       std::array<double, 1> sum{cells.sum().item<double>() * double(owned.extent(1))};
       domain().comm().sum(sum);
       if (!(sum[0] > 0)) throw Error("TooFewValues", layer() + ": the weights of all ranks sum to 0");
@@ -75,7 +72,7 @@ void check_mean_weights(MeanWeights const& weights, Domain const& domain) {
 }  // namespace
 
 GlobalMeanImpl::GlobalMeanImpl(Consumer consumer, Domain const& domain, MeanWeights weights)
-    : StatefulModule(domain, [](Domain const& of) { return std::make_shared<detail::MeanState>(of, "GlobalMean"); }),
+    : StatefulModule(domain, detail::state_maker<detail::MeanState>("GlobalMean")),
       consumer_(consumer),
       weights_(std::move(weights)) {
   check_mean_weights(weights_, domain);
@@ -96,7 +93,7 @@ class detail::FixerState : public MeanState {
 };
 
 ConservationFixerImpl::ConservationFixerImpl(Domain const& domain, ConservationOptions options)
-    : StatefulModule(domain, [](Domain const& of) { return std::make_shared<detail::FixerState>(of); }),
+    : StatefulModule(domain, detail::state_maker<detail::FixerState>()),
       options_(std::move(options)),
       channels_(std::make_shared<detail::Constant const>(torch::tensor(options_.channels, torch::kLong))) {
   check_mean_weights(options_.weights, domain);
@@ -111,19 +108,12 @@ namespace {
 
 /// All that must be the same on all ranks.
 std::string described(ConservationOptions const& options) {
-  std::ostringstream text;
-  text << int(options.correction) << ", channels " << at::IntArrayRef(options.channels);
-  return text.str();
+  return c10::str(int(options.correction), ", channels ", at::IntArrayRef(options.channels));
 }
 
 void refuse(torch::Tensor const& prediction, torch::Tensor const& other) {
-  std::ostringstream text;
-  text << "ConservationFixer: prediction " << prediction.sizes() << " and ";
-  if (other.defined())
-    text << other.sizes();
-  else
-    text << "no tensor";
-  throw Error("ShapeMismatch", text.str());
+  throw Error("ShapeMismatch", c10::str("ConservationFixer: prediction ", prediction.sizes(), " and ",
+                                        other.defined() ? c10::str(other.sizes()) : "no tensor"));
 }
 
 /// `values` with axes of size 1 for those of `x` that it lacks: rows, columns, and levels if it has none.

@@ -104,7 +104,7 @@ using NormCallPointer = std::shared_ptr<NormCall const>;
 /// The sum over the ranks of all teams. Where a graph is built, every rank gets a node in it for each team.
 torch::Tensor all_sum(torch::Tensor const& x, NormCallPointer const& call) {
   auto total = x;
-  for (auto const& team : call->norm.teams) total = agreed_all_sum(total, team);
+  for (auto const& team : call->norm.teams) total = apply_map(all_sum_map(team), total);
   return total;
 }
 

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
 
 namespace graticule::nn {
 
@@ -32,9 +31,7 @@ std::shared_ptr<detail::NoSetUp const> no_set_up(Layout const&) { return std::ma
 bool wanted(torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); }
 
 [[noreturn]] void refuse(std::string const& layer, std::string const& expected, torch::Tensor const& x) {
-  std::ostringstream text;
-  text << layer << " takes " << expected << ", not a tensor " << x.sizes();
-  throw Error("ShapeMismatch", text.str());
+  throw Error("ShapeMismatch", c10::str(layer, " takes ", expected, ", not a tensor ", x.sizes()));
 }
 
 /// Axes of space behind the channels, for messages.
@@ -86,11 +83,7 @@ template <std::size_t D, class Derived>
 detail::BatchNormBase<D, Derived>::BatchNormBase(torch::nn::BatchNormOptions const& given, Domain domain,
                                                  std::optional<Comm> data_team)
     : detail::StatefulModule<Derived, detail::TrackingState, torch::nn::BatchNormImplBase<D, Derived>>(
-          std::move(domain),
-          [](Domain const& of) {
-            return std::make_shared<detail::TrackingState>(of, "BatchNorm" + std::to_string(D) + "d");
-          },
-          given),
+          std::move(domain), state_maker<TrackingState>("BatchNorm" + std::to_string(D) + "d"), given),
       data_team_(std::move(data_team)) {
   detail::check_longitude("BatchNorm" + std::to_string(D) + "d", D, this->domain());
 }
@@ -138,11 +131,7 @@ template <std::size_t D, class Derived>
 detail::InstanceNormBase<D, Derived>::InstanceNormBase(torch::nn::InstanceNormOptions const& given, Domain domain)
     : detail::StatefulModule<Derived, detail::TrackingState,
                              torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>>(
-          std::move(domain),
-          [](Domain const& of) {
-            return std::make_shared<detail::TrackingState>(of, "InstanceNorm" + std::to_string(D) + "d");
-          },
-          given) {
+          std::move(domain), state_maker<TrackingState>("InstanceNorm" + std::to_string(D) + "d"), given) {
   detail::check_longitude("InstanceNorm" + std::to_string(D) + "d", D, this->domain());
 }
 
@@ -244,30 +233,27 @@ struct SliceSetUp {
 class detail::LastAxesState : public LayerState<SliceSetUp> {
  public:
   LastAxesState(Domain const& domain, std::string const& layer, Sharding const& sharding, std::size_t num_axes)
-      : LayerState(domain, layer, sharding), layer_(layer), sharding_(sharding) {
-    auto const reduced = [&](std::int64_t axis) { return -axis <= std::int64_t(num_axes); };
+      : LayerState(domain, layer, sharding) {
     auto const coords = sharding.grid.coords(domain.comm().rank());
-    int color = 0;
     for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
       auto const parts = sharding.grid.extent(int(a));
-      if (reduced(sharding.axes[a]))
+      if (-sharding.axes[a] <= std::int64_t(num_axes))
         communicates_ = communicates_ || parts > 1;
       else
-        color = color * int(parts) + int(coords[int(a)]);
+        color_ = color_ * int(parts) + int(coords[int(a)]);
     }
-    color_ = color;
   }
 
   [[nodiscard]] Call enter_checked(torch::Tensor const& x, std::vector<std::int64_t> const& shape,
                                    torch::Tensor const& weight) {
     auto const check = [&] {
-      check_types(layer_, x, weight);
-      bool good = x.dim() >= std::int64_t(std::max(shape.size(), sharding_.axes.size()));
+      check_types(layer(), x, weight);
+      bool good = x.dim() >= std::int64_t(std::max(shape.size(), sharding().axes.size()));
       for (std::size_t i = 0; good && i < shape.size(); ++i) {
         auto const axis = std::int64_t(i) - std::int64_t(shape.size());
         good = is_cut(axis) || x.size(axis) == shape[i];
       }
-      if (!good) refuse(layer_, "normalized_shape " + text(shape), x);
+      if (!good) refuse(layer(), c10::str("normalized_shape ", at::IntArrayRef(shape)), x);
     };
     auto const make = [&](Layout const& layout) {
       if (communicates_ && (!team_ || team_generation_ != domain().comm().generation())) {
@@ -276,13 +262,14 @@ class detail::LastAxesState : public LayerState<SliceSetUp> {
       }
       auto set_up = std::make_shared<SliceSetUp>();
       auto const owned = layout.owned(domain().comm().rank());
-      for (std::size_t a = 0; a < sharding_.axes.size(); ++a) {
-        auto const at = std::int64_t(shape.size()) + sharding_.axes[a];
+      for (std::size_t a = 0; a < sharding().axes.size(); ++a) {
+        auto const axis = sharding().axes[a];
+        auto const at = std::int64_t(shape.size()) + axis;
         if (at < 0) continue;
         if (layout.extent(int(a)) != shape[std::size_t(at)])
-          throw Error("ShapeMismatch", layer_ + " with normalized_shape " + text(shape) + " was given " +
-                                           std::to_string(layout.extent(int(a))) + " cells on all ranks along axis " +
-                                           std::to_string(sharding_.axes[a]));
+          throw Error("ShapeMismatch",
+                      c10::str(layer(), " with normalized_shape ", at::IntArrayRef(shape), " was given ",
+                               layout.extent(int(a)), " cells on all ranks along axis ", axis));
         set_up->slices.push_back({at, owned.lo(int(a)), owned.extent(int(a))});
       }
       return set_up;
@@ -296,7 +283,7 @@ class detail::LastAxesState : public LayerState<SliceSetUp> {
   /// The normalised tensor, without weight and bias.
   [[nodiscard]] torch::Tensor normalized(Call const& call, torch::Tensor const& x, std::size_t num_axes, double eps,
                                          bool centered) const {
-    detail::Norm norm{.layer = layer_, .eps = eps, .centered = centered, .teams = {*team_}};
+    detail::Norm norm{.layer = layer(), .eps = eps, .centered = centered, .teams = {*team_}};
     auto const leading = std::size_t(x.dim()) - num_axes;
     norm.shape = {.groups = product(x.sizes().slice(0, leading)), .cells = product(x.sizes().slice(leading))};
     auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
@@ -305,16 +292,9 @@ class detail::LastAxesState : public LayerState<SliceSetUp> {
 
  private:
   [[nodiscard]] bool is_cut(std::int64_t axis) const {
-    return std::find(sharding_.axes.begin(), sharding_.axes.end(), axis) != sharding_.axes.end();
-  }
-  static std::string text(std::vector<std::int64_t> const& shape) {
-    std::ostringstream stream;
-    stream << at::IntArrayRef(shape);
-    return stream.str();
+    return std::find(sharding().axes.begin(), sharding().axes.end(), axis) != sharding().axes.end();
   }
 
-  std::string layer_;
-  Sharding sharding_;
   bool communicates_ = false;
   int color_ = 0;
   std::optional<Comm> team_;
@@ -345,10 +325,8 @@ LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain do
     : LayerNormImpl(given, domain, domain.sharding()) {}
 
 LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain domain, Sharding sharding)
-    : StatefulModule(std::move(domain),
-                     [sharding = std::move(sharding), num_axes = given.normalized_shape().size()](Domain const& of) {
-                       return std::make_shared<detail::LastAxesState>(of, "LayerNorm", sharding, num_axes);
-                     }),
+    : StatefulModule(std::move(domain), detail::state_maker<detail::LastAxesState>("LayerNorm", std::move(sharding),
+                                                                                   given.normalized_shape().size())),
       options(given) {
   reset();
 }
@@ -375,10 +353,8 @@ RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain)
     : RMSNormImpl(std::move(given), domain, domain.sharding()) {}
 
 RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain, Sharding sharding)
-    : StatefulModule(std::move(domain),
-                     [sharding = std::move(sharding), num_axes = given.normalized_shape.size()](Domain const& of) {
-                       return std::make_shared<detail::LastAxesState>(of, "RMSNorm", sharding, num_axes);
-                     }),
+    : StatefulModule(std::move(domain), detail::state_maker<detail::LastAxesState>("RMSNorm", std::move(sharding),
+                                                                                   given.normalized_shape.size())),
       options(std::move(given)) {
   reset();
 }

@@ -6,7 +6,6 @@
 #include "call/kept.hpp"
 #include "call/local_map.hpp"
 #include "call/recorded_calls.hpp"
-#include "call/resolved.hpp"
 
 #include <algorithm>
 #include <span>

@@ -5,9 +5,8 @@
 #include "call/other_layout.hpp"
 #include "call/spatial.hpp"
 #include "stencil/needed_inputs.hpp"
-#include "stencil/transposed_axis.hpp"
 
-#include <array>
+#include <algorithm>
 #include <string>
 
 namespace graticule::nn {
@@ -55,7 +54,7 @@ Index num_outputs_of(UnpoolDescription const& d, TransposedAxis const& axis, std
 }
 
 std::shared_ptr<UnpoolSetUp const> make_set_up(Domain const& domain, UnpoolDescription const& d, torch::Tensor const& x,
-                                               Layout const& layout, Layout const* like, Index like_levels) {
+                                               Layout const& layout, detail::Like const& like) {
   auto const& comm = domain.comm();
   std::vector<UnpoolAxis> axes;
   detail::NeedDescription need;
@@ -64,14 +63,13 @@ std::shared_ptr<UnpoolSetUp const> make_set_up(Domain const& domain, UnpoolDescr
     int const a = int(i) + 2 - int(d.kernel.size());
     UnpoolAxis axis;
     axis.window = {a < 0 ? x.size(-3) : layout.extent(a), d.kernel[i], d.stride[i], d.padding[i]};
-    auto const wanted = like ? std::optional(a < 0 ? like_levels : like->extent(a)) : std::nullopt;
-    axis.num_outputs = num_outputs_of(d, axis.window, wanted);
+    axis.num_outputs = num_outputs_of(d, axis.window, like.extent(a));
     axis.outputs = {0, axis.num_outputs};
     axis.inputs = axis.own = {0, axis.window.extent};
     if (a >= 0) {
       auto const& cuts = *layout.cuts(a);
-      axis.outputs =
-          detail::own_range(comm, layout, a, like ? *like->cuts(a) : axis.window.output_cuts(cuts, axis.num_outputs));
+      axis.outputs = detail::own_range(
+          comm, layout, a, like.layout ? *like.layout->cuts(a) : axis.window.output_cuts(cuts, axis.num_outputs));
       axis.inputs = axis.window.needed(axis.outputs);
       axis.own = detail::own_range(comm, layout, a, cuts);
       need.needed[std::size_t(a)] = axis.inputs;
@@ -184,15 +182,13 @@ class detail::UnpoolState : public NeedState<UnpoolSetUp> {
 
 template <std::size_t D>
 MaxUnpoolImpl<D>::MaxUnpoolImpl(torch::nn::MaxUnpoolOptions<D> const& options, Domain domain)
-    : detail::StatefulModule<MaxUnpoolImpl<D>, detail::UnpoolState>(std::move(domain), [options](Domain const& of) {
-        return std::make_shared<detail::UnpoolState>(of, described<D>(options));
-      }) {}
+    : detail::StatefulModule<MaxUnpoolImpl<D>, detail::UnpoolState>(
+          std::move(domain), detail::state_maker<detail::UnpoolState>(described<D>(options))) {}
 
 template <std::size_t D>
-torch::Tensor MaxUnpoolImpl<D>::unpooled(torch::Tensor const& x, torch::Tensor const& indices, Layout const* like,
-                                         std::int64_t like_levels) {
+torch::Tensor MaxUnpoolImpl<D>::unpooled(torch::Tensor const& x, torch::Tensor const& indices,
+                                         detail::Like const& like) {
   auto const& d = this->state().description;
-  auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
   auto const check = [&] {
     detail::check_spatial(d.layer, D, x, this->domain(), {});
     if (!indices.defined() || indices.sizes() != x.sizes() || indices.scalar_type() != torch::kLong)
@@ -200,7 +196,7 @@ torch::Tensor MaxUnpoolImpl<D>::unpooled(torch::Tensor const& x, torch::Tensor c
   };
   auto const call = this->state().enter(
       detail::with_columns(x, D), check,
-      [&](Layout const& layout) { return make_set_up(this->domain(), d, x, layout, like, like_levels); }, false, more);
+      [&](Layout const& layout) { return make_set_up(this->domain(), d, x, layout, like); }, false, like.fingerprint());
   auto const& s = *call.set_up;
   auto const places = detail::batched(indices, D);
   run_agreed(this->domain().comm(), [&] { check_windows(d, s.axes, places); });
@@ -210,14 +206,13 @@ torch::Tensor MaxUnpoolImpl<D>::unpooled(torch::Tensor const& x, torch::Tensor c
 
 template <std::size_t D>
 torch::Tensor MaxUnpoolImpl<D>::forward(torch::Tensor const& x, torch::Tensor const& indices) {
-  return unpooled(x, indices, nullptr, 0);
+  return unpooled(x, indices, {});
 }
 
 template <std::size_t D>
 torch::Tensor MaxUnpoolImpl<D>::forward_like(torch::Tensor const& x, torch::Tensor const& indices,
                                              torch::Tensor const& like) {
-  auto const& layout = this->state().other.like(x, like, detail::with_columns(like, D));
-  return unpooled(x, indices, &layout, D == 3 && like.dim() >= 3 ? like.size(-3) : 0);
+  return unpooled(x, indices, this->state().other.like(x, like, D));
 }
 
 template class MaxUnpoolImpl<1>;

@@ -6,8 +6,6 @@
 #include "call/local_map.hpp"
 #include "call/spatial.hpp"
 
-#include <algorithm>
-
 namespace graticule::nn::detail {
 
 namespace {
@@ -101,9 +99,7 @@ std::shared_ptr<PoolSetUp const> WindowPool::make(torch::Tensor const& x, Layout
   auto const& d = description_;
   auto const& w = d.windows;
   PoolGlobe globe{d.rule, w, {}, {}, d.odd_channels, fingerprint(d)};
-  globe.boundary = d.by_domain ? domain().boundary() : Boundary::uniform(2, Edge::replicate);
-  // One column: half way round it lies the column itself.
-  if (num_axes_ == 1) globe.boundary.odd_longitudes = OddLongitudes::shift_floor;
+  globe.boundary = boundary_of(num_axes_, domain(), d.by_domain ? std::nullopt : std::optional(Edge::replicate));
   std::vector<PoolRun> runs;
   NeedDescription need{{}, globe.boundary, d.odd_channels, globe.fingerprint};
   for (std::size_t i = 0; i < w.kernel.size(); ++i) {

@@ -2,10 +2,7 @@
 #include <graticule/nn_bridge/spectral/fourier.hpp>
 
 #include "fourier_map.hpp"
-#include "real_fourier.hpp"
 #include "transform_state.hpp"
-
-#include <sstream>
 
 namespace graticule::nn {
 
@@ -34,9 +31,7 @@ class detail::FourierTransformState : public TransformState<FourierMap> {
 };
 
 FourierTransformImpl::FourierTransformImpl(FourierTransformOptions options, Domain domain)
-    : StatefulModule(
-          std::move(domain),
-          [options](Domain const& of) { return std::make_shared<detail::FourierTransformState>(of, options); }),
+    : StatefulModule(std::move(domain), detail::state_maker<detail::FourierTransformState>(options)),
       options_(std::move(options)) {
   if (auto const& field = options_.field) {
     (void)Layout(this->domain().grid(), {field->rows, field->columns});
@@ -44,25 +39,14 @@ FourierTransformImpl::FourierTransformImpl(FourierTransformOptions options, Doma
   }
 }
 
-torch::Tensor FourierTransformImpl::forward(torch::Tensor const& x) {
-  return state().forward(x, [&] {
-    detail::check_spectral_dtype("FourierTransform", x);
-    if (x.dim() < 2) throw Error("ShapeMismatch", "FourierTransform takes [..., rows, columns]");
-  });
-}
+torch::Tensor FourierTransformImpl::forward(torch::Tensor const& x) { return state().forward(x); }
 
 torch::Tensor FourierTransformImpl::inverse(torch::Tensor const& spectrum) {
-  return state().inverse(spectrum, [&] {
-    detail::check_spectral_dtype("FourierTransform inverse", spectrum, true);
+  return state().inverse(spectrum, [&]() -> std::array<Index, 2> {
     auto const fields = state().fields();
     auto const own = part().size();
-    bool const by_rows = options_.axes == FourierAxes::columns;
-    auto const rows = by_rows ? own : fields.extent(0);
-    auto const waves = by_rows ? detail::num_waves_of(options_.num_waves, fields.extent(1)) : own;
-    std::ostringstream text;
-    text << "FourierTransform inverse takes [..., " << rows << ", " << waves << "], not " << spectrum.sizes();
-    if (spectrum.dim() < 2 || spectrum.size(-2) != rows || spectrum.size(-1) != waves)
-      throw Error("ShapeMismatch", text.str());
+    if (options_.axes == FourierAxes::columns) return {own, detail::num_waves_of(options_.num_waves, fields.extent(1))};
+    return {fields.extent(0), own};
   });
 }
 
@@ -92,11 +76,10 @@ void FourierConvolutionImpl::reset() {
 
 void FourierConvolutionImpl::check(torch::Tensor const& x) const {
   detail::check_spectral_dtype("FourierConvolution", x);
-  std::ostringstream text;
-  text << "FourierConvolution of " << weights1.scalar_type() << " takes [..., " << options.in_channels
-       << ", rows, columns], not " << x.scalar_type() << " " << x.sizes();
   if (x.dim() < 3 || x.size(-3) != options.in_channels || x.scalar_type() != weights1.scalar_type())
-    throw Error("ShapeMismatch", text.str());
+    throw Error("ShapeMismatch",
+                c10::str("FourierConvolution of ", weights1.scalar_type(), " takes [..., ", options.in_channels,
+                         ", rows, columns], not ", x.scalar_type(), " ", x.sizes()));
 }
 
 torch::Tensor FourierConvolutionImpl::forward(torch::Tensor const& x) {
@@ -111,9 +94,8 @@ torch::Tensor FourierConvolutionImpl::forward(torch::Tensor const& x) {
   };
   auto const call = enter(
       x, [&] { check(x); }, make, weights1.requires_grad() || weights2.requires_grad());
-  auto const record = [&](torch::Tensor const& y) { (void)this->record(y); };
   // Where the parameters alone want gradients, the way to the spectrum needs no backward.
-  auto const spectrum = call.set_up->analyse(x, {detail::anchor(call.input_grad, x.options()), record});
+  auto const spectrum = call.set_up->analyse(x, {detail::anchor(call.input_grad, x.options()), state()});
   auto const& own = call.set_up->part();
   auto const modes = options.row_modes;
   auto const mixed = [&](torch::Tensor const& part, torch::Tensor const& weights) {
@@ -125,7 +107,7 @@ torch::Tensor FourierConvolutionImpl::forward(torch::Tensor const& x) {
   auto sizes = low.sizes().vec();
   sizes[sizes.size() - 2] = spectrum.size(-2) - 2 * modes;
   auto const products = torch::cat({low, torch::zeros(sizes, low.options().requires_grad(false)), high}, -2);
-  return call.set_up->synthesise(products, {call.anchor, record});
+  return call.set_up->synthesise(products, {call.anchor, state()});
 }
 
 }  // namespace graticule::nn

@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fourier_map.hpp"
 
-#include "real_fourier.hpp"
-
 namespace graticule::nn::detail {
 
 namespace {
 
 std::string name_of(FourierNorm norm) {
   return norm == FourierNorm::backward ? "backward" : norm == FourierNorm::ortho ? "ortho" : "forward";
+}
+
+/// `torch::fft::rfft` along the last axis, cut off after `num_waves` wavenumbers; LibTorch refuses tensors without
+/// lines.
+torch::Tensor real_fourier(torch::Tensor const& x, std::int64_t num_waves, std::string const& norm) {
+  if (x.numel() > 0) return torch::fft_rfft(x, {}, -1, norm).narrow(-1, 0, num_waves);
+  auto const empty = x.narrow(-1, 0, num_waves);
+  return torch::complex(empty, empty);
+}
+
+/// The inverse, with zeros for the other wavenumbers.
+torch::Tensor inverse_real_fourier(torch::Tensor const& waves, std::int64_t num_columns, std::string const& norm) {
+  if (waves.numel() > 0) return torch::fft_irfft(waves, num_columns, -1, norm);
+  auto sizes = waves.sizes().vec();
+  sizes.back() = num_columns;
+  return torch::real(waves).sum(-1, true).expand(sizes);
 }
 
 /// Whole parallels as they lie after `move_to_whole_columns`.
@@ -44,9 +58,9 @@ FourierMap::FourierMap(Comm const& comm, Layout fields, FourierModes const& mode
 
 torch::Tensor FourierMap::analyse(torch::Tensor const& x, CallTies const& ties) const {
   auto const norm = name_of(modes_.norm);
-  auto const waves = real_fourier(ties.move(to_columns_, x), modes_.num_waves, norm);
+  auto const waves = real_fourier(ties.apply(to_columns_, Way::forward, x), modes_.num_waves, norm);
   if (modes_.axes == FourierAxes::columns) return waves;
-  auto const whole = ties.move(to_waves_, waves);
+  auto const whole = ties.apply(to_waves_, Way::forward, waves);
   // LibTorch transforms no tensor without elements.
   return whole.numel() > 0 ? torch::fft_fft(whole, {}, -2, norm) : whole;
 }
@@ -56,9 +70,9 @@ torch::Tensor FourierMap::synthesise(torch::Tensor const& spectrum, CallTies con
   auto waves = spectrum;
   if (modes_.axes == FourierAxes::rows_and_columns) {
     if (spectrum.numel() > 0) waves = torch::fft_ifft(spectrum, {}, -2, norm);
-    waves = ties.move_back(to_waves_, waves);
+    waves = ties.apply(to_waves_, Way::adjoint, waves);
   }
-  return ties.move_back(to_columns_, inverse_real_fourier(waves, fields_.extent(1), norm));
+  return ties.apply(to_columns_, Way::adjoint, inverse_real_fourier(waves, fields_.extent(1), norm));
 }
 
 }  // namespace graticule::nn::detail

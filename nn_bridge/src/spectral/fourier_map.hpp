@@ -9,7 +9,6 @@
 #include <torch/torch.h>
 
 #include <memory>
-#include <string>
 
 namespace graticule::nn::detail {
 

@@ -8,7 +8,6 @@
 #include <torch/torch.h>
 
 #include <memory>
-#include <span>
 #include <vector>
 
 namespace graticule::nn::detail {

@@ -15,7 +15,7 @@ constexpr Index part_bytes = 1 << 19;
 RowWaves::RowWaves(std::vector<double> const& weights, Index num_columns, Index num_orders, Orders counted,
                    torch::TensorOptions const& options)
     : num_columns_(num_columns), num_orders_(num_orders), counted_(counted) {
-  auto const w = torch::tensor(at::ArrayRef<double>(weights.data(), weights.size()), torch::kDouble).view({-1, 1});
+  auto const w = torch::tensor(weights, torch::kDouble).view({-1, 1});
   forward_ = (counted == Orders::twice ? 2 * w : w).to(options);
   adjoint_ = (counted == Orders::twice ? w : w / 2).to(options);
 }

@@ -2,8 +2,8 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/spectral/spherical_convolution.hpp>
 
-#include "real_fourier.hpp"
 #include "spherical_map.hpp"
+#include "transform_state.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -86,11 +86,10 @@ torch::Tensor SphericalConvolutionImpl::forward(torch::Tensor const& x) {
   bool const parameter_grad = weight.requires_grad() || (bias.defined() && bias.requires_grad());
   auto const call = enter(
       x, [&] { check(x); }, make, parameter_grad);
-  auto const record = [&](torch::Tensor const& y) { (void)this->record(y); };
   // Where the parameters alone want gradients, the way to the coefficients needs no backward.
-  auto const c = call.set_up->in->analyse(x, {detail::anchor(call.input_grad, x.options()), record});
+  auto const c = call.set_up->in->analyse(x, {detail::anchor(call.input_grad, x.options()), state()});
   auto const products = torch::einsum("...ilm,iol->...olm", {c, torch::view_as_complex(weight)});
-  auto const y = call.set_up->out->synthesise(products, {call.anchor, record});
+  auto const y = call.set_up->out->synthesise(products, {call.anchor, state()});
   return bias.defined() ? y + bias.view({-1, 1, 1}) : y;
 }
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/spectral/spherical_harmonics.hpp>
 
-#include "real_fourier.hpp"
 #include "spherical_map.hpp"
 #include "transform_state.hpp"
-
-#include <sstream>
 
 namespace graticule::nn {
 
@@ -26,9 +23,7 @@ class detail::SphericalTransformState : public TransformState<SphericalMap> {
 };
 
 SphericalTransformImpl::SphericalTransformImpl(SphericalTransformOptions options, Domain domain)
-    : StatefulModule(
-          std::move(domain),
-          [options](Domain const& of) { return std::make_shared<detail::SphericalTransformState>(of, options); }),
+    : StatefulModule(std::move(domain), detail::state_maker<detail::SphericalTransformState>(options)),
       options_(std::move(options)) {
   (void)detail::num_degrees_of(options_.num_degrees, options_.rows);
   if (auto const& field = options_.field) {
@@ -37,21 +32,11 @@ SphericalTransformImpl::SphericalTransformImpl(SphericalTransformOptions options
   }
 }
 
-torch::Tensor SphericalTransformImpl::forward(torch::Tensor const& x) {
-  return state().forward(x, [&] {
-    detail::check_spectral_dtype("SphericalTransform", x);
-    if (x.dim() < 2) throw Error("ShapeMismatch", "SphericalTransform takes [..., rows, columns]");
-  });
-}
+torch::Tensor SphericalTransformImpl::forward(torch::Tensor const& x) { return state().forward(x); }
 
 torch::Tensor SphericalTransformImpl::inverse(torch::Tensor const& c) {
-  return state().inverse(c, [&] {
-    detail::check_spectral_dtype("SphericalTransform inverse", c, true);
-    auto const own = orders();
-    auto const degrees = detail::num_degrees_of(options_.num_degrees, options_.rows);
-    std::ostringstream text;
-    text << "SphericalTransform inverse takes [..., " << degrees << ", " << own.size() << "], not " << c.sizes();
-    if (c.dim() < 2 || c.size(-2) != degrees || c.size(-1) != own.size()) throw Error("ShapeMismatch", text.str());
+  return state().inverse(c, [&]() -> std::array<Index, 2> {
+    return {detail::num_degrees_of(options_.num_degrees, options_.rows), orders().size()};
   });
 }
 

@@ -32,9 +32,9 @@ Cuts cuts_of_orders(Truncation const& truncation, int num_ranks) {
 
 SphericalMap::SphericalMap(Comm const& comm, Layout fields, LatitudeRule const& rule, Truncation const& wanted,
                            torch::TensorOptions const& options)
-    : fields_(std::move(fields)),
-      truncation_(truncation_of(wanted, rule, fields_.extent(1))),
-      orders_(cuts_of_orders(truncation_, comm.num_ranks())) {
+    : fields_(std::move(fields)) {
+  auto const [num_degrees, num_orders] = truncation_of(wanted, rule, fields_.extent(1));
+  auto const orders = cuts_of_orders({num_degrees, num_orders}, comm.num_ranks());
   if (fields_.extent(0) != rule.num_rows())
     throw Error("ShapeMismatch", "fields must have as many rows on all ranks as " + to_string(rule) + ", got " +
                                      std::to_string(fields_.extent(0)));
@@ -43,20 +43,19 @@ SphericalMap::SphericalMap(Comm const& comm, Layout fields, LatitudeRule const& 
   to_columns_ = move_to_whole_columns(comm, fields_);
   if (comm.num_ranks() > 1)
     to_orders_ =
-        std::make_shared<TensorMove const>(comm, Layout(*lines.grid(), {*lines.cuts(0), Cuts{truncation_.num_orders}}),
-                                           cut_columns(rule.num_rows(), orders_), std::vector<std::int64_t>{-2, -3});
+        std::make_shared<TensorMove const>(comm, Layout(*lines.grid(), {*lines.cuts(0), Cuts{num_orders}}),
+                                           cut_columns(rule.num_rows(), orders), std::vector<std::int64_t>{-2, -3});
   auto const own = lines.owned(comm.rank());
   std::vector<double> weights;
   for (Index i = own.lo(0); i < own.lo(0) + own.extent(0); ++i)
     weights.push_back(2 * std::numbers::pi / double(fields_.extent(1)) * rule.weights[std::size_t(i)]);
   std::vector<double> const ones(weights.size(), 1);
-  auto const waves = [&](std::vector<double> const& w, RowWaves::Orders counted) {
-    return std::make_shared<RowWaves const>(w, fields_.extent(1), truncation_.num_orders, counted, options);
+  auto const waves = [&, kept = num_orders](std::vector<double> const& w, RowWaves::Orders counted) {
+    return std::make_shared<RowWaves const>(w, fields_.extent(1), kept, counted, options);
   };
   to_waves_ = waves(weights, RowWaves::Orders::once);
   from_waves_ = waves(ones, RowWaves::Orders::twice);
-  legendre_ =
-      LegendreTable::find(rule, truncation_.num_degrees, orders_.lo(comm.rank()), orders_.size(comm.rank()), options);
+  legendre_ = LegendreTable::find(rule, num_degrees, orders.lo(comm.rank()), orders.size(comm.rank()), options);
 }
 
 namespace {
@@ -76,19 +75,20 @@ std::vector<std::int64_t> with_last(torch::Tensor const& like, std::int64_t rows
 }  // namespace
 
 torch::Tensor SphericalMap::analyse(torch::Tensor const& x, CallTies const& ties) const {
-  auto const lines = ties.move(to_columns_, x);
+  auto const lines = ties.apply(to_columns_, Way::forward, x);
   auto const batch = batch_of(x);
   auto const fields = lines.reshape({batch, lines.size(-2), lines.size(-1)});
-  auto const waves = ties.move(to_orders_, apply_linear(to_waves_, Way::forward, fields, ties.anchor));
+  auto const waves = ties.apply(to_orders_, Way::forward, apply_linear(to_waves_, Way::forward, fields, ties.anchor));
   auto const c = apply_linear(legendre_, Way::forward, waves, ties.anchor);
   return c.permute({2, 1, 0}).reshape(with_last(x, c.size(1), c.size(0)));
 }
 
 torch::Tensor SphericalMap::synthesise(torch::Tensor const& c, CallTies const& ties) const {
   auto const orders_first = c.reshape({batch_of(c), c.size(-2), c.size(-1)}).permute({2, 1, 0});
-  auto const waves = ties.move_back(to_orders_, apply_linear(legendre_, Way::adjoint, orders_first, ties.anchor));
+  auto const waves =
+      ties.apply(to_orders_, Way::adjoint, apply_linear(legendre_, Way::adjoint, orders_first, ties.anchor));
   auto const lines = apply_linear(from_waves_, Way::adjoint, waves, ties.anchor);
-  return ties.move_back(to_columns_, lines.reshape(with_last(c, lines.size(1), lines.size(2))));
+  return ties.apply(to_columns_, Way::adjoint, lines.reshape(with_last(c, lines.size(1), lines.size(2))));
 }
 
 }  // namespace graticule::nn::detail

@@ -38,9 +38,6 @@ class SphericalMap {
                torch::TensorOptions const& options);
 
   [[nodiscard]] Layout const& fields() const noexcept { return fields_; }
-  [[nodiscard]] Truncation const& truncation() const noexcept { return truncation_; }
-  /// Of the coefficients.
-  [[nodiscard]] Cuts const& orders() const noexcept { return orders_; }
 
   /// This rank's field [..., rows, columns] to complex [..., degrees, its orders], which lie in memory with orders
   /// first and batch last; collective.
@@ -50,8 +47,6 @@ class SphericalMap {
 
  private:
   Layout fields_;
-  Truncation truncation_;
-  Cuts orders_;
   std::shared_ptr<TensorMove const> to_columns_;  ///< null where longitude is not cut
   std::shared_ptr<TensorMove const> to_orders_;   ///< null on one rank
   std::shared_ptr<RowWaves const> to_waves_;      ///< with the weights of the rows that this rank transforms

@@ -8,7 +8,6 @@
 #include "convolution.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 namespace graticule::nn {
 
@@ -70,14 +69,12 @@ template <std::size_t D>
 void ChannelSplitConvImpl<D>::check(torch::Tensor const& x) const {
   auto const& o = this->options;
   auto const layer = "ChannelSplitConv" + std::to_string(D) + "d";
-  std::ostringstream text;
-  text << layer << " takes " << detail::axis_names(D) << " or the same without batch, of " << this->weight.scalar_type()
-       << ", not ";
-  if (!x.defined() || x.layout() != torch::kStrided) throw Error("ShapeMismatch", text.str() + "no dense tensor");
-  text << x.sizes() << " of " << x.scalar_type();
+  auto const takes = c10::str(layer, " takes ", detail::axis_names(D), " or the same without batch, of ",
+                              this->weight.scalar_type(), ", not ");
+  if (!x.defined() || x.layout() != torch::kStrided) throw Error("ShapeMismatch", takes + "no dense tensor");
   if ((x.dim() != std::int64_t(D) + 1 && x.dim() != std::int64_t(D) + 2) ||
       x.scalar_type() != this->weight.scalar_type())
-    throw Error("ShapeMismatch", text.str());
+    throw Error("ShapeMismatch", c10::str(takes, x.sizes(), " of ", x.scalar_type()));
   for (std::size_t a = 0; a < D; ++a) {
     auto const extent = x.size(std::int64_t(a) - std::int64_t(D));
     auto const width = detail::padding_of(o, a);

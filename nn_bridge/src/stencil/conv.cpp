@@ -73,11 +73,9 @@ void ConvImpl<D>::check(torch::Tensor const& x) const {
 template <std::size_t D>
 torch::Tensor ConvImpl<D>::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
-    auto boundary = padding_by_ == Padding::by_domain
-                        ? this->domain().boundary()
-                        : Boundary::uniform(2, detail::edge_of(this->options.padding_mode()));
-    // One column: half way round it lies the column itself.
-    if (D == 1) boundary.odd_longitudes = OddLongitudes::shift_floor;
+    auto const mode = detail::edge_of(this->options.padding_mode());
+    auto const boundary =
+        detail::boundary_of(D, this->domain(), padding_by_ == Padding::by_domain ? std::nullopt : std::optional(mode));
     auto const description = describe(this->options, boundary, odd_channels_);
     check_padding(description, layout, padding_by_);
     if (D == 3) check_levels(description, x.size(-3));

@@ -5,6 +5,16 @@
 
 namespace graticule::nn::detail {
 
+Cuts cuts_of_outputs(Cuts const& inputs, Index total, std::function<Index(Index)> const& first_output) {
+  auto const first = [&](Index input) -> Index {
+    if (input <= 0) return 0;
+    return input >= inputs.extent() ? total : std::clamp<Index>(first_output(input), 0, total);
+  };
+  std::vector<Index> sizes;
+  for (int p = 0; p < inputs.num_parts(); ++p) sizes.push_back(first(inputs.hi(p)) - first(inputs.lo(p)));
+  return Cuts(sizes);
+}
+
 Index ConvAxis::num_outputs() const {
   Index const room = extent + before + after - reach();
   if (room < 0 || extent == 0)
@@ -16,19 +26,23 @@ Index ConvAxis::num_outputs() const {
 
 Cuts ConvAxis::output_cuts(Cuts const& inputs, Index total) const {
   Index const middle = dilation * (kernel - 1) / 2;
-  auto const first_output = [&](Index input) -> Index {
-    if (input <= 0) return 0;
-    if (input >= extent) return total;
-    return std::clamp<Index>(ceil_div(input + before - middle, stride), 0, total);
-  };
-  std::vector<Index> sizes;
-  for (int p = 0; p < inputs.num_parts(); ++p) sizes.push_back(first_output(inputs.hi(p)) - first_output(inputs.lo(p)));
-  return Cuts(sizes);
+  return cuts_of_outputs(inputs, total, [&](Index input) { return ceil_div(input + before - middle, stride); });
 }
 
 Range ConvAxis::needed(Range outputs) const noexcept {
   if (outputs.size() == 0) return {};
   return {outputs.lo * stride - before, (outputs.hi - 1) * stride - before + reach()};
+}
+
+Cuts TransposedAxis::output_cuts(Cuts const& inputs, Index total) const {
+  return cuts_of_outputs(inputs, total, [&](Index input) { return input * stride - padding + span() / 2; });
+}
+
+Range TransposedAxis::needed(Range outputs) const noexcept {
+  if (outputs.size() == 0) return {};
+  Index const lo = ceil_div(outputs.lo + padding - span(), stride);
+  Index const hi = floor_div(outputs.hi - 1 + padding, stride) + 1;
+  return ends ? Range{std::max<Index>(lo, 0), std::min(hi, extent)} : Range{lo, hi};
 }
 
 ConvAxisShard::ConvAxisShard(ConvAxis const& axis, Range own_inputs, Range own_outputs)

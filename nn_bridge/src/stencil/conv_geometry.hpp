@@ -5,6 +5,8 @@
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/detail/division.hpp>
 
+#include <functional>
+
 namespace graticule::nn::detail {
 
 using graticule::detail::ceil_div;
@@ -21,6 +23,10 @@ struct Range {
 [[nodiscard]] inline Box box_of(Range rows, Range columns) {
   return {{rows.lo, columns.lo}, {rows.lo + rows.size(), columns.lo + columns.size()}};
 }
+
+/// Cuts of an axis of `total` outputs: the part that begins at input i has the outputs from `first_output(i)` on, and
+/// the outermost parts with inputs all that lie beyond.
+[[nodiscard]] Cuts cuts_of_outputs(Cuts const& inputs, Index total, std::function<Index(Index)> const& first_output);
 
 /// One axis of a convolution on the whole globe: output o reads inputs o * stride - before + dilation * j.
 struct ConvAxis {
@@ -40,6 +46,25 @@ struct ConvAxis {
   /// The same for another number of outputs (pooling rounds up on request).
   [[nodiscard]] Cuts output_cuts(Cuts const& inputs, Index total) const;
   /// Inputs that `outputs` read, in extended coordinates; empty for no outputs.
+  [[nodiscard]] Range needed(Range outputs) const noexcept;
+};
+
+/// One axis of a transposed convolution on the whole globe: input i adds to outputs i * stride - padding + dilation *
+/// j.
+struct TransposedAxis {
+  Index extent = 1;
+  Index kernel = 1;
+  Index stride = 1;
+  Index padding = 0;
+  Index dilation = 1;
+  bool ends = true;  ///< nothing lies beyond the edges
+
+  [[nodiscard]] Index span() const noexcept { return dilation * (kernel - 1); }
+  /// M = (N - 1) stride - 2 padding + span + 1, and output padding on top.
+  [[nodiscard]] Index least_outputs() const noexcept { return (extent - 1) * stride - 2 * padding + span() + 1; }
+
+  [[nodiscard]] Cuts output_cuts(Cuts const& inputs, Index total) const;
+  /// Inputs that add to `outputs`; may be empty.
   [[nodiscard]] Range needed(Range outputs) const noexcept;
 };
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <graticule/halo/boundary.hpp>
-#include <graticule/nn_bridge/detail/common_conv_options.hpp>
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/error.hpp>
 
@@ -35,6 +34,17 @@ ConvNdOptions<D> checked(ConvNdOptions<D> const& o) {
                       std::to_string(dilation) + ", padding " + std::to_string(cells));
   }
   return o;
+}
+
+/// `to` with what LibTorch's options of convolutions and of transposed ones have in common, without channels, kernel
+/// and padding, from `from`.
+template <class Options, class From>
+Options with_common_options(Options to, From const& from) {
+  return to.stride(from.stride())
+      .dilation(from.dilation())
+      .groups(from.groups())
+      .bias(from.bias())
+      .padding_mode(from.padding_mode());
 }
 
 template <std::size_t D, class Options>

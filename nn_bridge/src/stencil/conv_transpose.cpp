@@ -7,7 +7,6 @@
 #include "conv_options.hpp"
 #include "convolution.hpp"
 #include "needed_inputs.hpp"
-#include "transposed_axis.hpp"
 
 #include <algorithm>
 #include <array>
@@ -85,8 +84,8 @@ std::pair<Index, Index> sizes_of(TransposedDescription const& d, std::size_t i, 
 }
 
 std::shared_ptr<TransposedSetUp const> make_set_up(Domain const& domain, TransposedDescription const& d,
-                                                   torch::Tensor const& x, Layout const& layout, Layout const* like,
-                                                   Index like_levels) {
+                                                   torch::Tensor const& x, Layout const& layout,
+                                                   detail::Like const& like) {
   auto const& comm = domain.comm();
   detail::NeedDescription need;
   std::array<std::int64_t, 2> num_outputs{};
@@ -100,16 +99,15 @@ std::shared_ptr<TransposedSetUp const> make_set_up(Domain const& domain, Transpo
     // of all outputs.
     TransposedAxis const axis{
         a < 0 ? x.size(-3) : layout.extent(a), d.kernel[i], d.stride[i], d.padding[i], d.dilation[i], a < 0};
-    auto const [output_padding, total] =
-        sizes_of(d, i, axis, like ? std::optional(a < 0 ? like_levels : like->extent(a)) : std::nullopt);
+    auto const [output_padding, total] = sizes_of(d, i, axis, like.extent(a));
     hash.add(d.kernel[i]).add(d.stride[i]).add(d.padding[i]).add(d.dilation[i]).add(total);
     if (a < 0) {
       output_levels = total;
       level_output_padding = output_padding;
       continue;
     }
-    auto const outputs =
-        detail::own_range(comm, layout, a, like ? *like->cuts(a) : axis.output_cuts(*layout.cuts(a), total));
+    auto const outputs = detail::own_range(
+        comm, layout, a, like.layout ? *like.layout->cuts(a) : axis.output_cuts(*layout.cuts(a), total));
     auto const needed = axis.needed(outputs);
     Index const lo = needed.lo * axis.stride - axis.padding;
     Index const hi = (needed.hi - 1) * axis.stride - axis.padding + axis.span() + 1;
@@ -117,9 +115,8 @@ std::shared_ptr<TransposedSetUp const> make_set_up(Domain const& domain, Transpo
     num_outputs[std::size_t(a)] = outputs.size();
     missing[std::size_t(a)] = {lo - outputs.lo, outputs.hi - hi};
   }
-  need.boundary = d.by_domain ? domain.boundary() : Boundary::uniform(2, Edge::constant);
-  // Half way round one column lies the column itself.
-  if (d.is_length) need.boundary.odd_longitudes = OddLongitudes::shift_floor;
+  need.boundary =
+      detail::boundary_of(d.is_length ? 1 : 2, domain, d.by_domain ? std::nullopt : std::optional(Edge::constant));
   need.odd_channels = d.odd_channels;
   need.fingerprint = hash.value();
   return std::make_shared<TransposedSetUp const>(TransposedSetUp{detail::NeededInputs(comm, layout, need), num_outputs,
@@ -240,10 +237,7 @@ template <std::size_t D>
 ConvTransposeImpl<D>::ConvTransposeImpl(ConvTransposeOptions<D> const& given, Domain domain)
     : detail::StatefulModule<ConvTransposeImpl<D>, detail::TransposedState,
                              torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>>(
-          std::move(domain),
-          [](Domain const& of) {
-            return std::make_shared<detail::TransposedState>(of, "ConvTranspose" + std::to_string(D) + "d");
-          },
+          std::move(domain), detail::state_maker<detail::TransposedState>("ConvTranspose" + std::to_string(D) + "d"),
           detail::nd_options(given.conv)),
       padding_by_(given.padding),
       odd_channels_(given.odd_channels) {
@@ -263,14 +257,13 @@ void ConvTransposeImpl<D>::check(torch::Tensor const& x) const {
 }
 
 template <std::size_t D>
-torch::Tensor ConvTransposeImpl<D>::convolved(torch::Tensor const& x, Layout const* like, std::int64_t like_levels) {
+torch::Tensor ConvTransposeImpl<D>::convolved(torch::Tensor const& x, detail::Like const& like) {
   auto const d = described<D>(this->options, padding_by_, odd_channels_);
-  auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
   bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());
   auto const call = this->state().enter(
       detail::with_columns(x, D), [&] { check(x); },
-      [&](Layout const& layout) { return make_set_up(this->domain(), d, x, layout, like, like_levels); },
-      parameter_grad, more);
+      [&](Layout const& layout) { return make_set_up(this->domain(), d, x, layout, like); }, parameter_grad,
+      like.fingerprint());
   auto const inputs = this->state().fetch(call, detail::batched(x, D));
   auto const y =
       convolve({*call.set_up, d, this->options.groups()}, inputs, detail::with_columns(this->weight, D), this->bias);
@@ -279,13 +272,12 @@ torch::Tensor ConvTransposeImpl<D>::convolved(torch::Tensor const& x, Layout con
 
 template <std::size_t D>
 torch::Tensor ConvTransposeImpl<D>::forward(torch::Tensor const& x) {
-  return convolved(x, nullptr, 0);
+  return convolved(x, {});
 }
 
 template <std::size_t D>
 torch::Tensor ConvTransposeImpl<D>::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
-  auto const& layout = this->state().other.like(x, like, detail::with_columns(like, D));
-  return convolved(x, &layout, D == 3 && like.dim() >= 3 ? like.size(-3) : 0);
+  return convolved(x, this->state().other.like(x, like, D));
 }
 
 template class ConvTransposeImpl<1>;

@@ -2,7 +2,6 @@
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/cut_convolution.hpp>
 
-#include "call/resolved.hpp"
 #include "conv_step.hpp"
 
 #include <algorithm>

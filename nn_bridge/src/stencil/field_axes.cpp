@@ -5,7 +5,6 @@
 #include <graticule/partition/error.hpp>
 
 #include <algorithm>
-#include <sstream>
 
 namespace graticule::nn::detail {
 
@@ -18,12 +17,10 @@ FieldAxes::FieldAxes(HaloExchangeOptions const& o, Domain const& domain)
   auto sorted = from_;
   std::sort(sorted.begin(), sorted.end());
   bool const twice = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-  if (o.axes.empty() || o.axes.size() > 2 || twice || sorted.back() >= 0) {
-    std::ostringstream text;
-    text << "a halo along axes " << at::IntArrayRef(o.axes) << " with channels along axis " << o.channel_axis
-         << ": one or two axes and that of odd channels, counted from the last as -1, each once";
-    throw Error("BadAxis", text.str());
-  }
+  if (o.axes.empty() || o.axes.size() > 2 || twice || sorted.back() >= 0)
+    throw Error("BadAxis",
+                c10::str("a halo along axes ", at::IntArrayRef(o.axes), " with channels along axis ", o.channel_axis,
+                         ": one or two axes and that of odd channels, counted from the last as -1, each once"));
   if (has_longitude_) return;
   if (o.longitude.lower != 0 || o.longitude.upper != 0)
     throw Error("BadHaloWidth", "a halo along longitude needs an axis of longitudes among those of the exchange");
@@ -41,12 +38,10 @@ FieldAxes::FieldAxes(HaloExchangeOptions const& o, Domain const& domain)
 torch::Tensor FieldAxes::as_planes(torch::Tensor const& x) const {
   if (!x.defined()) return x;
   auto const planes = has_longitude_ ? x : x.unsqueeze(-1);
-  if (planes.dim() < -*std::min_element(from_.begin(), from_.end())) {
-    std::ostringstream text;
-    text << "a halo along axis " << *std::min_element(from_.begin(), from_.end()) + (has_longitude_ ? 0 : 1)
-         << " of a tensor " << x.sizes();
-    throw Error("ShapeMismatch", text.str());
-  }
+  auto const first = *std::min_element(from_.begin(), from_.end());
+  if (planes.dim() < -first)
+    throw Error("ShapeMismatch",
+                c10::str("a halo along axis ", first + (has_longitude_ ? 0 : 1), " of a tensor ", x.sizes()));
   return from_ == to_ ? planes : planes.movedim(from_, to_);
 }
 

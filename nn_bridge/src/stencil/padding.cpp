@@ -59,13 +59,6 @@ namespace {
 /// @pre `mode` is not that of the domain
 Edge edge_of(PadMode mode) { return enum_row(mode).edge.value(); }
 
-Boundary boundary_of(PadDescription const& d, Domain const& domain) {
-  if (d.mode == PadMode::domain) return domain.boundary();
-  auto boundary = Boundary::uniform(2, edge_of(d.mode));
-  for (auto& axis : boundary.axes) axis.constant = d.value;
-  return boundary;
-}
-
 /// Cells of the padded axis. @throws `BadHaloWidth`
 Index padded_extent(Index extent, Width const& width) {
   Index const total = extent + width.lower + width.upper;
@@ -78,14 +71,7 @@ Index padded_extent(Index extent, Width const& width) {
 
 /// Parts of the padded axis: cuts within the field stay where they are.
 Cuts padded_cuts(Cuts const& cuts, Width const& width) {
-  Index const total = padded_extent(cuts.extent(), width);
-  auto const end = [&](Index cell) -> Index {
-    if (cell <= 0) return 0;
-    return cell >= cuts.extent() ? total : std::clamp<Index>(cell + width.lower, 0, total);
-  };
-  std::vector<Index> sizes;
-  for (int p = 0; p < cuts.num_parts(); ++p) sizes.push_back(end(cuts.hi(p)) - end(cuts.lo(p)));
-  return Cuts(sizes);
+  return cuts_of_outputs(cuts, padded_extent(cuts.extent(), width), [&](Index cell) { return cell + width.lower; });
 }
 
 /// Levels are whole on each rank.
@@ -116,9 +102,9 @@ std::shared_ptr<PadSetUp const> Padder::make(torch::Tensor const& x, Layout cons
     need.needed[std::size_t(a)] = {outputs.lo - width.lower, outputs.hi - width.lower};
     hash.add(width.lower).add(width.upper);
   }
-  need.boundary = boundary_of(d, domain());
-  // One column: half way round it lies the column itself.
-  if (num_axes_ == 1) need.boundary.odd_longitudes = OddLongitudes::shift_floor;
+  need.boundary = boundary_of(num_axes_, domain(), enum_row(d.mode).edge);
+  if (d.mode != PadMode::domain)
+    for (auto& axis : need.boundary.axes) axis.constant = d.value;
   need.odd_channels = d.odd_channels;
   need.fingerprint = hash.add(int(d.cuts)).value();
   return std::make_shared<PadSetUp const>(PadSetUp{NeededInputs(domain().comm(), layout, need)});

@@ -88,8 +88,7 @@ class detail::UnshuffleState : public NeedState<UnshuffleSetUp> {
 };
 
 PixelUnshuffleImpl::PixelUnshuffleImpl(torch::nn::PixelUnshuffleOptions const& options, Domain domain)
-    : StatefulModule(std::move(domain),
-                     [](Domain const& of) { return std::make_shared<detail::UnshuffleState>(of, "PixelUnshuffle"); }),
+    : StatefulModule(std::move(domain), detail::state_maker<detail::UnshuffleState>("PixelUnshuffle")),
       factor_(options.downscale_factor()) {
   check_factor("PixelUnshuffle", factor_);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/call/layer.hpp>
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/nn_bridge/stencil/resize.hpp>
@@ -9,7 +10,6 @@
 #include "needed_inputs.hpp"
 #include "resize_taps.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -102,26 +102,17 @@ struct ResizeSetUp {
   bool rows_grow = false;  ///< then columns are resized first, while there are fewer rows
 };
 
-/// What the outputs are to be: by the options, or as another field's shards.
-struct Wanted {
-  ResizeOptions const& options;
-  Layout const* like = nullptr;
-  Index like_levels = 0;
-};
-
 /// The axes of the whole field; rows and columns are the last two, also for a length.
-std::vector<ResizeAxis> axes_of(Wanted const& wanted, torch::Tensor const& x, Layout const& layout) {
-  auto const& o = wanted.options.interpolate;
+std::vector<ResizeAxis> axes_of(ResizeOptions const& options, detail::Like const& like, torch::Tensor const& x,
+                                Layout const& layout) {
+  auto const& o = options.interpolate;
   auto const inputs = spatial_sizes(x, layout);
   std::vector<Index> outputs;
-  if (wanted.like) {
-    outputs = {wanted.like->extent(0), wanted.like->extent(1)};
-    if (x.dim() == 3) outputs.pop_back();
-    if (x.dim() == 5) outputs.insert(outputs.begin(), wanted.like_levels);
-  } else {
+  if (like.layout)
+    for (int a = x.dim() == 5 ? -1 : 0; a < (x.dim() == 3 ? 1 : 2); ++a) outputs.push_back(*like.extent(a));
+  else
     outputs = output_sizes(o, inputs);
-  }
-  bool const by_factor = !wanted.like && o.scale_factor() && !o.recompute_scale_factor().value_or(false);
+  bool const by_factor = !like.layout && o.scale_factor() && !o.recompute_scale_factor().value_or(false);
   std::vector<ResizeAxis> axes;
   for (std::size_t a = 0; a < inputs.size(); ++a) {
     if (inputs[a] < 1 || outputs[a] < 1)
@@ -133,9 +124,8 @@ std::vector<ResizeAxis> axes_of(Wanted const& wanted, torch::Tensor const& x, La
                     .num_inputs = inputs[a],
                     .num_outputs = outputs[a],
                     .factor = by_factor ? std::optional((*o.scale_factor())[a]) : std::nullopt,
-                    .beyond = wanted.options.padding == Padding::by_domain && !is_level
-                                  ? detail::BeyondEdge::cells
-                                  : detail::BeyondEdge::edge_cell});
+                    .beyond = options.padding == Padding::by_domain && !is_level ? detail::BeyondEdge::cells
+                                                                                 : detail::BeyondEdge::edge_cell});
   }
   if (x.dim() == 3) axes.push_back({.kind = detail::ResizeKind::area});
   Index const all_outputs = std::accumulate(outputs.begin(), outputs.end(), Index(0));
@@ -155,15 +145,15 @@ std::shared_ptr<detail::TapMap const> map_of(detail::Taps taps, Range outputs, R
   return std::make_shared<detail::TapMap const>(std::move(taps), inputs);
 }
 
-std::shared_ptr<ResizeSetUp const> make_set_up(Domain const& domain, Wanted const& wanted, torch::Tensor const& x,
-                                               Layout const& layout) {
+std::shared_ptr<ResizeSetUp const> make_set_up(Domain const& domain, ResizeOptions const& options,
+                                               detail::Like const& like, torch::Tensor const& x, Layout const& layout) {
   auto const& comm = domain.comm();
-  auto const axes = axes_of(wanted, x, layout);
+  auto const axes = axes_of(options, like, x, layout);
   std::array<std::shared_ptr<detail::TapMap const>, 3> maps;
   detail::NeedDescription need;
   for (int a = 0; a < 2; ++a) {
     auto const& axis = axes[axes.size() - 2 + std::size_t(a)];
-    auto const cuts = wanted.like ? *wanted.like->cuts(a) : axis.output_cuts(*layout.cuts(a));
+    auto const cuts = like.layout ? *like.layout->cuts(a) : axis.output_cuts(*layout.cuts(a));
     auto const outputs = detail::own_range(comm, layout, a, cuts);
     auto taps = axis.taps(outputs, x, x.dim() == 3 ? -1 : a - 2);
     need.needed[std::size_t(a)] = taps.span();
@@ -174,10 +164,9 @@ std::shared_ptr<ResizeSetUp const> make_set_up(Domain const& domain, Wanted cons
     maps[2] = map_of(axes[0].taps(levels, x, -3), levels, {0, axes[0].num_inputs});
   }
   need.boundary =
-      wanted.options.padding == Padding::by_domain ? domain.boundary() : Boundary::uniform(2, Edge::replicate);
-  // One column: half way round it lies the column itself.
-  if (x.dim() == 3) need.boundary.odd_longitudes = OddLongitudes::shift_floor;
-  need.odd_channels = wanted.options.odd_channels;
+      detail::boundary_of(std::size_t(x.dim() - 2), domain,
+                          options.padding == Padding::by_domain ? std::nullopt : std::optional(Edge::replicate));
+  need.odd_channels = options.odd_channels;
   need.fingerprint = fingerprint(axes);
   auto const& rows = axes[axes.size() - 2];
   return std::make_shared<ResizeSetUp const>(
@@ -217,30 +206,32 @@ class detail::ResizeState : public NeedState<ResizeSetUp> {
   OtherLayout other;
 };
 
+torch::Tensor detail::serial_like(torch::nn::UpsampleImpl& layer, torch::Tensor const& x, torch::Tensor const& like) {
+  auto options = with_mode_of(layer.options);
+  options.scale_factor(std::nullopt).size(last_sizes(like, x.dim() - 2));
+  return F::interpolate(x, options);
+}
+
 ResizeImpl::ResizeImpl(ResizeOptions options, Domain domain)
-    : StatefulModule(std::move(domain), [](Domain const& of) { return std::make_shared<detail::ResizeState>(of); }),
-      options_(std::move(options)) {
+    : StatefulModule(std::move(domain), detail::state_maker<detail::ResizeState>()), options_(std::move(options)) {
   check_options(options_.interpolate);
 }
 
-torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, std::int64_t like_levels) {
+torch::Tensor ResizeImpl::resized(torch::Tensor const& x, detail::Like const& like) {
   auto const given = detail::with_columns(x, std::size_t(x.dim() - 2));
-  Wanted const wanted{options_, like, like_levels};
-  auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
   auto const call = state().enter(
       given, [&] { check_input(options_, domain(), x); },
-      [&](Layout const& layout) { return make_set_up(domain(), wanted, x, layout); }, false, more);
+      [&](Layout const& layout) { return make_set_up(domain(), options_, like, x, layout); }, false,
+      like.fingerprint());
   auto y = apply_maps(*call.set_up, state().fetch(call, given));
   if (y.is_alias_of(x)) y = y.clone();
   return detail::hand_on(x, x.dim() == 3 ? y.squeeze(-1) : y, domain());
 }
 
-torch::Tensor ResizeImpl::forward(torch::Tensor const& x) { return resized(x, nullptr, 0); }
+torch::Tensor ResizeImpl::forward(torch::Tensor const& x) { return resized(x, {}); }
 
 torch::Tensor ResizeImpl::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
-  auto const& layout =
-      state().other.like(x, like, detail::with_columns(like, like.defined() ? std::size_t(like.dim() - 2) : 0));
-  return resized(x, &layout, like.dim() == 5 ? like.size(2) : 0);
+  return resized(x, state().other.like(x, like, like.defined() ? std::size_t(like.dim() - 2) : 0));
 }
 
 }  // namespace graticule::nn

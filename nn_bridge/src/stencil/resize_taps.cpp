@@ -136,14 +136,7 @@ Taps ResizeAxis::taps(Range outputs, torch::Tensor const& like, std::int64_t axi
 Cuts ResizeAxis::output_cuts(Cuts const& inputs) const {
   Index const n = num_inputs;
   Index const m = num_outputs;
-  auto const first_output = [&](Index input) -> Index {
-    if (input <= 0) return 0;
-    if (input >= n) return m;
-    return std::clamp<Index>(ceil_div(2 * m * input - n, 2 * n), 0, m);
-  };
-  std::vector<Index> sizes;
-  for (int p = 0; p < inputs.num_parts(); ++p) sizes.push_back(first_output(inputs.hi(p)) - first_output(inputs.lo(p)));
-  return Cuts(sizes);
+  return cuts_of_outputs(inputs, m, [&](Index input) { return ceil_div(2 * m * input - n, 2 * n); });
 }
 
 }  // namespace graticule::nn::detail

@@ -2,7 +2,7 @@
 #include "shard/movement.hpp"
 
 #include <graticule/nn_bridge/call/tensor_view.hpp>
-#include <graticule/nn_bridge/detail/call_queue.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/nn_bridge/detail/named_tensors.hpp>
-#include <graticule/nn_bridge/detail/unreached.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/program/detail/operators.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "recovery.hpp"
 
-#include <graticule/nn_bridge/detail/live_domains.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/partition/detail/identity.hpp>
 #include <graticule/partition/failure.hpp>

@@ -62,6 +62,12 @@ class PlainModule : public torch::nn::Cloneable<Derived> {
   void reset() override {}
 };
 
+/// Makes a `State` for a domain with these arguments behind it, for `StatefulModule`.
+template <class State, class... Arguments>
+[[nodiscard]] auto state_maker(Arguments... arguments) {
+  return [arguments...](Domain const& of) { return std::make_shared<State>(of, arguments...); };
+}
+
 /// A module with a life cycle of the class `State`. Each copy or clone has its own, initially without a set-up.
 template <class Derived, class State, class Base = PlainModule<Derived>>
 class StatefulModule : public Base, public Communicating {

@@ -79,4 +79,9 @@ class Domain {
   std::shared_ptr<State> state_;
 };
 
+namespace detail {
+/// The domains of this process that are still in use, in order of construction.
+[[nodiscard]] std::vector<Domain> live_domains();
+}  // namespace detail
+
 }  // namespace graticule::nn

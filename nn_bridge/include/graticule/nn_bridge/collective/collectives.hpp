@@ -2,15 +2,20 @@
 // Collective operations with exact adjoints, as functions on a communicator and as modules on a domain.
 #pragma once
 
+#include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
-#include <graticule/nn_bridge/detail/collective_module.hpp>
+#include <graticule/nn_bridge/detail/linear_call.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace graticule::nn {
 
@@ -79,6 +84,40 @@ enum class Consumer : std::uint8_t {
 // Modules: the module form of a function, over the ranks of a domain in order of ranks. A module performs the checks of
 // all layers in one small all-reduce, keeps its set-ups, and connects its result to every loss that uses it on any
 // rank. `forward(x)` is collective and throws `StructureDisagreement`, `CallDisagreement`, on all ranks alike.
+
+namespace detail {
+
+/// Definition of a collective's module: its name, the cut axes of its input, and its map for a layout.
+struct CollectiveOptions {
+  std::string name;
+  Sharding sharding;
+  std::function<void(torch::Tensor const&)> check;
+  std::function<std::shared_ptr<LinearCall const>(torch::Tensor const&, Layout const&)> make;
+};
+
+/// Agreement, set-ups and forward of such a module.
+class CollectiveLayer : public LayerState<LinearCall> {
+ public:
+  CollectiveLayer(Domain const& domain, CollectiveOptions options);
+  torch::Tensor forward(torch::Tensor const& x);
+
+ private:
+  CollectiveOptions options_;
+};
+
+/// Common part of the modules.
+template <class Derived>
+class CollectiveModule : public StatefulModule<Derived, CollectiveLayer> {
+ public:
+  /// Collective; shapes and gradient are those of the function.
+  torch::Tensor forward(torch::Tensor const& x) { return this->state().forward(x); }
+
+ protected:
+  CollectiveModule(CollectiveOptions options, Domain const& domain)
+      : StatefulModule<Derived, CollectiveLayer>(domain, state_maker<CollectiveLayer>(std::move(options))) {}
+};
+
+}  // namespace detail
 
 /// Module form of `all_sum`.
 struct AllSumImpl : detail::CollectiveModule<AllSumImpl> {

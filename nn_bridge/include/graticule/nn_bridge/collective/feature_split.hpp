@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -60,7 +59,6 @@ class SplitLayer : public LayerState<SplitSetUp> {
  private:
   Features features_;
   SplitOptions options_;
-  Sharding sharding_;
   std::optional<Comm> team_;
 };
 

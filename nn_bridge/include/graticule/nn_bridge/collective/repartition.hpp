@@ -10,7 +10,6 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace graticule::nn {

@@ -78,8 +78,11 @@ class Agreement : public LifeCycle {
   /// Records the communicating node that made `output`, so that the loss can reach it. Every differentiable call does
   /// so.
   void record(torch::Tensor const& output) const;
+  /// @throws `StructureDisagreement` on all ranks unless `text` is the same on all. Collective.
+  void require_same_text(std::string const& text) const;
   [[nodiscard]] Domain const& domain() const noexcept { return domain_; }
   [[nodiscard]] std::string const& layer() const noexcept { return layer_; }
+  [[nodiscard]] Sharding const& sharding() const noexcept { return sharding_; }
 
  protected:
   void tear_down() override { reset(); }
@@ -109,5 +112,10 @@ class Agreement : public LifeCycle {
 /// A scalar leaf. If it requires a gradient, a rank whose own input requires none still gets a node in the graph,
 /// because the other ranks need its messages in the backward.
 [[nodiscard]] torch::Tensor anchor(bool requires_grad, torch::TensorOptions const& options);
+
+/// Further roots of a backward from `roots`, with zeros: the calls of the domain that other ranks run in theirs. For
+/// libraries on top of this one that run a backward within another. Collective.
+/// @throws `UnusedOnSomeRanks` on all ranks alike
+[[nodiscard]] std::vector<torch::Tensor> unreached_calls(Domain const& domain, std::vector<torch::Tensor> const& roots);
 
 }  // namespace graticule::nn::detail

@@ -7,10 +7,6 @@
 
 namespace graticule::nn::detail {
 
-/// True for tensors in memory that the engine reaches: of the host, of the device of Kokkos, or of the one installed in
-/// its place.
-[[nodiscard]] bool engine_reaches(torch::Tensor const& tensor);
-
 /// What `fill_on_device` would throw for a mask beside `tensor`, before the ranks agree on a call.
 /// @throws `Unsupported` for a stream that is captured, and for another device than that of Kokkos
 void check_mask_device(torch::Tensor const& tensor);

@@ -18,6 +18,23 @@ class OwnCode {
   ~OwnCode();
 };
 
+/// During its lifetime, errors and reports of the layers that this thread calls name them by their path in a model,
+/// too.
+class LayerPath {
+ public:
+  /// @param path outlives this object
+  explicit LayerPath(std::string const& path) noexcept : outer_(current()) { current() = &path; }
+  LayerPath(LayerPath const&) = delete;
+  LayerPath& operator=(LayerPath const&) = delete;
+  ~LayerPath() { current() = outer_; }
+
+  /// Null where no path is known.
+  [[nodiscard]] static std::string const*& current() noexcept;
+
+ private:
+  std::string const* outer_;
+};
+
 /// The rest of a layer's forward, from `enter` on.
 ///
 /// An exception that leaves the forward of a user-defined layer here is one of this rank alone as far as anybody knows:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors of a device on their way to other ranks through host memory.
+// Tensors of a device in calls of the engine, and on their way to other ranks through host memory.
 #pragma once
 
 #include <graticule/partition/indices.hpp>
@@ -13,6 +13,14 @@
 #include <vector>
 
 namespace graticule::nn::detail {
+
+/// True for tensors in memory that the engine reaches: of the host, of the device of Kokkos, or of the one installed in
+/// its place.
+[[nodiscard]] bool engine_reaches(torch::Tensor const& tensor);
+
+/// The engine's queue for a call on `tensor`: LibTorch's current stream of its device; `{}` on the host.
+/// @throws `Unsupported` while the stream is captured into a graph, or for a device that this Kokkos cannot use
+[[nodiscard]] DeviceQueue queue_of(torch::Tensor const& tensor);
 
 /// An uninitialised host tensor of the type of `like`. For tensors of a device it lies in pinned memory, which LibTorch
 /// keeps for the next ones, so that copies run in order of a stream.

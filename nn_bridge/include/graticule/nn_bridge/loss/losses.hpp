@@ -2,16 +2,50 @@
 // Losses of sharded fields: weighted by area, channel and level, normalised by the weight of the whole globe.
 #pragma once
 
+#include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
-#include <graticule/nn_bridge/detail/loss_module.hpp>
 #include <graticule/nn_bridge/loss/options.hpp>
 
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+
+struct LossFunction;
+struct LossSetUp;
+
+/// The life cycle of a loss: agreement, weights and sums.
+class LossLayer : public LayerState<LossSetUp> {
+ public:
+  LossLayer(Domain const& domain, std::shared_ptr<LossFunction const> function, LossOptions options);
+  torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& mask);
+
+ private:
+  std::shared_ptr<LossFunction const> function_;
+  LossOptions options_;
+};
+
+/// Common part of the losses.
+template <class Derived>
+class LossModule : public StatefulModule<Derived, LossLayer> {
+ public:
+  /// Collective; shapes, weights and errors as below.
+  torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& mask = {}) {
+    return this->state().forward(prediction, target, mask);
+  }
+
+ protected:
+  LossModule(std::shared_ptr<LossFunction const> function, LossOptions options, Domain const& domain)
+      : StatefulModule<Derived, LossLayer>(domain, state_maker<LossLayer>(std::move(function), std::move(options))) {}
+};
+
+}  // namespace detail
 
 // A loss applies LibTorch's formula to each cell, over the cells of all ranks. Construction and
 // `forward(prediction, target, mask = {})` are collective.

@@ -2,14 +2,17 @@
 // Layers that drop values at random, with masks that do not depend on the cuts of a field.
 #pragma once
 
+#include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/call/sharding.hpp>
-#include <graticule/nn_bridge/detail/random_layer.hpp>
 #include <graticule/nn_bridge/model/random_options.hpp>
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace graticule::nn {
 
@@ -23,32 +26,88 @@ namespace graticule::nn {
 // throw `ShapeMismatch`, `StructureDisagreement`, `CallDisagreement` on all ranks alike.
 // Cost: one small all-reduce (the agreement); masks are made where the input lies.
 
+namespace detail {
+
+struct MaskSetUp;
+
+/// Masks of uniform random words over the leading axes of a sharded tensor.
+class RandomMask : public LayerState<MaskSetUp> {
+ public:
+  struct Options {
+    std::string name;
+    double p;
+    std::int64_t num_axes;  ///< leading axes along which the mask varies; 0: all
+    std::int64_t num_dims;  ///< axes that a tensor must have; 0: any number
+    RandomOptions random;
+    std::optional<Sharding> sharding = {};
+  };
+  /// @throws `BadOption`
+  RandomMask(Domain const& domain, Options const& options);
+
+  /// Collective. Returns 1 where a value of this rank's shard `x` is kept, otherwise 0, in the type of `x`, with extent
+  /// 1 along axes of constant mask.
+  torch::Tensor draw(torch::Tensor const& x);
+
+ private:
+  double p_;
+  std::int64_t num_axes_;
+  std::int64_t num_dims_;
+  RandomOptions random_;
+};
+
+/// Common part of the layers.
+template <class Derived>
+class RandomLayer : public StatefulModule<Derived, RandomMask> {
+ protected:
+  RandomLayer(RandomMask::Options mask, Domain const& domain)
+      : StatefulModule<Derived, RandomMask>(domain, state_maker<RandomMask>(numbered(std::move(mask), domain))) {}
+
+ private:
+  /// Clones draw the masks of their original.
+  static RandomMask::Options numbered(RandomMask::Options mask, Domain const& domain) {
+    if (!mask.random.layer) mask.random.layer = std::uint32_t(domain.next_ordinal());
+    return mask;
+  }
+};
+
+/// `x` times the mask and 1 / (1 - p).
+[[nodiscard]] torch::Tensor dropped(torch::Tensor const& x, torch::Tensor const& mask, double p, bool inplace);
+
+/// Common part of the layers that zero and scale values.
+template <class Derived>
+class DropoutLayer : public RandomLayer<Derived> {
+ public:
+  torch::Tensor forward(torch::Tensor const& x) {
+    if (!this->is_training() || options.p() == 0) return x;
+    return dropped(x, this->state().draw(x), options.p(), options.inplace());
+  }
+
+  torch::nn::DropoutOptions options;
+
+ protected:
+  DropoutLayer(torch::nn::DropoutOptions const& given, RandomMask::Options mask, Domain const& domain)
+      : RandomLayer<Derived>(std::move(mask), domain), options(given) {}
+};
+
+}  // namespace detail
+
 /// Zeroes each value with probability p and divides the others by 1 - p. Accepts any tensor cut along the axes of the
 /// sharding, by default rows and columns as the last two.
-class DropoutImpl : public detail::RandomLayer<DropoutImpl> {
- public:
+struct DropoutImpl : detail::DropoutLayer<DropoutImpl> {
   DropoutImpl(torch::nn::DropoutOptions const& options, RandomOptions random, Domain const& domain,
               std::optional<Sharding> sharding = {});
-  torch::Tensor forward(torch::Tensor const& x);
-  torch::nn::DropoutOptions options;
 };
 TORCH_MODULE(Dropout);
 
 /// The same for whole channels of each sample: [batch, channels, rows, columns].
-class Dropout2dImpl : public detail::RandomLayer<Dropout2dImpl> {
- public:
+struct Dropout2dImpl : detail::DropoutLayer<Dropout2dImpl> {
   Dropout2dImpl(torch::nn::Dropout2dOptions const& options, RandomOptions random, Domain const& domain);
-  torch::Tensor forward(torch::Tensor const& x);
-  torch::nn::Dropout2dOptions options;
 };
 TORCH_MODULE(Dropout2d);
 
 /// The same for [batch, channels, levels, rows, columns].
-class Dropout3dImpl : public detail::RandomLayer<Dropout3dImpl> {
- public:
+struct Dropout3dImpl : detail::DropoutLayer<Dropout3dImpl> {
   Dropout3dImpl(torch::nn::Dropout3dOptions const& options, RandomOptions random, Domain const& domain);
-  torch::Tensor forward(torch::Tensor const& x);
-  torch::nn::Dropout3dOptions options;
 };
 TORCH_MODULE(Dropout3d);
 

@@ -4,6 +4,7 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/partition/box.hpp>
 
 #include <torch/torch.h>
 
@@ -15,9 +16,7 @@ namespace graticule::nn {
 
 namespace detail {
 class Constant;
-struct FeatureSetUp;
-struct PlaceSetUp;
-}  // namespace detail
+}
 
 /// Extents of the embedding.
 struct PositionEmbeddingOptions {
@@ -31,7 +30,7 @@ struct PositionEmbeddingOptions {
 /// `weight`, [channels, rows, columns], is whole on every rank, and each rank adds its slice. Files and optimizers do
 /// not depend on the cuts, and gradients are partial sums (`GradientSync`). Initial values are normal with standard
 /// deviation 0.02. Cost: the agreement
-class PositionEmbeddingImpl : public CommunicatingModule<PositionEmbeddingImpl, detail::PlaceSetUp> {
+class PositionEmbeddingImpl : public CommunicatingModule<PositionEmbeddingImpl, Box> {
  public:
   PositionEmbeddingImpl(PositionEmbeddingOptions options, Domain const& domain);
 
@@ -57,7 +56,7 @@ struct CoordinateFeaturesOptions {
 ///
 /// All are continuous over the globe: waves along longitude vanish towards the poles, where longitude is undefined. For
 /// k = 1 they contain the unit vector of the cell. Cost: the agreement
-class CoordinateFeaturesImpl : public CommunicatingModule<CoordinateFeaturesImpl, detail::FeatureSetUp> {
+class CoordinateFeaturesImpl : public CommunicatingModule<CoordinateFeaturesImpl, detail::Constant> {
  public:
   /// Collective. @throws `BadCoordinates` for non-finite numbers, latitudes beyond 90 degrees, or no wave
   CoordinateFeaturesImpl(CoordinateFeaturesOptions options, Domain const& domain);

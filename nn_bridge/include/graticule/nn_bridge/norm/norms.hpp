@@ -3,20 +3,52 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
-#include <graticule/nn_bridge/detail/norm_bases.hpp>
+#include <graticule/partition/comm.hpp>
 
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 
 namespace graticule::nn {
 
 namespace detail {
+
 class LastAxesState;
-}
+class TrackingState;
+
+/// Common part of the batch normalisations. @param data_team see `BatchNorm2d`
+template <std::size_t D, class Derived>
+class BatchNormBase : public StatefulModule<Derived, TrackingState, torch::nn::BatchNormImplBase<D, Derived>> {
+ public:
+  BatchNormBase(torch::nn::BatchNormOptions const& options, Domain domain, std::optional<Comm> data_team = {});
+
+  /// Collective where it needs sums over the field.
+  torch::Tensor forward(torch::Tensor const& x);
+
+ protected:
+  void _check_input_dim(torch::Tensor const& x) override;
+
+ private:
+  std::optional<Comm> data_team_;
+};
+
+/// Common part of the instance normalisations.
+template <std::size_t D, class Derived>
+class InstanceNormBase : public StatefulModule<Derived, TrackingState,
+                                               torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>> {
+ public:
+  InstanceNormBase(torch::nn::InstanceNormOptions const& options, Domain domain);
+
+  /// Collective where it needs sums over the field.
+  torch::Tensor forward(torch::Tensor const& x);
+
+ protected:
+  void _check_input_dim(torch::Tensor const& x) override;
+};
+
+}  // namespace detail
 
 // Normalisations of fields whose last two axes, rows and columns, are sharded. Outputs, gradients, names and shapes are
 // those of the serial layers, for any cuts and for ranks without cells. `BatchNorm1d` and `InstanceNorm1d` take [batch,
@@ -36,23 +68,20 @@ class LastAxesState;
 /// Constructed from `torch::nn::BatchNormOptions`, the domain, and an optional data team (`Comm`): the ranks that hold
 /// the same cells of other samples. Statistics then include their samples.
 /// Example: `BatchNorm2d(torch::nn::BatchNormOptions(8), domain, data_team)`.
-class BatchNorm2dImpl : public detail::BatchNormBase<2, BatchNorm2dImpl> {
- public:
-  using BatchNormBase<2, BatchNorm2dImpl>::BatchNormBase;
+struct BatchNorm2dImpl : detail::BatchNormBase<2, BatchNorm2dImpl> {
+  using BatchNormBase::BatchNormBase;
 };
 TORCH_MODULE(BatchNorm2d);
 
 /// `BatchNorm2d` of [batch, channels, length].
-class BatchNorm1dImpl : public detail::BatchNormBase<1, BatchNorm1dImpl> {
- public:
-  using BatchNormBase<1, BatchNorm1dImpl>::BatchNormBase;
+struct BatchNorm1dImpl : detail::BatchNormBase<1, BatchNorm1dImpl> {
+  using BatchNormBase::BatchNormBase;
 };
 TORCH_MODULE(BatchNorm1d);
 
 /// `BatchNorm2d` of [batch, channels, depth, rows, columns].
-class BatchNorm3dImpl : public detail::BatchNormBase<3, BatchNorm3dImpl> {
- public:
-  using BatchNormBase<3, BatchNorm3dImpl>::BatchNormBase;
+struct BatchNorm3dImpl : detail::BatchNormBase<3, BatchNorm3dImpl> {
+  using BatchNormBase::BatchNormBase;
 };
 TORCH_MODULE(BatchNorm3d);
 
@@ -60,23 +89,20 @@ TORCH_MODULE(BatchNorm3d);
 /// also without the batch axis. Tracked running statistics are means over the batch.
 ///
 /// Constructed from `torch::nn::InstanceNormOptions` and the domain.
-class InstanceNorm2dImpl : public detail::InstanceNormBase<2, InstanceNorm2dImpl> {
- public:
-  using InstanceNormBase<2, InstanceNorm2dImpl>::InstanceNormBase;
+struct InstanceNorm2dImpl : detail::InstanceNormBase<2, InstanceNorm2dImpl> {
+  using InstanceNormBase::InstanceNormBase;
 };
 TORCH_MODULE(InstanceNorm2d);
 
 /// `InstanceNorm2d` of [batch, channels, length].
-class InstanceNorm1dImpl : public detail::InstanceNormBase<1, InstanceNorm1dImpl> {
- public:
-  using InstanceNormBase<1, InstanceNorm1dImpl>::InstanceNormBase;
+struct InstanceNorm1dImpl : detail::InstanceNormBase<1, InstanceNorm1dImpl> {
+  using InstanceNormBase::InstanceNormBase;
 };
 TORCH_MODULE(InstanceNorm1d);
 
 /// `InstanceNorm2d` of [batch, channels, depth, rows, columns].
-class InstanceNorm3dImpl : public detail::InstanceNormBase<3, InstanceNorm3dImpl> {
- public:
-  using InstanceNormBase<3, InstanceNorm3dImpl>::InstanceNormBase;
+struct InstanceNorm3dImpl : detail::InstanceNormBase<3, InstanceNorm3dImpl> {
+  using InstanceNormBase::InstanceNormBase;
 };
 TORCH_MODULE(InstanceNorm3d);
 

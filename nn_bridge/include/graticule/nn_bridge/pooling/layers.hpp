@@ -3,14 +3,16 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
-#include <graticule/nn_bridge/detail/pool_module.hpp>
 #include <graticule/nn_bridge/stencil/conv.hpp>
 #include <graticule/nn_bridge/stencil/resize.hpp>
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -43,11 +45,37 @@ struct PoolOptions {
   std::vector<std::int64_t> odd_channels = {};
 };
 
+namespace detail {
+
+class WindowPool;
+class AdaptiveMax;
+class AreaResize;
+
+/// LibTorch's sizes: one for all axes, or an optional one per axis; an axis without a size keeps the input's.
+template <std::size_t D>
+using AdaptiveSizes = std::conditional_t<D == 1, torch::ExpandingArray<1>,
+                                         torch::ExpandingArrayWithOptionalElem<std::max<std::size_t>(D, 2)>>;
+
+/// Common part of pooling modules: options, and the implementation `Core`.
+template <class Derived, class Options, class Core>
+class PoolModule : public StatefulModule<Derived, Core> {
+ public:
+  PoolModule(Options options, Domain domain);
+
+ protected:
+  Options options_;
+};
+
+/// The same for windows. @tparam Torch LibTorch's options
+template <class Derived, class Torch>
+using WindowPoolModule = PoolModule<Derived, PoolOptions<Torch>, WindowPool>;
+
+}  // namespace detail
+
 /// The maximum of each window.
 template <std::size_t D>
-class MaxPoolImpl
-    : public detail::PoolModule<MaxPoolImpl<D>, PoolOptions<torch::nn::MaxPoolOptions<D>>, detail::WindowPool> {
-  using Base = detail::PoolModule<MaxPoolImpl<D>, PoolOptions<torch::nn::MaxPoolOptions<D>>, detail::WindowPool>;
+class MaxPoolImpl : public detail::WindowPoolModule<MaxPoolImpl<D>, torch::nn::MaxPoolOptions<D>> {
+  using Base = detail::WindowPoolModule<MaxPoolImpl<D>, torch::nn::MaxPoolOptions<D>>;
 
  public:
   using Base::Base;
@@ -59,9 +87,8 @@ class MaxPoolImpl
 
 /// The mean of each window.
 template <std::size_t D>
-class AvgPoolImpl
-    : public detail::PoolModule<AvgPoolImpl<D>, PoolOptions<torch::nn::AvgPoolOptions<D>>, detail::WindowPool> {
-  using Base = detail::PoolModule<AvgPoolImpl<D>, PoolOptions<torch::nn::AvgPoolOptions<D>>, detail::WindowPool>;
+class AvgPoolImpl : public detail::WindowPoolModule<AvgPoolImpl<D>, torch::nn::AvgPoolOptions<D>> {
+  using Base = detail::WindowPoolModule<AvgPoolImpl<D>, torch::nn::AvgPoolOptions<D>>;
 
  public:
   using Base::Base;
@@ -70,9 +97,8 @@ class AvgPoolImpl
 
 /// (sum over the window of x^p)^(1/p), as LibTorch computes it.
 template <std::size_t D>
-class LPPoolImpl
-    : public detail::PoolModule<LPPoolImpl<D>, PoolOptions<torch::nn::LPPoolOptions<D>>, detail::WindowPool> {
-  using Base = detail::PoolModule<LPPoolImpl<D>, PoolOptions<torch::nn::LPPoolOptions<D>>, detail::WindowPool>;
+class LPPoolImpl : public detail::WindowPoolModule<LPPoolImpl<D>, torch::nn::LPPoolOptions<D>> {
+  using Base = detail::WindowPoolModule<LPPoolImpl<D>, torch::nn::LPPoolOptions<D>>;
 
  public:
   using Base::Base;

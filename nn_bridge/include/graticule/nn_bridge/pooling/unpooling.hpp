@@ -3,18 +3,15 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
-#include <graticule/partition/layout.hpp>
 
 #include <torch/torch.h>
-
-#include <cstdint>
-#include <memory>
 
 namespace graticule::nn {
 
 namespace detail {
+struct Like;
 class UnpoolState;
-}
+}  // namespace detail
 
 /// LibTorch's `max_unpool` of shards: places maxima where `MaxPool` of the same windows found them, and zeros
 /// elsewhere.
@@ -41,8 +38,7 @@ class MaxUnpoolImpl : public detail::StatefulModule<MaxUnpoolImpl<D>, detail::Un
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& indices, torch::Tensor const& like);
 
  private:
-  torch::Tensor unpooled(torch::Tensor const& x, torch::Tensor const& indices, Layout const* like,
-                         std::int64_t like_levels);
+  torch::Tensor unpooled(torch::Tensor const& x, torch::Tensor const& indices, detail::Like const& like);
 };
 
 extern template class MaxUnpoolImpl<1>;

@@ -4,12 +4,10 @@
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/call/field_cuts.hpp>
-#include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/nn_bridge/spectral/latitude_rule.hpp>
 
 #include <torch/torch.h>
 
-#include <memory>
 #include <optional>
 
 namespace graticule::nn {

@@ -7,7 +7,6 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 

@@ -4,20 +4,19 @@
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/stencil/conv.hpp>
-#include <graticule/partition/layout.hpp>
 
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
 namespace graticule::nn {
 
 namespace detail {
+struct Like;
 class TransposedState;
-}
+}  // namespace detail
 
 /// LibTorch's options and those of the globe.
 template <std::size_t D>
@@ -60,7 +59,7 @@ class ConvTransposeImpl : public detail::StatefulModule<ConvTransposeImpl<D>, de
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& like);
 
  private:
-  torch::Tensor convolved(torch::Tensor const& x, Layout const* like, std::int64_t like_levels);
+  torch::Tensor convolved(torch::Tensor const& x, detail::Like const& like);
   void check(torch::Tensor const& x) const;
 
   Padding padding_by_;

@@ -8,7 +8,6 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace graticule::nn {

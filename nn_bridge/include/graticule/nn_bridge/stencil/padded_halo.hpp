@@ -6,8 +6,6 @@
 
 #include <torch/torch.h>
 
-#include <memory>
-
 namespace graticule::nn {
 
 namespace detail {

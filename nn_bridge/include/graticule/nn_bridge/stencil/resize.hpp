@@ -4,19 +4,18 @@
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/nn_bridge/stencil/conv.hpp>
-#include <graticule/partition/layout.hpp>
 
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace graticule::nn {
 
 namespace detail {
+struct Like;
 class ResizeState;
-}
+}  // namespace detail
 
 /// LibTorch's options and those of the globe.
 struct ResizeOptions {
@@ -64,7 +63,7 @@ class ResizeImpl : public detail::StatefulModule<ResizeImpl, detail::ResizeState
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& like);
 
  private:
-  torch::Tensor resized(torch::Tensor const& x, Layout const* like, std::int64_t like_levels);
+  torch::Tensor resized(torch::Tensor const& x, detail::Like const& like);
 
   ResizeOptions options_;
 };
