@@ -2,7 +2,7 @@
 // Layers by name, and calls of model code from C++: recomputation and rollouts.
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/detail/forward_scope.hpp>
-#include <graticule/nn_bridge/detail/trial_log.hpp>
+#include <graticule/nn_bridge/detail/shard_layers.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/model/rollout.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/call/memory.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
 
-#include "kept_pages.hpp"
 #include "recorded_calls.hpp"
 
 #include <mutex>

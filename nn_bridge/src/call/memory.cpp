@@ -2,15 +2,17 @@
 #include <graticule/nn_bridge/call/memory.hpp>
 #include <graticule/partition/detail/environment.hpp>
 
-#include "kept_pages.hpp"
-
 #include <c10/core/CPUAllocator.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
+#include <mutex>
 #include <new>
+#include <unordered_map>
 
 namespace graticule::nn {
 
@@ -24,44 +26,52 @@ constexpr std::size_t least_bytes = std::size_t(1) << 20U;
 /// Blocks after which the most used bytes are counted anew.
 constexpr std::size_t period = 16384;
 
-/// Lives until the process ends, because tensors may be freed after all static objects.
-KeptPages& tensor_pages() {
-  static auto* const pages = new KeptPages;
-  return *pages;
-}
-
-void delete_tensor(void* memory) {
-  auto& pages = tensor_pages();
-  if (!pages.holds(memory)) return c10::GetDefaultCPUAllocator()->raw_deleter()(memory);
-  c10::profiledCPUMemoryReporter().Delete(memory);
-  pages.give_back(memory);
-}
-
-class KeepingAllocator final : public c10::Allocator {
+/// Blocks of whole pages, mapped from the system; pages of blocks that were given back serve the next ones.
+///
+/// Kept pages are not bound to the block that they were in: neighbours join, a block may take a part of a run, and what
+/// is returned to the system is any run of pages. Any thread may call.
+class KeptPages {
  public:
-  c10::DataPtr allocate(std::size_t num_bytes) override {
-    void* const memory = num_bytes < least_bytes ? nullptr : tensor_pages().take(num_bytes);
-    if (!memory) return c10::GetDefaultCPUAllocator()->allocate(num_bytes);
-    c10::profiledCPUMemoryReporter().New(memory, num_bytes);
-    return {memory, memory, &delete_tensor, c10::Device(c10::DeviceType::CPU)};
-  }
-  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &delete_tensor; }
-  void copy_data(void* to, void const* from, std::size_t num_bytes) const override {
-    default_copy_data(to, from, num_bytes);
-  }
+  KeptPages();
+
+  /// @return nullptr if the system has no memory left
+  [[nodiscard]] void* take(std::size_t num_bytes);
+  [[nodiscard]] bool holds(void* block);
+  /// @pre `holds(block)`
+  void give_back(void* block) noexcept;
+  [[nodiscard]] TensorMemory counts();
+  /// Unmaps all kept pages, and counts the most used bytes anew.
+  void release();
+
+  /// For the time of a fork, so that no other thread is in a call when the child copies this.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  struct Run {
+    std::size_t num_bytes = 0;
+    std::size_t age = 0;  ///< number of blocks that had been taken when a part of it was last given back
+  };
+  using Runs = std::map<char*, Run>;
+
+  [[nodiscard]] char* take_kept(std::size_t num_bytes);
+  [[nodiscard]] char* map_new(std::size_t num_bytes);
+  void keep(char* block, std::size_t num_bytes);
+  /// Returns the runs that were kept longest, until used and kept bytes are at most the most that lately were in use.
+  void trim();
+  void unmap(Runs::iterator run, std::size_t num_bytes);
+  void unmap_all();
+
+  std::mutex mutex_;
+  std::size_t page_bytes_;
+  Runs kept_;
+  std::unordered_map<void*, std::size_t> used_;
+  std::size_t kept_bytes_ = 0;
+  std::size_t used_bytes_ = 0;
+  std::size_t most_ = 0;         ///< used bytes in this period
+  std::size_t most_before_ = 0;  ///< in the period before
+  std::size_t num_taken_ = 0;
 };
-
-bool is_wanted() {
-  [[maybe_unused]] bool const kept =
-      graticule::detail::choice_of_environment("GRATICULE_TENSOR_MEMORY", {"keep", "system"}) == 0;
-#if defined(__SANITIZE_ADDRESS__)
-  return false;  // It finds a tensor that is used after its end, which kept pages would hide.
-#else
-  return kept && c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator();
-#endif
-}
-
-}  // namespace
 
 KeptPages::KeptPages() : page_bytes_(std::size_t(::sysconf(_SC_PAGESIZE))) {}
 
@@ -175,6 +185,45 @@ void KeptPages::unmap(Runs::iterator run, std::size_t num_bytes) {
 void KeptPages::unmap_all() {
   while (!kept_.empty()) unmap(kept_.begin(), kept_.begin()->second.num_bytes);
 }
+
+/// Lives until the process ends, because tensors may be freed after all static objects.
+KeptPages& tensor_pages() {
+  static auto* const pages = new KeptPages;
+  return *pages;
+}
+
+void delete_tensor(void* memory) {
+  auto& pages = tensor_pages();
+  if (!pages.holds(memory)) return c10::GetDefaultCPUAllocator()->raw_deleter()(memory);
+  c10::profiledCPUMemoryReporter().Delete(memory);
+  pages.give_back(memory);
+}
+
+class KeepingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t num_bytes) override {
+    void* const memory = num_bytes < least_bytes ? nullptr : tensor_pages().take(num_bytes);
+    if (!memory) return c10::GetDefaultCPUAllocator()->allocate(num_bytes);
+    c10::profiledCPUMemoryReporter().New(memory, num_bytes);
+    return {memory, memory, &delete_tensor, c10::Device(c10::DeviceType::CPU)};
+  }
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &delete_tensor; }
+  void copy_data(void* to, void const* from, std::size_t num_bytes) const override {
+    default_copy_data(to, from, num_bytes);
+  }
+};
+
+bool is_wanted() {
+  [[maybe_unused]] bool const kept =
+      graticule::detail::choice_of_environment("GRATICULE_TENSOR_MEMORY", {"keep", "system"}) == 0;
+#if defined(__SANITIZE_ADDRESS__)
+  return false;  // It finds a tensor that is used after its end, which kept pages would hide.
+#else
+  return kept && c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator();
+#endif
+}
+
+}  // namespace
 
 void keep_tensor_memory() {
   static bool const done = [] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spatial.hpp"
 
+#include <graticule/halo/detail/edges.hpp>
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 
 #include <algorithm>
@@ -67,6 +68,24 @@ Boundary boundary_of(std::size_t num_axes, Domain const& domain, std::optional<E
   // A length is one column: half way round it lies the column itself.
   if (num_axes == 1) boundary.odd_longitudes = OddLongitudes::shift_floor;
   return boundary;
+}
+
+torch::Tensor with_images_of_levels(torch::Tensor const& x, std::int64_t lower, std::int64_t upper, Edge edge) {
+  auto const n = x.size(2);
+  auto const levels = torch::arange(-lower, n + upper, torch::dtype(torch::kLong).device(x.device()));
+  auto const images = [&]() -> torch::Tensor {
+    using graticule::detail::Ghost;
+    switch (enum_row(edge).ghost) {
+      case Ghost::opposite_side: return levels.remainder(n);
+      case Ghost::mirror_at_row: return n - 1 - (n - 1 - levels.abs()).abs();
+      case Ghost::edge_cell: return levels.clamp(0, n - 1);
+      case Ghost::nothing:
+      case Ghost::constant:
+      case Ghost::mirror_at_face: break;
+    }
+    throw Error("BadBoundary", "levels are padded by reflect, replicate or periodic, and not by " + to_string(edge));
+  }();
+  return x.index_select(2, images);
 }
 
 torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes) {

@@ -37,6 +37,11 @@ void check_width(Edge edge, Width const& padding, Index extent);
 /// What lies beyond the edges of a field for a layer of `num_axes` spatial axes. @param edge none: the domain's cells
 [[nodiscard]] Boundary boundary_of(std::size_t num_axes, Domain const& domain, std::optional<Edge> edge);
 
+/// `x` [batch, channels, levels, rows, columns], of which each rank has all levels, with more levels at both ends:
+/// images of the others by `edge`, which is periodic, reflect or replicate. Nothing is copied to a device for it.
+[[nodiscard]] torch::Tensor with_images_of_levels(torch::Tensor const& x, std::int64_t lower, std::int64_t upper,
+                                                  Edge edge);
+
 /// An option of all spatial axes; `of_column` is that of the column of a length.
 template <std::size_t D>
 [[nodiscard]] std::vector<std::int64_t> along_axes(torch::ExpandingArray<D> const& option, std::int64_t of_column) {

@@ -80,7 +80,7 @@ torch::Tensor SplitLayer::forward(torch::Tensor const& x, std::function<void()> 
       throw Error("ShapeMismatch", layer() + " has " + std::to_string(features_.inputs) + " input features, got " +
                                        std::to_string(x.size(features_.axis)));
   };
-  bool const parameter_grad = weight.requires_grad() || (bias.defined() && bias.requires_grad());
+  bool const parameter_grad = needs_gradient(weight) || needs_gradient(bias);
   auto const call = enter(x, checked, make, parameter_grad);
   auto const& s = *call.set_up;
   bool const replicated = options_.whole == Consumer::replicated;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "row_sums.hpp"
-
 #include <graticule/nn_bridge/detail/types.hpp>
+
+#include "loss_terms.hpp"
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>

@@ -54,7 +54,7 @@ struct OfConvTranspose {
   }
 };
 
-/// From the serial layer's options and the domain.
+/// From the serial layer's options and the domain. A padding layer keeps its own mode at the edges of the globe.
 template <class Sharded>
 struct Plain {
   static auto make(auto const& options, ShardContext const& context) {
@@ -102,14 +102,6 @@ struct OfLocalResponse {
   }
 };
 
-/// A padding layer keeps its own mode at the edges of the globe.
-template <std::size_t D>
-struct OfPad {
-  static auto make(auto const& options, ShardContext const& context) {
-    return std::make_shared<PadImpl<D>>(PadOptions<D>(options), context.domain);
-  }
-};
-
 template <class... Types>
 struct TypeList {};
 
@@ -139,11 +131,12 @@ using KnownTypes =
              Known<tn::AdaptiveMaxPool2d, Plain<AdaptiveMaxPool2dImpl>>,
              Known<tn::AdaptiveMaxPool3d, Plain<AdaptiveMaxPool3dImpl>>, Known<tn::Upsample, Padded<ResizeImpl>>,
              Known<tn::PixelShuffle, Plain<PixelShuffleImpl>>, Known<tn::PixelUnshuffle, Plain<PixelUnshuffleImpl>>,
-             Known<tn::ZeroPad1d, OfPad<1>>, Known<tn::ZeroPad2d, OfPad<2>>, Known<tn::ZeroPad3d, OfPad<3>>,
-             Known<tn::ConstantPad1d, OfPad<1>>, Known<tn::ConstantPad2d, OfPad<2>>, Known<tn::ConstantPad3d, OfPad<3>>,
-             Known<tn::ReflectionPad1d, OfPad<1>>, Known<tn::ReflectionPad2d, OfPad<2>>,
-             Known<tn::ReflectionPad3d, OfPad<3>>, Known<tn::ReplicationPad1d, OfPad<1>>,
-             Known<tn::ReplicationPad2d, OfPad<2>>, Known<tn::ReplicationPad3d, OfPad<3>>,
+             Known<tn::ZeroPad1d, Plain<Pad1dImpl>>, Known<tn::ZeroPad2d, Plain<Pad2dImpl>>,
+             Known<tn::ZeroPad3d, Plain<Pad3dImpl>>, Known<tn::ConstantPad1d, Plain<Pad1dImpl>>,
+             Known<tn::ConstantPad2d, Plain<Pad2dImpl>>, Known<tn::ConstantPad3d, Plain<Pad3dImpl>>,
+             Known<tn::ReflectionPad1d, Plain<Pad1dImpl>>, Known<tn::ReflectionPad2d, Plain<Pad2dImpl>>,
+             Known<tn::ReflectionPad3d, Plain<Pad3dImpl>>, Known<tn::ReplicationPad1d, Plain<Pad1dImpl>>,
+             Known<tn::ReplicationPad2d, Plain<Pad2dImpl>>, Known<tn::ReplicationPad3d, Plain<Pad3dImpl>>,
              Known<tn::Dropout, OfDropout<DropoutImpl>>, Known<tn::Dropout2d, OfDropout<Dropout2dImpl>>,
              Known<tn::Dropout3d, OfDropout<Dropout3dImpl>>, Known<tn::AlphaDropout, OfDropout<AlphaDropoutImpl>>,
              Known<tn::LocalResponseNorm, OfLocalResponse>>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/agreement.hpp>
-#include <graticule/nn_bridge/detail/trial_log.hpp>
+#include <graticule/nn_bridge/detail/shard_layers.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
 #include <graticule/partition/detail/hash.hpp>

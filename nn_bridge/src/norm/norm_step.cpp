@@ -243,8 +243,8 @@ torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torc
                         torch::Tensor const& weight, torch::Tensor const& bias) {
   auto const bias_type = bias.defined() ? std::optional(bias.scalar_type()) : std::nullopt;
   auto const call = std::make_shared<NormCall>(NormCall{norm, statistics.count, statistics.requires_grad, bias_type});
-  auto const wanted = [](torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); };
-  auto const any = torch::GradMode::is_enabled() && (statistics.requires_grad || wanted(weight) || wanted(bias));
+  auto const any =
+      torch::GradMode::is_enabled() && (statistics.requires_grad || needs_gradient(weight) || needs_gradient(bias));
   auto const given = [](torch::Tensor const& p) { return p.defined() ? std::optional(p) : std::nullopt; };
   return NormFunction::apply(x, given(weight), given(bias), anchor(any, x.options()), call, statistics)[0];
 }

@@ -28,8 +28,6 @@ namespace {
 /// Layers of whole channels do not depend on the cuts.
 std::shared_ptr<detail::NoSetUp const> no_set_up(Layout const&) { return std::make_shared<detail::NoSetUp const>(); }
 
-bool wanted(torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); }
-
 [[noreturn]] void refuse(std::string const& layer, std::string const& expected, torch::Tensor const& x) {
   throw Error("ShapeMismatch", c10::str(layer, " takes ", expected, ", not a tensor ", x.sizes()));
 }
@@ -104,8 +102,8 @@ torch::Tensor detail::BatchNormBase<D, Derived>::forward(torch::Tensor const& x)
     auto const call = this->state().tracked.enter(detail::with_columns(x, D), check, no_set_up);
     return by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
   }
-  auto const call =
-      this->state().enter(detail::with_columns(x, D), check, no_set_up, wanted(this->weight) || wanted(this->bias));
+  auto const call = this->state().enter(detail::with_columns(x, D), check, no_set_up,
+                                        detail::needs_gradient(this->weight) || detail::needs_gradient(this->bias));
   detail::Norm norm{.layer = "BatchNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {this->domain().comm()}};
   norm.shape = {.outer = x.size(0), .groups = x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
   if (data_team_) norm.teams.push_back(*data_team_);
@@ -150,8 +148,10 @@ torch::Tensor detail::InstanceNormBase<D, Derived>::forward(torch::Tensor const&
   auto const& o = this->options;
   bool const tracked = !this->is_training() && o.track_running_stats();
   auto const plane = detail::with_columns(given, D);
-  auto const call = tracked ? this->state().tracked.enter(plane, check, no_set_up)
-                            : this->state().enter(plane, check, no_set_up, wanted(this->weight) || wanted(this->bias));
+  auto const call =
+      tracked ? this->state().tracked.enter(plane, check, no_set_up)
+              : this->state().enter(plane, check, no_set_up,
+                                    detail::needs_gradient(this->weight) || detail::needs_gradient(this->bias));
   bool const batched = given.dim() == D + 2;
   auto const x = batched ? given : given.unsqueeze(0);
   torch::Tensor y;
@@ -199,7 +199,7 @@ torch::Tensor GroupNormImpl::forward(torch::Tensor const& x) {
     if (x.dim() < 4 || x.size(1) != options.num_channels())
       refuse("GroupNorm", "[batch, " + std::to_string(options.num_channels()) + ", ..., rows, columns]", x);
   };
-  auto const call = enter(x, check, no_set_up, wanted(weight) || wanted(bias));
+  auto const call = enter(x, check, no_set_up, detail::needs_gradient(weight) || detail::needs_gradient(bias));
   detail::Norm norm{.layer = "GroupNorm", .eps = options.eps(), .teams = {domain().comm()}};
   norm.shape = {.groups = x.size(0) * options.num_groups(),
                 .inner = options.num_channels() / options.num_groups(),

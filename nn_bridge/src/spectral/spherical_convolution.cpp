@@ -51,10 +51,7 @@ std::shared_ptr<SphericalConvolutionSetUp const> make_set_up(SphericalConvolutio
 
 SphericalConvolutionImpl::SphericalConvolutionImpl(SphericalConvolutionOptions given, Domain const& domain)
     : CommunicatingModule(domain, "SphericalConvolution"), options(std::move(given)) {
-  if (options.in_channels < 1 || options.out_channels < 1)
-    throw Error("ShapeMismatch", "SphericalConvolution needs at least 1 channel in and out, got " +
-                                     std::to_string(options.in_channels) + " and " +
-                                     std::to_string(options.out_channels));
+  detail::check_num_channels("SphericalConvolution", options.in_channels, options.out_channels);
   reset();
 }
 
@@ -83,7 +80,7 @@ torch::Tensor SphericalConvolutionImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
     return make_set_up(options, domain().comm(), layout, x.options().requires_grad(false));
   };
-  bool const parameter_grad = weight.requires_grad() || (bias.defined() && bias.requires_grad());
+  bool const parameter_grad = detail::needs_gradient(weight) || detail::needs_gradient(bias);
   auto const call = enter(
       x, [&] { check(x); }, make, parameter_grad);
   // Where the parameters alone want gradients, the way to the coefficients needs no backward.

@@ -26,6 +26,13 @@ inline void check_spectral_dtype(std::string const& layer, torch::Tensor const& 
                                          "f32 or f64 are required");
 }
 
+/// @throws `ShapeMismatch`
+inline void check_num_channels(std::string const& layer, std::int64_t in_channels, std::int64_t out_channels) {
+  if (in_channels < 1 || out_channels < 1)
+    throw Error("ShapeMismatch", layer + " needs at least 1 channel in and out, got " + std::to_string(in_channels) +
+                                     " and " + std::to_string(out_channels));
+}
+
 /// State of a layer that transforms fields to spectra and back by `Map`, which has `fields()`, `analyse` and
 /// `synthesise`.
 template <class Map>

@@ -84,7 +84,7 @@ torch::Tensor ConvImpl<D>::forward(torch::Tensor const& x) {
                          detail::with_columns(this->weight, D), layout);
     return std::make_shared<detail::ConvSetUp const>(this->domain().comm(), layout, description);
   };
-  bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());
+  bool const parameter_grad = detail::needs_gradient(this->weight) || detail::needs_gradient(this->bias);
   auto const call = this->enter(
       detail::with_columns(x, D), [&] { check(x); }, make, parameter_grad);
   auto const given = detail::pad_levels(call.set_up->description(), detail::batched(x, D));

@@ -8,7 +8,7 @@
 #include "call/kept.hpp"
 #include "call/local_map.hpp"
 #include "call/recorded_calls.hpp"
-#include "field_axes.hpp"
+#include "call/spatial.hpp"
 #include "needed_inputs.hpp"
 
 #include <algorithm>
@@ -117,20 +117,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using ConvSetUpPointer = std::shared_ptr<ConvSetUp const>;
 using TargetTensors = std::array<torch::Tensor, std::size_t(ConvSetUp::num_strips) + 1>;
-using Ints = std::array<std::int64_t, 2>;
 
-constexpr Ints no_padding{0, 0};
-
-torch::Tensor convolve(ConvDescription const& d, torch::Tensor const& x, torch::Tensor const& weight,
-                       std::optional<torch::Tensor> const& bias, Ints const& padding) {
-  return convolution(x, weight, bias.value_or(torch::Tensor()), d.windows(padding));
-}
-
-std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> convolve_backward(
-    ConvDescription const& d, torch::Tensor const& grad, torch::Tensor const& x, torch::Tensor const& weight,
-    Ints const& padding, std::array<bool, 3> const& wanted) {
-  return convolution_backward(grad, x, weight, d.windows(padding), wanted);
-}
+constexpr std::array<Index, 2> no_padding{0, 0};
 
 /// The engine's view: channels before rows, where the pull looks for odd ones, and levels as a batch axis.
 torch::Tensor engine_view(torch::Tensor const& x) { return x.dim() == 5 ? x.transpose(1, 2) : x; }
@@ -141,7 +129,12 @@ TargetTensors engine_views(TargetTensors const& targets) {
   return views;
 }
 
-/// The own inputs that the local convolution reads.
+/// Windows of the local convolution.
+Windows own_windows(ConvSetUp const& s) {
+  return s.description().windows({s.shards()[0].padding, s.shards()[1].padding});
+}
+
+/// The own inputs that it reads.
 torch::Tensor used_part(ConvSetUp const& s, torch::Tensor const& x) {
   auto const& [rows, columns] = s.shards();
   return narrowed(x, s.pull().owned(), box_of(rows.used, columns.used));
@@ -180,17 +173,18 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     auto const& d = s.description();
     auto targets = make_targets(s, x);
     auto pending = s.pull().start(engine_view(x), engine_views(targets));
+    auto const shift = bias.value_or(torch::Tensor());
     torch::Tensor y;
-    if (s.by_strips()) y = convolve(d, used_part(s, x), weight, bias, {s.shards()[0].padding, s.shards()[1].padding});
+    if (s.by_strips()) y = convolution(used_part(s, x), weight, shift, own_windows(s));
     pending.wait();
     for (std::size_t t = 0; t < s.strips().size(); ++t)
       if (auto const& strip = s.strips()[t])
-        narrowed(y, s.outputs(), strip->outputs).add_(convolve(d, targets[t], weight, std::nullopt, strip->padding));
+        narrowed(y, s.outputs(), strip->outputs).add_(convolution(targets[t], weight, {}, d.windows(strip->padding)));
     if (!s.by_strips())
-      y = s.has_outputs() ? convolve(d, targets[ConvSetUp::whole_target], weight, bias, no_padding)
+      y = s.has_outputs() ? convolution(targets[ConvSetUp::whole_target], weight, shift, d.windows(no_padding))
                           : no_outputs(s, x, weight);
 
-    variable_list saved{x, weight, bias.value_or(torch::Tensor()), anchor};
+    variable_list saved{x, weight, shift, anchor};
     saved.insert(saved.end(), targets.begin(), targets.end());
     ctx->save_for_backward(std::move(saved));
     keep(ctx, set_up);
@@ -228,14 +222,14 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     for (std::size_t t = 0; t < s.strips().size(); ++t)
       if (auto const& strip = s.strips()[t]) {
         auto const [strip_grad, weight_grad, none] =
-            convolve_backward(d, narrowed(g, s.outputs(), strip->outputs), cotangents[t], weight, strip->padding,
-                              {input_grad, wants_weight, false});
+            convolution_backward(narrowed(g, s.outputs(), strip->outputs), cotangents[t], weight,
+                                 d.windows(strip->padding), {input_grad, wants_weight, false});
         if (input_grad) cotangents[t] = strip_grad;
         add_weight(weight_grad);
       }
     if (!s.by_strips() && s.has_outputs()) {
-      auto const [whole_grad, weight_grad, bias_grad] = convolve_backward(
-          d, g, cotangents[ConvSetUp::whole_target], weight, no_padding, {input_grad, wants_weight, with_bias});
+      auto const [whole_grad, weight_grad, bias_grad] = convolution_backward(
+          g, cotangents[ConvSetUp::whole_target], weight, d.windows(no_padding), {input_grad, wants_weight, with_bias});
       if (input_grad) cotangents[ConvSetUp::whole_target] = whole_grad;
       add_weight(weight_grad);
       result.bias = bias_grad;
@@ -244,8 +238,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     if (input_grad) pending = s.pull().start_adjoint(engine_views(cotangents));
     if (s.by_strips()) {
       auto const [own_grad, weight_grad, bias_grad] =
-          convolve_backward(d, g, used_part(s, x), weight, {s.shards()[0].padding, s.shards()[1].padding},
-                            {input_grad, wants_weight, with_bias});
+          convolution_backward(g, used_part(s, x), weight, own_windows(s), {input_grad, wants_weight, with_bias});
       add_weight(weight_grad);
       result.bias = bias_grad;
       if (input_grad && own_grad.sizes() == x.sizes()) {
@@ -275,7 +268,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
       if (!set_up->has_outputs())
         return {torch::zeros_like(in[1]), torch::zeros_like(in[2]), torch::zeros({num_biases}, in[2].options())};
       auto [of_whole, of_weight, of_bias] =
-          convolve_backward(set_up->description(), in[0], in[1], in[2], no_padding, {true, true, true});
+          convolution_backward(in[0], in[1], in[2], set_up->description().windows(no_padding), {true, true, true});
       return {of_whole, of_weight, of_bias};
     };
     auto const gradients = apply_local(std::move(map), {g, whole, weight});

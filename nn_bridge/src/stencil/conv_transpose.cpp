@@ -259,7 +259,7 @@ void ConvTransposeImpl<D>::check(torch::Tensor const& x) const {
 template <std::size_t D>
 torch::Tensor ConvTransposeImpl<D>::convolved(torch::Tensor const& x, detail::Like const& like) {
   auto const d = described<D>(this->options, padding_by_, odd_channels_);
-  bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());
+  bool const parameter_grad = detail::needs_gradient(this->weight) || detail::needs_gradient(this->bias);
   auto const call = this->state().enter(
       detail::with_columns(x, D), [&] { check(x); },
       [&](Layout const& layout) { return make_set_up(this->domain(), d, x, layout, like); }, parameter_grad,

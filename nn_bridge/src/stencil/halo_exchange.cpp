@@ -10,9 +10,9 @@
 #include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
 #include "call/traffic.hpp"
-#include "field_axes.hpp"
 #include "move/tensor_pull.hpp"
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <span>
@@ -23,6 +23,69 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+/// Which axes of a tensor are latitude, longitude and channels; tensors seen as [..., channels, rows, columns].
+class FieldAxes {
+ public:
+  /// @throws `BadAxis`; `BadHaloWidth`, `LongitudeIsCut` where there is no axis of longitude and it has a halo or is
+  /// cut
+  FieldAxes(HaloExchangeOptions const& options, Domain const& domain);
+
+  /// A view of `x`. @throws `ShapeMismatch` for a tensor that lacks an axis
+  [[nodiscard]] torch::Tensor as_planes(torch::Tensor const& x) const;
+  /// The inverse.
+  [[nodiscard]] torch::Tensor as_given(torch::Tensor const& planes) const;
+  /// Beyond the edges of planes.
+  [[nodiscard]] Boundary const& boundary() const noexcept { return boundary_; }
+
+ private:
+  std::vector<std::int64_t> from_;  ///< axes of the tensor, with one of longitude
+  std::vector<std::int64_t> to_;    ///< of planes
+  bool has_longitude_ = true;
+  Boundary boundary_;
+};
+
+FieldAxes::FieldAxes(HaloExchangeOptions const& o, Domain const& domain)
+    : from_(o.axes), to_{-2, -1}, has_longitude_(o.axes.size() == 2), boundary_(domain.boundary()) {
+  if (!o.odd_channels.empty()) {
+    from_.push_back(o.channel_axis);
+    to_.push_back(-3);
+  }
+  auto sorted = from_;
+  std::sort(sorted.begin(), sorted.end());
+  bool const twice = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  if (o.axes.empty() || o.axes.size() > 2 || twice || sorted.back() >= 0)
+    throw Error("BadAxis",
+                c10::str("a halo along axes ", at::IntArrayRef(o.axes), " with channels along axis ", o.channel_axis,
+                         ": one or two axes and that of odd channels, counted from the last as -1, each once"));
+  if (has_longitude_) return;
+  if (o.longitude.lower != 0 || o.longitude.upper != 0)
+    throw Error("BadHaloWidth", "a halo along longitude needs an axis of longitudes among those of the exchange");
+  if (domain.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut",
+                "a halo along latitude alone needs whole longitudes: the domain must have 1 part along them, got a "
+                "process grid of " +
+                    to_string(domain.grid().extents()));
+  // One column behind all axes: half way round it lies the column itself.
+  for (auto& axis : from_) --axis;
+  from_.insert(from_.begin() + 1, -1);
+  boundary_.odd_longitudes = OddLongitudes::shift_floor;
+}
+
+torch::Tensor FieldAxes::as_planes(torch::Tensor const& x) const {
+  if (!x.defined()) return x;
+  auto const planes = has_longitude_ ? x : x.unsqueeze(-1);
+  auto const first = *std::min_element(from_.begin(), from_.end());
+  if (planes.dim() < -first)
+    throw Error("ShapeMismatch",
+                c10::str("a halo along axis ", first + (has_longitude_ ? 0 : 1), " of a tensor ", x.sizes()));
+  return from_ == to_ ? planes : planes.movedim(from_, to_);
+}
+
+torch::Tensor FieldAxes::as_given(torch::Tensor const& planes) const {
+  auto const x = from_ == to_ ? planes : planes.movedim(to_, from_);
+  return has_longitude_ ? x : x.squeeze(-1);
+}
 
 std::array<Width, 2> widths_of(HaloExchangeOptions const& options) { return {options.latitude, options.longitude}; }
 
@@ -36,7 +99,7 @@ void check_crop(Cuts const& cuts, Width const& width) {
 }
 
 /// The input of a forward as planes. @throws `UnsupportedTensor`, `BadBoundary`, `ShapeMismatch`
-torch::Tensor planes_of(detail::FieldAxes const& axes, HaloExchangeOptions const& options, torch::Tensor const& x) {
+torch::Tensor planes_of(FieldAxes const& axes, HaloExchangeOptions const& options, torch::Tensor const& x) {
   (void)tensor_view(x);
   if (!options.odd_channels.empty() && x.dim() < 3)
     throw Error("BadBoundary", "odd channels need a tensor with a channel axis");

@@ -3,7 +3,6 @@
 #include <graticule/nn_bridge/stencil/padding.hpp>
 
 #include "call/spatial.hpp"
-#include "field_axes.hpp"
 #include "needed_inputs.hpp"
 
 #include <algorithm>

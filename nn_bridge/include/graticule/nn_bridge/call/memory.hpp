@@ -26,4 +26,10 @@ struct TensorMemory {
   static void release_kept();
 };
 
+namespace detail {
+/// Sets up the allocator that `TensorMemory` describes, once in a process.
+/// @throws `BadOption` if `GRATICULE_TENSOR_MEMORY` is neither `keep` nor `system`
+void keep_tensor_memory();
+}  // namespace detail
+
 }  // namespace graticule::nn

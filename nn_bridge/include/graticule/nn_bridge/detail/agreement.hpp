@@ -109,6 +109,11 @@ class Agreement : public LifeCycle {
   bool known_requires_grad_ = false;
 };
 
+/// Of a parameter, which may be undefined.
+[[nodiscard]] inline bool needs_gradient(torch::Tensor const& parameter) {
+  return parameter.defined() && parameter.requires_grad();
+}
+
 /// A scalar leaf. If it requires a gradient, a rank whose own input requires none still gets a node in the graph,
 /// because the other ranks need its messages in the backward.
 [[nodiscard]] torch::Tensor anchor(bool requires_grad, torch::TensorOptions const& options);

@@ -2,8 +2,14 @@
 // What `shard` shares with its counterpart in Python.
 #pragma once
 
+#include <graticule/nn_bridge/call/traffic.hpp>
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 namespace graticule::nn::detail {
 
@@ -32,6 +38,30 @@ template <class Serial>
 concept HasRunningStatistics = requires(Serial s) {
   s.running_mean;
   s.num_batches_tracked;
+};
+
+/// A call of a layer that `shard` has converted.
+struct LoggedCall {
+  std::string path;
+  torch::Tensor output;
+  Traffic traffic;
+};
+
+/// The calls of this thread while it lives; not nested.
+class TrialLog {
+ public:
+  TrialLog() { current() = this; }
+  TrialLog(TrialLog const&) = delete;
+  TrialLog& operator=(TrialLog const&) = delete;
+  ~TrialLog() { current() = nullptr; }
+
+  [[nodiscard]] static TrialLog*& current() noexcept {
+    thread_local TrialLog* log = nullptr;
+    return log;
+  }
+
+  std::vector<LoggedCall> calls;
+  std::unordered_map<c10::TensorImpl const*, std::string> names;  ///< of the layers' parameters
 };
 
 }  // namespace graticule::nn::detail
