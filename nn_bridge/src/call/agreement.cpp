@@ -188,10 +188,8 @@ Layout Agreement::gather_layout(torch::Tensor const& x) const {
       auto& size = sizes[std::size_t(part)];
       if (size == -1) size = found[std::size_t(r)];
       if (size != found[std::size_t(r)])
-        throw Error("BadLayout", layer_ + ": rank " + std::to_string(r) + " has " +
-                                     std::to_string(found[std::size_t(r)]) + " cells along axis " +
-                                     std::to_string(sharding_.axes[a]) + ", other ranks of part " +
-                                     std::to_string(part) + " have " + std::to_string(size));
+        throw Error("BadLayout", c10::str(layer_, ": rank ", r, " has ", found[std::size_t(r)], " cells along axis ",
+                                          sharding_.axes[a], ", other ranks of part ", part, " have ", size));
     }
     cuts.emplace_back(sizes);
   }

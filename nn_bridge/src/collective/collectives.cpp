@@ -85,9 +85,12 @@ std::string described(std::int64_t axis, Cuts const& cuts) {
   return c10::str(", axis ", axis, " into ", at::IntArrayRef(cuts.sizes()));
 }
 
-void enter_alike(std::string const& name, torch::Tensor const& x, Comm const& comm) {
+/// @param check may throw
+void enter_alike(
+    std::string const& name, torch::Tensor const& x, Comm const& comm, std::function<void()> const& check = [] {}) {
   (void)enter(comm, 0, [&] {
     require_dense(x);
+    check();
     return Call{described(name, x)};
   });
 }
@@ -148,6 +151,39 @@ RootSide on_root(int root, Comm const& comm, Sizes const& sizes) {
   return {root, sizes, comm.rank() == root ? sizes : Sizes{0}};
 }
 
+Sharding uncut() { return {{}, ProcessGrid(Indices{})}; }
+
+Sharding cut_along(std::int64_t axis, Domain const& domain) { return {{axis}, ProcessGrid{domain.comm().num_ranks()}}; }
+
+std::int64_t checked_axis(std::int64_t axis) {
+  if (axis >= 0)
+    throw Error("BadAxis", "modules count axes from the last, -1, -2, ..., got axis " + std::to_string(axis));
+  return axis;
+}
+
+/// An input that is whole along `axis`, to be cut there.
+detail::CollectiveOptions whole_along(std::string name, std::int64_t axis, Sharding sharding, Domain const& domain,
+                                      std::optional<Cuts> const& cuts,
+                                      std::function<MapPointer(CutAxis, Layout const&)> map) {
+  detail::CollectiveOptions options{.name = std::move(name), .sharding = std::move(sharding), .check = {}, .make = {}};
+  auto const comm = domain.comm();
+  require_same(comm, "BadCuts", cuts ? Hash().add(std::string_view(described(axis, *cuts))).value() : 0,
+               cuts ? described(axis, *cuts) : "balanced cuts");
+  options.check = [=](torch::Tensor const& x) {
+    (void)from_last(x, checked_axis(axis));
+    if (cuts) require_cuts(x, axis, *cuts, comm);
+  };
+  options.make = [=](torch::Tensor const& x, Layout const& layout) {
+    return map({axis, cuts ? *cuts : balanced_cuts(x.size(axis), comm.num_ranks())}, layout);
+  };
+  return options;
+}
+
+/// An input of equal sizes on all ranks.
+detail::CollectiveOptions alike(std::string name, std::function<MapPointer(Sizes)> map) {
+  return {std::move(name), uncut(), {}, [=](torch::Tensor const& x, Layout const&) { return map(x.sizes().vec()); }};
+}
+
 }  // namespace
 
 torch::Tensor all_sum(torch::Tensor const& x, Comm const& comm) {
@@ -166,11 +202,7 @@ torch::Tensor broadcast(torch::Tensor const& x, int root, Comm const& comm) {
 }
 
 torch::Tensor sum_to_root(torch::Tensor const& x, int root, Comm const& comm) {
-  (void)enter(comm, 0, [&] {
-    require_dense(x);
-    require_root(root, comm);
-    return Call{described("sum_to_root " + std::to_string(root), x)};
-  });
+  enter_alike("sum_to_root " + std::to_string(root), x, comm, [&] { require_root(root, comm); });
   return apply_map(detail::sum_to_root_map(comm, on_root(root, comm, x.sizes().vec())), x);
 }
 
@@ -235,43 +267,6 @@ torch::Tensor CollectiveLayer::forward(torch::Tensor const& x) {
 }
 
 }  // namespace detail
-
-namespace {
-
-Sharding uncut() { return {{}, ProcessGrid(Indices{})}; }
-
-Sharding cut_along(std::int64_t axis, Domain const& domain) { return {{axis}, ProcessGrid{domain.comm().num_ranks()}}; }
-
-std::int64_t checked_axis(std::int64_t axis) {
-  if (axis >= 0)
-    throw Error("BadAxis", "modules count axes from the last, -1, -2, ..., got axis " + std::to_string(axis));
-  return axis;
-}
-
-/// An input that is whole along `axis`, to be cut there.
-detail::CollectiveOptions whole_along(std::string name, std::int64_t axis, Sharding sharding, Domain const& domain,
-                                      std::optional<Cuts> const& cuts,
-                                      std::function<MapPointer(CutAxis, Layout const&)> map) {
-  detail::CollectiveOptions options{.name = std::move(name), .sharding = std::move(sharding), .check = {}, .make = {}};
-  auto const comm = domain.comm();
-  require_same(comm, "BadCuts", cuts ? Hash().add(std::string_view(described(axis, *cuts))).value() : 0,
-               cuts ? described(axis, *cuts) : "balanced cuts");
-  options.check = [=](torch::Tensor const& x) {
-    (void)from_last(x, checked_axis(axis));
-    if (cuts) require_cuts(x, axis, *cuts, comm);
-  };
-  options.make = [=](torch::Tensor const& x, Layout const& layout) {
-    return map({axis, cuts ? *cuts : balanced_cuts(x.size(axis), comm.num_ranks())}, layout);
-  };
-  return options;
-}
-
-/// An input of equal sizes on all ranks.
-detail::CollectiveOptions alike(std::string name, std::function<MapPointer(Sizes)> map) {
-  return {std::move(name), uncut(), {}, [=](torch::Tensor const& x, Layout const&) { return map(x.sizes().vec()); }};
-}
-
-}  // namespace
 
 AllSumImpl::AllSumImpl(Domain const& domain)
     : CollectiveModule(alike("AllSum", [c = domain.comm()](Sizes const&) { return detail::all_sum_map(c); }), domain) {}

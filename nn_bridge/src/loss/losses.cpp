@@ -161,70 +161,6 @@ double checked_number(std::string const& loss, bool good, double value) {
   return value;
 }
 
-}  // namespace
-
-using detail::DifferenceKind;
-
-L1LossImpl::L1LossImpl(Domain const& domain, LossOptions options)
-    : LossModule(of_differences("L1Loss", "", {DifferenceKind::absolute}), std::move(options), domain) {}
-
-MSELossImpl::MSELossImpl(Domain const& domain, LossOptions options)
-    : LossModule(of_differences("MSELoss", "", {DifferenceKind::squared}), std::move(options), domain) {}
-
-HuberLossImpl::HuberLossImpl(double delta, Domain const& domain, LossOptions options)
-    : LossModule(
-          of_differences("HuberLoss", text_of({checked_number("HuberLoss", delta > 0 && std::isfinite(delta), delta)}),
-                         {DifferenceKind::huber, delta}),
-          std::move(options), domain) {}
-
-SmoothL1LossImpl::SmoothL1LossImpl(double beta, Domain const& domain, LossOptions options)
-    : LossModule(of_differences("SmoothL1Loss",
-                                text_of({checked_number("SmoothL1Loss", beta >= 0 && std::isfinite(beta), beta)}),
-                                {beta == 0 ? DifferenceKind::absolute : DifferenceKind::smooth, beta}),
-                 std::move(options), domain) {}
-
-BCEWithLogitsLossImpl::BCEWithLogitsLossImpl(Domain const& domain, LossOptions options,
-                                             std::vector<double> positive_weights)
-    : LossModule(
-          [&] {
-            LossFunction function =
-                *of_cells("BCEWithLogitsLoss", text_of(positive_weights),
-                          [weights = constant_of(positive_weights)](Tensor const& p, Tensor const& t) {
-                            Tensor positive;
-                            if (auto const count = weights.on_host().numel(); count > 0) {
-                              std::vector<std::int64_t> sizes(std::size_t(p.dim() - 1), 1);
-                              sizes[0] = count;
-                              positive = weights.on(p.device(), p.scalar_type()).view(sizes);
-                            }
-                            return torch::binary_cross_entropy_with_logits(p, t, {}, positive, at::Reduction::None);
-                          });
-            function.check = [count = std::int64_t(positive_weights.size())](Tensor const& p, Tensor const& t) {
-              if (p.sizes() != t.sizes() || (count > 0 && p.dim() < 4))
-                throw Error("ShapeMismatch", "BCEWithLogitsLoss: " + detail::sizes_of(p, t));
-              if (count > 0 && count != p.size(1))
-                throw Error("ShapeMismatch", "BCEWithLogitsLoss needs a positive weight for each of " +
-                                                 std::to_string(p.size(1)) + " channels, got " + std::to_string(count));
-            };
-            return std::make_shared<LossFunction const>(std::move(function));
-          }(),
-          std::move(options), domain) {}
-
-KLDivLossImpl::KLDivLossImpl(Domain const& domain, LossOptions options, TargetIs target)
-    : LossModule(of_cells("KLDivLoss", std::to_string(int(target)),
-                          [target](Tensor const& p, Tensor const& t) {
-                            return torch::kl_div(p, t, at::Reduction::None, target == TargetIs::log_probability);
-                          }),
-                 std::move(options), domain) {}
-
-PoissonNLLLossImpl::PoissonNLLLossImpl(Domain const& domain, LossOptions options, PoissonNLLOptions o)
-    : LossModule(of_cells("PoissonNLLLoss", text_of({double(o.log_input), double(o.full), o.eps}),
-                          [o](Tensor const& p, Tensor const& t) {
-                            return torch::poisson_nll_loss(p, t, o.log_input, o.full, o.eps, at::Reduction::None);
-                          }),
-                 std::move(options), domain) {}
-
-namespace {
-
 bool are_classes(Tensor const& target) { return !torch::isFloatingType(target.scalar_type()); }
 
 void check_classes(std::string const& name, ClassOptions const& o, bool probabilities, Tensor const& p,
@@ -288,16 +224,6 @@ FunctionPointer of_classes(std::string const& name, ClassOptions const& o, Logit
   return std::make_shared<LossFunction const>(std::move(function));
 }
 
-}  // namespace
-
-NLLLossImpl::NLLLossImpl(Domain const& domain, LossOptions options, ClassOptions classes)
-    : LossModule(of_classes("NLLLoss", classes, Logits::no), std::move(options), domain) {}
-
-CrossEntropyLossImpl::CrossEntropyLossImpl(Domain const& domain, LossOptions options, ClassOptions classes)
-    : LossModule(of_classes("CrossEntropyLoss", classes, Logits::yes), std::move(options), domain) {}
-
-namespace {
-
 /// Half of sum_ij |x_i - x_j| over the last axis: the k-th smallest of m members, k = 1, 2, ..., stands above k - 1 and
 /// below m - k. Equal members get equal counts, those above and below each, and with them the gradient of the pairs.
 Tensor half_pair_sum(Tensor const& x) {
@@ -339,6 +265,72 @@ FunctionPointer crps_function(CRPSOptions const& o) {
 }
 
 }  // namespace
+
+using detail::DifferenceKind;
+
+L1LossImpl::L1LossImpl(Domain const& domain, LossOptions options)
+    : LossModule(of_differences("L1Loss", "", {DifferenceKind::absolute}), std::move(options), domain) {}
+
+MSELossImpl::MSELossImpl(Domain const& domain, LossOptions options)
+    : LossModule(of_differences("MSELoss", "", {DifferenceKind::squared}), std::move(options), domain) {}
+
+HuberLossImpl::HuberLossImpl(double delta, Domain const& domain, LossOptions options)
+    : LossModule(
+          of_differences("HuberLoss", text_of({checked_number("HuberLoss", delta > 0 && std::isfinite(delta), delta)}),
+                         {DifferenceKind::huber, delta}),
+          std::move(options), domain) {}
+
+SmoothL1LossImpl::SmoothL1LossImpl(double beta, Domain const& domain, LossOptions options)
+    : LossModule(of_differences("SmoothL1Loss",
+                                text_of({checked_number("SmoothL1Loss", beta >= 0 && std::isfinite(beta), beta)}),
+                                {beta == 0 ? DifferenceKind::absolute : DifferenceKind::smooth, beta}),
+                 std::move(options), domain) {}
+
+BCEWithLogitsLossImpl::BCEWithLogitsLossImpl(Domain const& domain, LossOptions options,
+                                             std::vector<double> positive_weights)
+    : LossModule(
+          [&] {
+            LossFunction function =
+                *of_cells("BCEWithLogitsLoss", text_of(positive_weights),
+                          [weights = constant_of(positive_weights)](Tensor const& p, Tensor const& t) {
+                            Tensor positive;
+                            if (auto const count = weights.on_host().numel(); count > 0) {
+                              std::vector<std::int64_t> sizes(std::size_t(p.dim() - 1), 1);
+                              sizes[0] = count;
+                              positive = weights.on(p.device(), p.scalar_type()).view(sizes);
+                            }
+                            return torch::binary_cross_entropy_with_logits(p, t, {}, positive, at::Reduction::None);
+                          });
+            function.check = [count = std::int64_t(positive_weights.size())](Tensor const& p, Tensor const& t) {
+              if (p.sizes() != t.sizes() || (count > 0 && p.dim() < 4))
+                throw Error("ShapeMismatch", "BCEWithLogitsLoss: " + detail::sizes_of(p, t));
+              if (count > 0 && count != p.size(1))
+                throw Error("ShapeMismatch", "BCEWithLogitsLoss needs a positive weight for each of " +
+                                                 std::to_string(p.size(1)) + " channels, got " + std::to_string(count));
+            };
+            return std::make_shared<LossFunction const>(std::move(function));
+          }(),
+          std::move(options), domain) {}
+
+KLDivLossImpl::KLDivLossImpl(Domain const& domain, LossOptions options, TargetIs target)
+    : LossModule(of_cells("KLDivLoss", std::to_string(int(target)),
+                          [target](Tensor const& p, Tensor const& t) {
+                            return torch::kl_div(p, t, at::Reduction::None, target == TargetIs::log_probability);
+                          }),
+                 std::move(options), domain) {}
+
+PoissonNLLLossImpl::PoissonNLLLossImpl(Domain const& domain, LossOptions options, PoissonNLLOptions o)
+    : LossModule(of_cells("PoissonNLLLoss", text_of({double(o.log_input), double(o.full), o.eps}),
+                          [o](Tensor const& p, Tensor const& t) {
+                            return torch::poisson_nll_loss(p, t, o.log_input, o.full, o.eps, at::Reduction::None);
+                          }),
+                 std::move(options), domain) {}
+
+NLLLossImpl::NLLLossImpl(Domain const& domain, LossOptions options, ClassOptions classes)
+    : LossModule(of_classes("NLLLoss", classes, Logits::no), std::move(options), domain) {}
+
+CrossEntropyLossImpl::CrossEntropyLossImpl(Domain const& domain, LossOptions options, ClassOptions classes)
+    : LossModule(of_classes("CrossEntropyLoss", classes, Logits::yes), std::move(options), domain) {}
 
 CRPSLossImpl::CRPSLossImpl(Domain const& domain, LossOptions options, CRPSOptions crps)
     : LossModule(crps_function(crps), std::move(options), domain) {}

@@ -29,43 +29,6 @@ torch::Tensor with_axes_between(torch::Tensor values, torch::Tensor const& x) {
   return values;
 }
 
-}  // namespace
-
-PositionEmbeddingImpl::PositionEmbeddingImpl(PositionEmbeddingOptions given, Domain const& domain)
-    : CommunicatingModule(domain, "PositionEmbedding"), options(given) {
-  if (options.channels < 1 || options.rows < 1 || options.columns < 1)
-    throw Error("ShapeMismatch", "PositionEmbedding needs at least 1 channel, row and column, got " +
-                                     std::to_string(options.channels) + ", " + std::to_string(options.rows) + " and " +
-                                     std::to_string(options.columns));
-  reset();
-}
-
-void PositionEmbeddingImpl::reset() {
-  weight = register_parameter("weight", initial({options.channels, options.rows, options.columns}));
-}
-
-torch::Tensor PositionEmbeddingImpl::forward(torch::Tensor const& x) {
-  std::array<std::int64_t, 2> const extents{options.rows, options.columns};
-  auto const check = [&] { check_field("PositionEmbedding", x, 4, options.channels); };
-  auto const make = [&](Layout const& layout) {
-    for (int a = 0; a < 2; ++a)
-      if (extents[std::size_t(a)] != 1 && extents[std::size_t(a)] != layout.extent(a))
-        throw Error("ShapeMismatch", "PositionEmbedding has " + std::to_string(options.rows) + " x " +
-                                         std::to_string(options.columns) + " cells, got " +
-                                         std::to_string(layout.extent(0)) + " x " + std::to_string(layout.extent(1)) +
-                                         " on all ranks");
-    return std::make_shared<Box const>(layout.owned(domain().comm().rank()));
-  };
-  auto const call = enter(x, check, make, weight.requires_grad());
-  auto const& owned = *call.set_up;
-  auto slice = weight;
-  for (int a = 0; a < 2; ++a)
-    if (extents[std::size_t(a)] != 1) slice = slice.narrow(a + 1, owned.lo(a), owned.extent(a));
-  return x + with_axes_between(slice, x).to(x.scalar_type());
-}
-
-namespace {
-
 double radians(double degrees) { return degrees * std::numbers::pi / 180; }
 
 /// [features, rows, columns] of the cells of this rank.
@@ -89,6 +52,38 @@ torch::Tensor features_of(CoordinateFeaturesOptions const& o, Box const& owned) 
 
 }  // namespace
 
+PositionEmbeddingImpl::PositionEmbeddingImpl(PositionEmbeddingOptions given, Domain const& domain)
+    : CommunicatingModule(domain, "PositionEmbedding"), options(given) {
+  if (options.channels < 1 || options.rows < 1 || options.columns < 1)
+    throw Error("ShapeMismatch", "PositionEmbedding needs at least 1 channel, row and column, got " +
+                                     std::to_string(options.channels) + ", " + std::to_string(options.rows) + " and " +
+                                     std::to_string(options.columns));
+  reset();
+}
+
+void PositionEmbeddingImpl::reset() {
+  weight = register_parameter("weight", initial({options.channels, options.rows, options.columns}));
+}
+
+torch::Tensor PositionEmbeddingImpl::forward(torch::Tensor const& x) {
+  std::array<std::int64_t, 2> const extents{options.rows, options.columns};
+  auto const check = [&] { check_field("PositionEmbedding", x, 4, options.channels); };
+  auto const make = [&](Layout const& layout) {
+    for (int a = 0; a < 2; ++a)
+      if (extents[std::size_t(a)] != 1 && extents[std::size_t(a)] != layout.extent(a))
+        throw Error("ShapeMismatch",
+                    c10::str("PositionEmbedding has ", options.rows, " x ", options.columns, " cells, got ",
+                             layout.extent(0), " x ", layout.extent(1), " on all ranks"));
+    return std::make_shared<Box const>(layout.owned(domain().comm().rank()));
+  };
+  auto const call = enter(x, check, make, weight.requires_grad());
+  auto const& owned = *call.set_up;
+  auto slice = weight;
+  for (int a = 0; a < 2; ++a)
+    if (extents[std::size_t(a)] != 1) slice = slice.narrow(a + 1, owned.lo(a), owned.extent(a));
+  return x + with_axes_between(slice, x).to(x.scalar_type());
+}
+
 CoordinateFeaturesImpl::CoordinateFeaturesImpl(CoordinateFeaturesOptions options, Domain const& domain)
     : CommunicatingModule(domain, "CoordinateFeatures"), options_(std::move(options)) {
   Hash hash;
@@ -107,10 +102,9 @@ CoordinateFeaturesImpl::CoordinateFeaturesImpl(CoordinateFeaturesOptions options
 torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
     if (layout.extent(0) != Index(options_.latitudes.size()) || layout.extent(1) != Index(options_.longitudes.size()))
-      throw Error("ShapeMismatch", "CoordinateFeatures has " + std::to_string(options_.latitudes.size()) +
-                                       " latitudes and " + std::to_string(options_.longitudes.size()) +
-                                       " longitudes, got " + std::to_string(layout.extent(0)) + " x " +
-                                       std::to_string(layout.extent(1)) + " cells");
+      throw Error("ShapeMismatch", c10::str("CoordinateFeatures has ", options_.latitudes.size(), " latitudes and ",
+                                            options_.longitudes.size(), " longitudes, got ", layout.extent(0), " x ",
+                                            layout.extent(1), " cells"));
     return std::make_shared<detail::Constant const>(
         features_of(options_, layout.owned(domain().comm().rank())).to(x.scalar_type()));
   };

@@ -26,6 +26,26 @@ TensorPullDescription by_boundary(Comm const& comm, Layout const& layout, Bounda
   return result;
 }
 
+/// Views of one call: a field for each run of channels of equal parity.
+struct Views {
+  std::vector<FieldView> targets;
+  std::vector<PullField> fields;
+};
+
+Views views_of(std::span<torch::Tensor const> targets, TensorPullDescription const& d) {
+  Views views;
+  std::vector<std::vector<ParityRun>> split;
+  for (auto const& target : targets) split.push_back(parity_runs(target, d.odd_channels));
+  auto const num_runs = split.front().size();
+  views.targets.reserve(num_runs * targets.size());
+  for (std::size_t r = 0; r < num_runs; ++r) {
+    auto const first = views.targets.size();
+    for (auto const& runs : split) views.targets.push_back(tensor_view(runs[r].part, d.axes));
+    views.fields.push_back({{}, std::span(views.targets).subspan(first), split.front()[r].parity});
+  }
+  return views;
+}
+
 }  // namespace
 
 std::vector<ParityRun> parity_runs(torch::Tensor const& x, std::vector<std::int64_t> const& odd_channels) {
@@ -116,30 +136,6 @@ torch::Tensor TensorPull::source_of(torch::Tensor const& target) const {
   if (any) narrowed(result, owned_, direct).copy_(part);
   return result;
 }
-
-namespace {
-
-/// Views of one call: a field for each run of channels of equal parity.
-struct Views {
-  std::vector<FieldView> targets;
-  std::vector<PullField> fields;
-};
-
-Views views_of(std::span<torch::Tensor const> targets, TensorPullDescription const& d) {
-  Views views;
-  std::vector<std::vector<ParityRun>> split;
-  for (auto const& target : targets) split.push_back(parity_runs(target, d.odd_channels));
-  auto const num_runs = split.front().size();
-  views.targets.reserve(num_runs * targets.size());
-  for (std::size_t r = 0; r < num_runs; ++r) {
-    auto const first = views.targets.size();
-    for (auto const& runs : split) views.targets.push_back(tensor_view(runs[r].part, d.axes));
-    views.fields.push_back({{}, std::span(views.targets).subspan(first), split.front()[r].parity});
-  }
-  return views;
-}
-
-}  // namespace
 
 TensorPending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const {
   auto views = views_of(targets, description_);

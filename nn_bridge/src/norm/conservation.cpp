@@ -29,6 +29,22 @@ struct MeanSetUp {
   }
 };
 
+/// All that must be the same on all ranks.
+std::string described(ConservationOptions const& options) {
+  return c10::str(int(options.correction), ", channels ", at::IntArrayRef(options.channels));
+}
+
+void refuse(torch::Tensor const& prediction, torch::Tensor const& other) {
+  throw Error("ShapeMismatch", c10::str("ConservationFixer: prediction ", prediction.sizes(), " and ",
+                                        other.defined() ? c10::str(other.sizes()) : "no tensor"));
+}
+
+/// `values` with axes of size 1 for those of `x` that it lacks: rows, columns, and levels if it has none.
+torch::Tensor with_axes_behind(torch::Tensor values, torch::Tensor const& x) {
+  while (values.dim() < x.dim()) values = values.unsqueeze(-1);
+  return values;
+}
+
 }  // namespace
 
 class detail::MeanState : public LayerState<MeanSetUp> {
@@ -63,19 +79,11 @@ class detail::MeanState : public LayerState<MeanSetUp> {
   }
 };
 
-namespace {
-
-void check_mean_weights(MeanWeights const& weights, Domain const& domain) {
-  run_agreed(domain.comm(), [&] { detail::check_weights(as_options(weights)); });
-}
-
-}  // namespace
-
 GlobalMeanImpl::GlobalMeanImpl(Consumer consumer, Domain const& domain, MeanWeights weights)
     : StatefulModule(domain, detail::state_maker<detail::MeanState>("GlobalMean")),
       consumer_(consumer),
       weights_(std::move(weights)) {
-  check_mean_weights(weights_, domain);
+  run_agreed(domain.comm(), [&] { detail::check_weights(as_options(weights_)); });
 }
 
 torch::Tensor GlobalMeanImpl::forward(torch::Tensor const& x) {
@@ -96,33 +104,13 @@ ConservationFixerImpl::ConservationFixerImpl(Domain const& domain, ConservationO
     : StatefulModule(domain, detail::state_maker<detail::FixerState>()),
       options_(std::move(options)),
       channels_(std::make_shared<detail::Constant const>(torch::tensor(options_.channels, torch::kLong))) {
-  check_mean_weights(options_.weights, domain);
+  run_agreed(domain.comm(), [&] { detail::check_weights(as_options(options_.weights)); });
   auto sorted = options_.channels;
   std::sort(sorted.begin(), sorted.end());
   if (auto const twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
     throw Error("BadOption",
                 "ConservationFixer corrects each channel once, got channel " + std::to_string(*twice) + " twice");
 }
-
-namespace {
-
-/// All that must be the same on all ranks.
-std::string described(ConservationOptions const& options) {
-  return c10::str(int(options.correction), ", channels ", at::IntArrayRef(options.channels));
-}
-
-void refuse(torch::Tensor const& prediction, torch::Tensor const& other) {
-  throw Error("ShapeMismatch", c10::str("ConservationFixer: prediction ", prediction.sizes(), " and ",
-                                        other.defined() ? c10::str(other.sizes()) : "no tensor"));
-}
-
-/// `values` with axes of size 1 for those of `x` that it lacks: rows, columns, and levels if it has none.
-torch::Tensor with_axes_behind(torch::Tensor values, torch::Tensor const& x) {
-  while (values.dim() < x.dim()) values = values.unsqueeze(-1);
-  return values;
-}
-
-}  // namespace
 
 void ConservationFixerImpl::check(torch::Tensor const& prediction) const {
   if (prediction.dim() < 4)

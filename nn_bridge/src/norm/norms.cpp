@@ -49,6 +49,14 @@ void check_types(std::string const& layer, torch::Tensor const& x, torch::Tensor
                                      c10::toString(x.scalar_type()));
 }
 
+/// Registers weight and bias, if the layer has one, of ones and zeros; undefined ones unless `affine`.
+template <class Layer>
+void reset_affine(Layer& layer, at::IntArrayRef sizes, bool affine) {
+  layer.weight = layer.register_parameter("weight", affine ? torch::ones(sizes) : torch::Tensor(), affine);
+  if constexpr (requires { layer.bias; })
+    layer.bias = layer.register_parameter("bias", affine ? torch::zeros(sizes) : torch::Tensor(), affine);
+}
+
 std::int64_t product(at::IntArrayRef sizes) {
   std::int64_t result = 1;
   for (auto const size : sizes) result *= size;
@@ -73,6 +81,38 @@ torch::Tensor by_tracked(torch::Tensor const& x, torch::Tensor const& weight, to
   if (weight.defined()) y = y * weight.view(sizes);
   if (bias.defined()) y = y + bias.view(sizes);
   return y.to(x.scalar_type());
+}
+
+/// This rank's part of the parameters of a normalisation over the last axes.
+struct SliceSetUp {
+  struct Slice {
+    std::int64_t axis;
+    std::int64_t lo;
+    std::int64_t size;
+  };
+  std::vector<Slice> slices;
+
+  [[nodiscard]] torch::Tensor of(torch::Tensor parameter) const {
+    if (parameter.defined())
+      for (auto const& slice : slices) parameter = parameter.narrow(slice.axis, slice.lo, slice.size);
+    return parameter;
+  }
+};
+
+/// LibTorch's layer normalisation with full precision for large means. LibTorch 2.13 normalises by
+/// x * scale - mean * scale, whose terms cancel there, and keeps means of 16-bit types in 16 bits for the backward.
+/// Here a number near the mean of each group, which no output and no gradient depends on, is subtracted first, in f32
+/// at least.
+torch::Tensor local_layer_norm(torch::Tensor const& x, std::vector<std::int64_t> const& shape,
+                               torch::Tensor const& weight, torch::Tensor const& bias, double eps) {
+  auto const type = detail::type_of_sums(x.scalar_type());
+  std::vector<std::int64_t> axes;
+  for (std::size_t a = 1; a <= shape.size(); ++a) axes.push_back(-std::int64_t(a));
+  auto const widened = [&](torch::Tensor const& t) { return t.defined() ? t.to(type) : t; };
+  auto const around_zero = x - x.detach().mean(axes, true, type);
+  return detail::with_contiguous_cotangent(
+             torch::layer_norm(around_zero, shape, widened(weight), widened(bias), eps, false))
+      .to(x.scalar_type());
 }
 
 }  // namespace
@@ -186,12 +226,7 @@ GroupNormImpl::GroupNormImpl(torch::nn::GroupNormOptions const& given, Domain co
   reset();
 }
 
-void GroupNormImpl::reset() {
-  weight = register_parameter("weight", options.affine() ? torch::ones({options.num_channels()}) : torch::Tensor(),
-                              options.affine());
-  bias = register_parameter("bias", options.affine() ? torch::zeros({options.num_channels()}) : torch::Tensor(),
-                            options.affine());
-}
+void GroupNormImpl::reset() { reset_affine(*this, {options.num_channels()}, options.affine()); }
 
 torch::Tensor GroupNormImpl::forward(torch::Tensor const& x) {
   auto const check = [&] {
@@ -208,26 +243,6 @@ torch::Tensor GroupNormImpl::forward(torch::Tensor const& x) {
   auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
   return record(detail::normalize(norm, statistics, x, weight, bias));
 }
-
-namespace {
-
-/// This rank's part of the parameters of a normalisation over the last axes.
-struct SliceSetUp {
-  struct Slice {
-    std::int64_t axis;
-    std::int64_t lo;
-    std::int64_t size;
-  };
-  std::vector<Slice> slices;
-
-  [[nodiscard]] torch::Tensor of(torch::Tensor parameter) const {
-    if (parameter.defined())
-      for (auto const& slice : slices) parameter = parameter.narrow(slice.axis, slice.lo, slice.size);
-    return parameter;
-  }
-};
-
-}  // namespace
 
 /// Normalisation over the last axes.
 class detail::LastAxesState : public LayerState<SliceSetUp> {
@@ -301,26 +316,6 @@ class detail::LastAxesState : public LayerState<SliceSetUp> {
   int team_generation_ = 0;  ///< of the domain's communicator that it was split off
 };
 
-namespace {
-
-/// LibTorch's layer normalisation with full precision for large means. LibTorch 2.13 normalises by
-/// x * scale - mean * scale, whose terms cancel there, and keeps means of 16-bit types in 16 bits for the backward.
-/// Here a number near the mean of each group, which no output and no gradient depends on, is subtracted first, in f32
-/// at least.
-torch::Tensor local_layer_norm(torch::Tensor const& x, std::vector<std::int64_t> const& shape,
-                               torch::Tensor const& weight, torch::Tensor const& bias, double eps) {
-  auto const type = detail::type_of_sums(x.scalar_type());
-  std::vector<std::int64_t> axes;
-  for (std::size_t a = 1; a <= shape.size(); ++a) axes.push_back(-std::int64_t(a));
-  auto const widened = [&](torch::Tensor const& t) { return t.defined() ? t.to(type) : t; };
-  auto const around_zero = x - x.detach().mean(axes, true, type);
-  return detail::with_contiguous_cotangent(
-             torch::layer_norm(around_zero, shape, widened(weight), widened(bias), eps, false))
-      .to(x.scalar_type());
-}
-
-}  // namespace
-
 LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain domain)
     : LayerNormImpl(given, domain, domain.sharding()) {}
 
@@ -331,12 +326,7 @@ LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain do
   reset();
 }
 
-void LayerNormImpl::reset() {
-  auto const& shape = options.normalized_shape();
-  bool const affine = options.elementwise_affine();
-  weight = register_parameter("weight", affine ? torch::ones(shape) : torch::Tensor(), affine);
-  bias = register_parameter("bias", affine ? torch::zeros(shape) : torch::Tensor(), affine);
-}
+void LayerNormImpl::reset() { reset_affine(*this, options.normalized_shape(), options.elementwise_affine()); }
 
 torch::Tensor LayerNormImpl::forward(torch::Tensor const& x) {
   auto const& shape = options.normalized_shape();
@@ -359,10 +349,7 @@ RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain, Sharding sharding)
   reset();
 }
 
-void RMSNormImpl::reset() {
-  bool const affine = options.elementwise_affine;
-  weight = register_parameter("weight", affine ? torch::ones(options.normalized_shape) : torch::Tensor(), affine);
-}
+void RMSNormImpl::reset() { reset_affine(*this, options.normalized_shape, options.elementwise_affine); }
 
 torch::Tensor RMSNormImpl::forward(torch::Tensor const& x) {
   auto const& shape = options.normalized_shape;

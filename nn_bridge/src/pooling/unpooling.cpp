@@ -156,9 +156,8 @@ UnpoolDescription described(torch::nn::MaxUnpoolOptions<D> const& o) {
   for (std::size_t i = 0; i < d.kernel.size(); ++i)
     if (d.kernel[i] < 1 || d.stride[i] < 1 || d.padding[i] < 0)
       throw Error("BadOption",
-                  d.layer + " needs a kernel and a stride of at least 1 and a padding of at least 0, got kernel " +
-                      std::to_string(d.kernel[i]) + ", stride " + std::to_string(d.stride[i]) + ", padding " +
-                      std::to_string(d.padding[i]));
+                  c10::str(d.layer, " needs a kernel and a stride of at least 1 and a padding of at least 0, got ",
+                           "kernel ", d.kernel[i], ", stride ", d.stride[i], ", padding ", d.padding[i]));
   return d;
 }
 

@@ -14,11 +14,10 @@ void check_description(WindowPoolDescription const& d) {
   auto const& w = d.windows;
   for (std::size_t a = 0; a < w.kernel.size(); ++a) {
     if (w.kernel[a] < 1 || w.stride[a] < 1 || w.dilation[a] < 1 || w.padding[a] < 0)
-      throw Error(
-          "BadOption",
-          d.layer + " needs a kernel, a stride and a dilation of at least 1 and a padding of at least 0, got kernel " +
-              std::to_string(w.kernel[a]) + ", stride " + std::to_string(w.stride[a]) + ", dilation " +
-              std::to_string(w.dilation[a]) + ", padding " + std::to_string(w.padding[a]));
+      throw Error("BadOption",
+                  c10::str(d.layer, " needs a kernel, a stride and a dilation of at least 1 and a padding of at least ",
+                           "0, got kernel ", w.kernel[a], ", stride ", w.stride[a], ", dilation ", w.dilation[a],
+                           ", padding ", w.padding[a]));
     Index const reach = w.dilation[a] * (w.kernel[a] - 1) + 1;
     if (2 * w.padding[a] > reach)
       throw Error("BadHaloWidth", d.layer + ": the padding must be at most half a window of " + std::to_string(reach) +

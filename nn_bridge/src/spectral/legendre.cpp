@@ -49,6 +49,16 @@ Scaled sectoral(double cosine, Index m) {
   return p;
 }
 
+/// Complex [orders, lines, batch], with elements, as real [orders, lines, 2 batch] that shares memory where it can.
+torch::Tensor parts_of(torch::Tensor const& x) {
+  return torch::view_as_real(x.contiguous()).view({x.size(0), x.size(1), 2 * x.size(2)});
+}
+
+/// Orders first, first + 2, ... of a block.
+torch::Tensor orders_of(torch::Tensor const& x, Index first, Index num_orders) {
+  return x.slice(0, first, first + 2 * num_orders - 1, 2);
+}
+
 }  // namespace
 
 MirroredRows::MirroredRows(LatitudeRule const& rule) : num_rows(rule.num_rows()) {
@@ -169,20 +179,6 @@ std::shared_ptr<LegendreTable const> LegendreTable::find(LatitudeRule const& rul
   }
   return table;
 }
-
-namespace {
-
-/// Complex [orders, lines, batch], with elements, as real [orders, lines, 2 batch] that shares memory where it can.
-torch::Tensor parts_of(torch::Tensor const& x) {
-  return torch::view_as_real(x.contiguous()).view({x.size(0), x.size(1), 2 * x.size(2)});
-}
-
-/// Orders first, first + 2, ... of a block.
-torch::Tensor orders_of(torch::Tensor const& x, Index first, Index num_orders) {
-  return x.slice(0, first, first + 2 * num_orders - 1, 2);
-}
-
-}  // namespace
 
 torch::Tensor LegendreTable::apply(torch::Tensor const& y) const {
   auto c = torch::empty({num_orders_, num_degrees_, y.size(2)}, y.options().requires_grad(false));

@@ -71,9 +71,8 @@ void SphericalConvolutionImpl::check(torch::Tensor const& x) const {
                     " channels, rows, columns], not " +
                     (x.dim() < 3 ? std::to_string(x.dim()) + " axes" : std::to_string(x.size(-3)) + " channels"));
   if (x.scalar_type() != weight.scalar_type())
-    throw Error("ShapeMismatch", std::string("SphericalConvolution has weights of ") +
-                                     c10::toString(weight.scalar_type()) + ", got a tensor of " +
-                                     c10::toString(x.scalar_type()));
+    throw Error("ShapeMismatch", c10::str("SphericalConvolution has weights of ", weight.scalar_type(),
+                                          ", got a tensor of ", x.scalar_type()));
 }
 
 torch::Tensor SphericalConvolutionImpl::forward(torch::Tensor const& x) {

@@ -27,11 +27,10 @@ ConvNdOptions<D> checked(ConvNdOptions<D> const& o) {
     Index const dilation = (*o.dilation())[a];
     Index const cells = padding ? (**padding)[a] : 0;
     if (kernel < 1 || stride < 1 || dilation < 1 || cells < 0)
-      throw Error("BadOption",
-                  "a convolution needs a kernel, a stride and a dilation of at least 1 and a padding of at least 0, "
-                  "got kernel " +
-                      std::to_string(kernel) + ", stride " + std::to_string(stride) + ", dilation " +
-                      std::to_string(dilation) + ", padding " + std::to_string(cells));
+      throw Error(
+          "BadOption",
+          c10::str("a convolution needs a kernel, a stride and a dilation of at least 1 and a padding of at ",
+                   "least 0, got kernel ", kernel, ", stride ", stride, ", dilation ", dilation, ", padding ", cells));
   }
   return o;
 }

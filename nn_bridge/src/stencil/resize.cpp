@@ -21,6 +21,9 @@ namespace F = torch::nn::functional;
 
 namespace {
 
+using detail::Range;
+using detail::ResizeAxis;
+
 F::InterpolateFuncOptions with_mode_of(torch::nn::UpsampleOptions const& o) {
   auto result = F::InterpolateFuncOptions().size(o.size()).scale_factor(o.scale_factor());
   std::visit([&](auto const& mode) { result.mode(mode); }, o.mode());
@@ -81,19 +84,6 @@ std::vector<Index> output_sizes(F::InterpolateFuncOptions const& o, std::vector<
     sizes.push_back(Index(std::floor(double(inputs[a]) * (*o.scale_factor())[a])));
   return sizes;
 }
-
-}  // namespace
-
-ResizeOptions::ResizeOptions(F::InterpolateFuncOptions torch_options, Padding padding_by)
-    : interpolate(std::move(torch_options)), padding(padding_by) {}
-
-ResizeOptions::ResizeOptions(torch::nn::UpsampleOptions const& torch_options, Padding padding_by)
-    : ResizeOptions(with_mode_of(torch_options), padding_by) {}
-
-namespace {
-
-using detail::Range;
-using detail::ResizeAxis;
 
 struct ResizeSetUp {
   detail::NeededInputs inputs;
@@ -199,6 +189,12 @@ void check_input(ResizeOptions const& options, Domain const& domain, torch::Tens
 }
 
 }  // namespace
+
+ResizeOptions::ResizeOptions(F::InterpolateFuncOptions torch_options, Padding padding_by)
+    : interpolate(std::move(torch_options)), padding(padding_by) {}
+
+ResizeOptions::ResizeOptions(torch::nn::UpsampleOptions const& torch_options, Padding padding_by)
+    : ResizeOptions(with_mode_of(torch_options), padding_by) {}
 
 class detail::ResizeState : public NeedState<ResizeSetUp> {
  public:

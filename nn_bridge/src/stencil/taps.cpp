@@ -49,15 +49,6 @@ Taps transposed(Taps const& taps, Index num_inputs) {
   return result;
 }
 
-}  // namespace
-
-TapMap::TapMap(Taps taps, Range inputs) : there_{std::move(taps)}, back_{} {
-  for (auto& cell : there_.taps.cells) cell -= inputs.lo;
-  back_.taps = transposed(there_.taps, inputs.size());
-}
-
-namespace {
-
 /// Extents before, along and after an axis of a contiguous tensor.
 struct Planes {
   Index outer = 1;
@@ -214,6 +205,11 @@ struct TapFunction : torch::autograd::Function<TapFunction<back>> {
 };
 
 }  // namespace
+
+TapMap::TapMap(Taps taps, Range inputs) : there_{std::move(taps)}, back_{} {
+  for (auto& cell : there_.taps.cells) cell -= inputs.lo;
+  back_.taps = transposed(there_.taps, inputs.size());
+}
 
 std::vector<TapSelection> const& TapMap::selections(bool back) const {
   auto const& way = back ? back_ : there_;
