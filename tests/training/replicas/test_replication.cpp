@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/detail/scatter_nested.hpp>
 #include <graticule/training/replicas/replication.hpp>
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 

@@ -10,7 +10,6 @@
 #include "data_parallel/reducer.hpp"
 #include "message.hpp"
 #include "node_groups.hpp"
-#include "replicas/moments.hpp"
 #include "sharded/wrap.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include <graticule/partition/detail/check_mpi.hpp>
 #include <graticule/training/detail/wires.hpp>
 
-#include "replicas/moments.hpp"
+#include "state/optimizer_kinds.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +26,36 @@ double f16_scale(Comm const& group, torch::Tensor const& difference) {
   return std::ldexp(1.0, std::min(14 - std::ilogb(largest[0]), 1000));
 }
 
+/// Options of the parameter's group, none where the optimizer does not hold it.
+torch::optim::OptimizerOptions const* options_of(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter) {
+  for (auto& group : optimizer.param_groups())
+    for (auto const& held : group.params())
+      if (held.is_same(parameter)) return &group.options();
+  return nullptr;
+}
+
+/// Running means that an optimizer keeps of a parameter's gradients, in a fixed order; undefined where it has not made
+/// them yet. @throws `Unsupported` unless it is SGD, Adam, AdamW, RMSprop or Adagrad
+std::vector<torch::Tensor> moments_of(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter) {
+  std::vector<torch::Tensor> result;
+  with_kind(optimizer, [&]<class Kind>(Kind /*kind*/) {
+    auto const* const options = options_of(optimizer, parameter);
+    if (options == nullptr) return;
+    typename Kind::State const none;
+    auto const* const state = state_of<typename Kind::State>(optimizer, parameter);
+    Kind::state(state == nullptr ? none : *state, [&](std::string_view part, auto const& value) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, torch::Tensor>)
+        if (Kind::keeps(static_cast<typename Kind::Options const&>(*options), part)) result.push_back(value);
+    });
+  });
+  return result;
+}
+
 }  // namespace
+
+int num_moments(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter) {
+  return int(moments_of(optimizer, parameter).size());
+}
 
 torch::Tensor tensor_of(torch::optim::Optimizer& optimizer, SentItem const& item) {
   if (item.moment < 0) return item.tensor.detach();

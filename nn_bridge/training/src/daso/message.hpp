@@ -30,6 +30,9 @@ struct SentLane {
   torch::Tensor reference;  ///< flat values that all ranks last had in common; undefined if no message is narrow
 };
 
+/// Number of running means that an optimizer keeps of a parameter's gradients: it depends on its type and options.
+/// @throws `Unsupported` unless it is SGD, Adam, AdamW, RMSprop or Adagrad
+[[nodiscard]] int num_moments(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter);
 /// The tensor itself; undefined for a moment that the optimizer has not made yet.
 [[nodiscard]] torch::Tensor tensor_of(torch::optim::Optimizer& optimizer, SentItem const& item);
 /// Real values of a tensor of any floating-point type, sharing its memory.

@@ -4,7 +4,7 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/daso/averaging.hpp>
 
-#include "data_parallel/node_group.hpp"
+#include "data_parallel/pending_mean.hpp"
 
 #include <optional>
 #include <vector>

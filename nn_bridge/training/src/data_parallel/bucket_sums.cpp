@@ -107,10 +107,7 @@ void BucketSums::advance() {
       if (bucket.num_started == bucket.num_ended) continue;
       auto& sum = bucket.sums[bucket.num_ended];
       if (!sum.advance()) continue;
-      auto& traffic = traffic_[bucket.rules[bucket.num_ended].team];
-      traffic.collectives += sum.traffic().collectives;
-      traffic.messages += sum.traffic().messages;
-      traffic.bytes += sum.traffic().bytes;
+      sum.traffic().add_to(traffic_[bucket.rules[bucket.num_ended].team]);
       bucket.order->follow_current();
       ++bucket.num_ended;
       moved = true;

@@ -10,9 +10,11 @@ namespace {
 
 using torch::autograd::variable_list;
 
-struct Before : torch::autograd::FunctionPreHook {
-  Before(GradientHooks::Call const& function, std::size_t place) : call(function), index(place) {}
-  variable_list operator()(variable_list const& grads) override {
+/// Calls a function with the place of a parameter, and passes the gradients on.
+template <class Base, class... Others>
+struct Hook : Base {
+  Hook(GradientHooks::Call const& function, std::size_t place) : call(function), index(place) {}
+  variable_list operator()(variable_list const& grads, Others const&... /*inputs*/) override {
     torch::NoGradGuard const no_grad;
     call(index);
     return grads;
@@ -20,17 +22,8 @@ struct Before : torch::autograd::FunctionPreHook {
   GradientHooks::Call call;
   std::size_t index;
 };
-
-struct After : torch::autograd::FunctionPostHook {
-  After(GradientHooks::Call const& function, std::size_t place) : call(function), index(place) {}
-  variable_list operator()(variable_list const& outputs, variable_list const& /*inputs*/) override {
-    torch::NoGradGuard const no_grad;
-    call(index);
-    return outputs;
-  }
-  GradientHooks::Call call;
-  std::size_t index;
-};
+using Before = Hook<torch::autograd::FunctionPreHook>;
+using After = Hook<torch::autograd::FunctionPostHook, variable_list>;
 
 }  // namespace
 

@@ -61,7 +61,7 @@ bool GradientSum::advance_in_stream() {
   future_ = nullptr;
   while (stage_ != Stage::idle) {
     if (!sum_.advance()) return false;
-    count();
+    sum_.traffic().add_to(traffic_);
     auto const stage = stage_;
     stage_ = Stage::idle;
     if (stage == Stage::left) send_right();
@@ -72,12 +72,6 @@ bool GradientSum::advance_in_stream() {
   sent_.reset();
   left_.clear();
   return true;
-}
-
-void GradientSum::count() {
-  traffic_.collectives += sum_.traffic().collectives;
-  traffic_.messages += sum_.traffic().messages;
-  traffic_.bytes += sum_.traffic().bytes;
 }
 
 void GradientSum::send_left() {

@@ -83,7 +83,6 @@ class GradientSum {
   void send_left();
   void send_right();
   void multiply();
-  void count();
   [[nodiscard]] torch::Tensor matrix(LowRankMatrix const& place) const;
   /// Calls `visit` for each part of the bucket that belongs to no matrix.
   template <class Visit>

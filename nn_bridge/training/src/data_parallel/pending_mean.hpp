@@ -3,9 +3,8 @@
 
 #include <graticule/messages/detail/ordered_sum.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
+#include <graticule/partition/comm.hpp>
 #include <graticule/partition/indices.hpp>
-
-#include "node_group.hpp"
 
 #include <torch/torch.h>
 
@@ -13,6 +12,12 @@
 #include <vector>
 
 namespace graticule::training::detail {
+
+/// The ranks of one group, one on each node.
+struct NodeGroup {
+  Comm exchange;
+  std::vector<double> weights;  ///< by rank of the group: its node's part of all ranks
+};
 
 /// The weighted mean of a tensor over the ranks of a group, on its way.
 ///

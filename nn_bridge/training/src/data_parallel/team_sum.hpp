@@ -29,6 +29,14 @@ struct SumTraffic {
   Index collectives = 0;
   Index messages = 0;
   Index bytes = 0;
+
+  /// @param to counts likewise
+  template <class Counts>
+  void add_to(Counts& to) const {
+    to.collectives += collectives;
+    to.messages += messages;
+    to.bytes += bytes;
+  }
 };
 
 /// Sums one flat tensor after the other over a team, without blocking.

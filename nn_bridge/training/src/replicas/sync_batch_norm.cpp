@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/messages/detail/call_head.hpp>
 #include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/nn_bridge/detail/types.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 
-#include "data_parallel/call_guard.hpp"
-
+#include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <sstream>
@@ -18,6 +19,52 @@ namespace graticule::training {
 namespace detail {
 
 namespace {
+
+enum class CallKind : std::uint8_t { forward, backward };
+
+/// One call of one of a team's layers, as a rank sees it.
+struct GuardedCall {
+  std::string layer;
+  int ordinal = 0;
+  Index number = 0;
+  CallKind kind = CallKind::forward;
+  std::exception_ptr failure = nullptr;  ///< of this rank's arguments
+  std::uint64_t common = 0;              ///< fingerprint of everything that must be the same
+  std::string described = {};            ///< the same in words
+  bool requires_grad = false;
+  bool grad_mode = false;
+};
+
+/// Compares the calls of all ranks, before they communicate. Every message of a team's guarded layers follows such a
+/// comparison, so different calls always meet here first. @return `requires_grad` of any rank
+/// @throws `CallDisagreement`, a rank's failure, `StructureDisagreement` on all ranks;
+///         `StalledExchange` when some rank makes no call for the `error_seconds` of the `StallRule`
+bool guard_call(Comm const& team, GuardedCall const& call) {
+  auto const text = [&] {
+    return std::string(call.kind == CallKind::forward ? "forward " : "backward ") + std::to_string(call.number) +
+           " of module " + std::to_string(call.ordinal);
+  };
+  messages::CallHead head(team);
+  auto const order = head.same(Hash().add(call.ordinal).add(call.number).add(int(call.kind)).value());
+  head.fails(call.failure);
+  auto const any_gradient = head.largest(call.requires_grad ? 1 : 0);
+  auto const modes = head.same(call.grad_mode ? 1 : 0);
+  auto const commons = head.same(call.common);
+  try {
+    head.meet();
+  } catch (Error const& error) {
+    if (error.rule() != "StalledExchange") throw;
+    throw Error("StalledExchange", call.layer + " in " + text() + ": " + error.text());
+  }
+  if (!head.agrees(order)) throw Error("CallDisagreement", call.layer + ": " + head.difference(order, text()));
+  head.rethrow();
+  if (!head.agrees(modes))
+    throw Error("StructureDisagreement",
+                call.layer + ": " + head.difference(modes, call.grad_mode ? "grad mode on" : "grad mode off"));
+  if (!head.agrees(commons))
+    throw Error("StructureDisagreement", call.layer + ": " + head.difference(commons, call.described));
+  return head[any_gradient] != 0;
+}
 
 constexpr char const* layer_name = "SyncBatchNorm";
 

@@ -72,7 +72,6 @@ class ShardUnit {
   /// Takes the gradients of the whole parameters and posts the messages.
   void start_scatter(ReductionRule const& rule);
   void finish_scatter();
-  [[nodiscard]] bool scattering() const noexcept { return scatter_ != nullptr; }
   /// Lets MPI move what is in flight.
   void progress();
   /// Drops the gradients of a failed backward and everything in flight. Same order of calls on all ranks; no messages.

@@ -23,7 +23,6 @@ struct Wrapped {
 /// @throws `WrongState` for a module with cut parameters; `ParametersChanged` for what remains of such a module
 void refuse_cut(torch::nn::Module const& module);
 
-using nn::detail::agreed_failure;
 using nn::detail::attempt;
 using nn::detail::throw_agreed;
 

@@ -25,7 +25,7 @@ FieldView by_rows(torch::Tensor const& tensor) {
 
 }  // namespace
 
-CutFields::CutFields(ShardEngine& engine, Comm const& comm) : engine_(&engine), comm_(comm) {
+CutFields::CutFields(ShardEngine& engine, Comm const& comm) : engine_(&engine) {
   std::set<Index> written;
   for (auto const shard : comm.gather_to_all(engine.team().comm.rank()))
     shard_of_.push_back(written.insert(shard).second ? int(shard) : -1);

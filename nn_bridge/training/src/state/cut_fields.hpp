@@ -32,11 +32,8 @@ class CutFields {
   static void load_whole(Checkpoint const& checkpoint, std::string const& name, torch::Tensor const& tensor,
                          torch::ScalarType type);
 
-  [[nodiscard]] Comm const& comm() const noexcept { return comm_; }
-
  private:
   ShardEngine* engine_;
-  Comm comm_;
   std::vector<int> shard_of_;  ///< by rank: the place in the shard team whose rows it writes, or -1
 };
 

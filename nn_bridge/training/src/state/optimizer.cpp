@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/detail/optimizer_state.hpp>
 #include <graticule/training/state/optimizer.hpp>
 
 #include "data_parallel/differences.hpp"

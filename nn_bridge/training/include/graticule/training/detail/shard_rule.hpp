@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace graticule::training::detail {
@@ -17,10 +18,15 @@ struct ShardRows {
 };
 
 /// Rows of a tensor along its first axis; a tensor without axes is one row.
-[[nodiscard]] std::int64_t num_rows_of(torch::Tensor const& tensor);
+[[nodiscard]] inline std::int64_t num_rows_of(torch::Tensor const& tensor) {
+  return tensor.dim() == 0 ? 1 : tensor.size(0);
+}
 
 /// The rows that a rank keeps: `ceil(num_rows / num_ranks)` each, so that the last ranks have fewer, then none.
 /// Example: 5 rows on 4 ranks are [0, 2), [2, 4), [4, 5), [5, 5).
-[[nodiscard]] ShardRows shard_rows(std::int64_t num_rows, int num_ranks, int rank);
+[[nodiscard]] inline ShardRows shard_rows(std::int64_t num_rows, int num_ranks, int rank) {
+  auto const each = (num_rows + num_ranks - 1) / num_ranks;
+  return {std::min(rank * each, num_rows), std::min((rank + 1) * each, num_rows)};
+}
 
 }  // namespace graticule::training::detail

@@ -116,4 +116,14 @@ bool patch_replication(Wrapper& wrapper) {
 /// Joins the outputs of all ranks, on every rank. Collective. @throws the same on all ranks
 [[nodiscard]] torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::int64_t dim = 0);
 
+namespace detail {
+
+/// Inputs of each copy, from a function of the user. @throws `ReplicaMismatch` unless it returns one per copy
+using InputScatter = std::function<std::vector<torch::IValue>(torch::IValue const& input, int num_copies)>;
+/// Calls `scatter` and checks the number of results.
+[[nodiscard]] std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input,
+                                                        int num_copies);
+
+}  // namespace detail
+
 }  // namespace graticule::training
