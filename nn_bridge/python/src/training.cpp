@@ -262,8 +262,7 @@ void load_model_of_ranks(std::int64_t comm, std::string const& path, MirrorPoint
 void save_model_of_ranks(std::int64_t comm, std::string const& folder, std::int64_t step, int keep,
                          MirrorPointer const& model, std::string const& prefix) {
   auto const ranks = comm_of(comm);
-  auto tensors = nn::parameters_of(*model);
-  for (auto& buffer : nn::detail::buffers_of(*model)) tensors.push_back(std::move(buffer));
+  auto const tensors = nn::detail::tensors_of(*model);
   nn::detail::require_replicas(ranks, tensors);
   run_agreed(ranks, [&] { nn::detail::require_values(tensors); });
   CheckpointStore store(ranks, folder, {.keep = keep});

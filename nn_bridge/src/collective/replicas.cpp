@@ -70,6 +70,12 @@ NamedTensors parameters_of(torch::nn::Module const& module) { return listed(modu
 
 NamedTensors detail::buffers_of(torch::nn::Module const& module) { return listed(module.named_buffers()); }
 
+NamedTensors detail::tensors_of(torch::nn::Module const& module) {
+  auto tensors = parameters_of(module);
+  for (auto& buffer : buffers_of(module)) tensors.push_back(std::move(buffer));
+  return tensors;
+}
+
 void detail::require_values(NamedTensors const& tensors) {
   for (auto const& [name, tensor] : tensors)
     if (tensor.is_meta())

@@ -184,7 +184,7 @@ TEST(ShardedState, is_saved_once_where_replicas_hold_it_too) {
   EXPECT_EQ(test::difference(training::full_state(sharded), Model(4).state()), 0);
   auto const error = test::thrown_by([&] { training::load_model(comm, checkpoint, sharded, "model"); });
   EXPECT_EQ(error.rule, "StateMismatch");
-  EXPECT_NE(error.text.find("lacks model/gain"), std::string::npos) << error.text;
+  EXPECT_NE(error.text.find("the checkpoint lacks gain"), std::string::npos) << error.text;
 }
 
 TEST(ShardedState, keeps_the_models_dtype_of_buffers_held_in_another) {

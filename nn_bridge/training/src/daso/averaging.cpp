@@ -72,8 +72,7 @@ struct Daso::State {
         nodes(detail::node_groups(comm, wanted.node, wanted.unequal_nodes)),
         schedule(options.schedule, nodes.num_groups) {
     for (auto const& rule : options.gradient_rules) {
-      nn::detail::require_replicas(rule.team, parameters);
-      nn::detail::require_replicas(rule.team, buffers);
+      nn::detail::require_replicas(rule.team, nn::detail::tensors_of(module));
       teams.emplace_back(rule.team.handle());
     }
     teams.emplace_back(nodes.node.handle());
@@ -117,6 +116,7 @@ struct Daso::State {
   void perform(std::vector<DasoSchedule::Action> const& actions);
   void send(DasoSchedule::Action const& action);
   void receive(DasoSchedule::Action const& action);
+  void agree_on_received(std::exception_ptr const& failure_of_this_rank);
   void share(int root);
 };
 
@@ -258,6 +258,16 @@ void Daso::State::share(int root) {
   }
 }
 
+void Daso::State::agree_on_received(std::exception_ptr const& failure_of_this_rank) {
+  try {
+    agree(nodes.node, failure_of_this_rank);
+  } catch (...) {
+    failed = true;
+    while (!messages.empty()) messages.pop_front();  // Completes them, as all other ranks do now.
+    throw;
+  }
+}
+
 void Daso::State::perform(std::vector<DasoSchedule::Action> const& actions) {
   torch::NoGradGuard const no_grad;
   if (failed) throw Error("WrongState", "an earlier message of DASO failed; load a state to continue");
@@ -267,18 +277,12 @@ void Daso::State::perform(std::vector<DasoSchedule::Action> const& actions) {
     switch (action.kind) {
       case DasoSchedule::Action::Kind::send: send(action); break;
       case DasoSchedule::Action::Kind::merge:
-      case DasoSchedule::Action::Kind::replace: try { receive(action);
-        } catch (...) {
-          received = std::current_exception();
-        }
+      case DasoSchedule::Action::Kind::replace:
+        detail::attempt(received, [&] { receive(action); });
         replaced = action.kind == DasoSchedule::Action::Kind::replace;
         break;
-      case DasoSchedule::Action::Kind::share: try { agree(nodes.node, std::exchange(received, nullptr));
-        } catch (...) {
-          failed = true;
-          while (!messages.empty()) messages.pop_front();  // Completes them, as all other ranks do now.
-          throw;
-        }
+      case DasoSchedule::Action::Kind::share:
+        agree_on_received(std::exchange(received, nullptr));
         share(nodes.member(action.group));
         if (replaced) keep_reference();
         break;
@@ -293,12 +297,10 @@ Daso::Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, 
   std::exception_ptr failure;
   detail::attempt(failure, [&] {
     detail::refuse_cut(module);
-    nn::detail::require_values(nn::parameters_of(module));
-    nn::detail::require_values(nn::detail::buffers_of(module));
+    nn::detail::require_values(nn::detail::tensors_of(module));
   });
   detail::throw_agreed(teams, failure);
-  nn::detail::require_replicas(world, nn::parameters_of(module));
-  nn::detail::require_replicas(world, nn::detail::buffers_of(module));
+  nn::detail::require_replicas(world, nn::detail::tensors_of(module));
   state_ = std::make_unique<State>(module, optimizer, world, options);
   state_->broadcast();
   state_->choose();

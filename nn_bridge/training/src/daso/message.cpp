@@ -51,12 +51,7 @@ std::vector<torch::Tensor> moments_of(torch::optim::Optimizer& optimizer, torch:
   return result;
 }
 
-}  // namespace
-
-int num_moments(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter) {
-  return int(moments_of(optimizer, parameter).size());
-}
-
+/// The tensor itself; undefined for a moment that the optimizer has not made yet.
 torch::Tensor tensor_of(torch::optim::Optimizer& optimizer, SentItem const& item) {
   if (item.moment < 0) return item.tensor.detach();
   auto const moments = moments_of(optimizer, item.tensor);
@@ -64,8 +59,15 @@ torch::Tensor tensor_of(torch::optim::Optimizer& optimizer, SentItem const& item
   return found.defined() ? found.detach() : found;
 }
 
+/// Real values of a tensor of any floating-point type, sharing its memory.
 torch::Tensor real_values(torch::Tensor const& tensor) {
   return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+}
+
+}  // namespace
+
+int num_moments(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter) {
+  return int(moments_of(optimizer, parameter).size());
 }
 
 torch::Tensor flatten(torch::optim::Optimizer& optimizer, SentLane const& lane) {

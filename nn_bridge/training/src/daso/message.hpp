@@ -33,10 +33,6 @@ struct SentLane {
 /// Number of running means that an optimizer keeps of a parameter's gradients: it depends on its type and options.
 /// @throws `Unsupported` unless it is SGD, Adam, AdamW, RMSprop or Adagrad
 [[nodiscard]] int num_moments(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter);
-/// The tensor itself; undefined for a moment that the optimizer has not made yet.
-[[nodiscard]] torch::Tensor tensor_of(torch::optim::Optimizer& optimizer, SentItem const& item);
-/// Real values of a tensor of any floating-point type, sharing its memory.
-[[nodiscard]] torch::Tensor real_values(torch::Tensor const& tensor);
 /// Copy of all tensors, one after the other, on the device of the first; zeros for undefined ones.
 [[nodiscard]] torch::Tensor flatten(torch::optim::Optimizer& optimizer, SentLane const& lane);
 /// Gives the tensors values from `flat`.

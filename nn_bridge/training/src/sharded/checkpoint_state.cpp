@@ -6,6 +6,7 @@
 
 #include "engine.hpp"
 #include "state/cut_fields.hpp"
+#include "state/stored_tensors.hpp"
 
 #include <algorithm>
 #include <map>
@@ -53,9 +54,8 @@ std::string text_of(torch::IntArrayRef sizes) {
   return text.str();
 }
 
-std::vector<std::string> differences_of(std::vector<Item> const& items,
-                                        std::map<std::string, torch::Tensor> const& state) {
-  std::vector<std::string> differences;
+detail::Differences differences_of(std::vector<Item> const& items, std::map<std::string, torch::Tensor> const& state) {
+  detail::Differences differences;
   std::set<std::string> known;
   for (auto const& item : items) {
     known.insert(item.name);
@@ -72,10 +72,10 @@ std::vector<std::string> differences_of(std::vector<Item> const& items,
 }
 
 /// The same names in the same order, of the same shapes and dtypes.
-std::vector<std::string> differences_of(std::vector<ShardEntry> const& entries, nn::NamedTensors const& state) {
+detail::Differences differences_of(std::vector<ShardEntry> const& entries, nn::NamedTensors const& state) {
   if (entries.size() != state.size())
     return {"the state has " + std::to_string(state.size()) + " tensors, the model " + std::to_string(entries.size())};
-  std::vector<std::string> differences;
+  detail::Differences differences;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     auto const& [name, tensor] = state[i];
     auto const& own = entries[i].local;
@@ -167,7 +167,7 @@ void save_model(CheckpointWriter& writer, ShardedParameters const& sharded, Comm
     if (item.cut != nullptr)
       fields.save(writer, name, *item.cut, item.cut->shard);
     else
-      CutFields::save_whole(writer, name, item.whole.to(item.dtype));
+      detail::save_tensor(writer, name, item.whole.to(item.dtype));
   }
 }
 
@@ -175,18 +175,9 @@ void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameter
   auto& engine = sharded.engine();
   auto const items = items_of(engine);
   run_agreed(comm, [&] {
-    std::vector<std::string> differences;
-    std::set<std::string> known;
-    for (auto const& item : items) {
-      auto const name = prefix + "/" + item.name;
-      known.insert(name);
-      auto const text = detail::difference(checkpoint, name, item.dtype, item.sizes());
-      if (!text.empty()) differences.push_back(text);
-    }
-    for (auto const& field : checkpoint.fields())
-      if (field.name.starts_with(prefix + "/") && !known.contains(field.name))
-        differences.push_back("the model lacks " + field.name);
-    detail::refuse_differences(Fault::input, "StateMismatch", differences);
+    std::vector<detail::StoredTensor> wanted;
+    for (auto const& item : items) wanted.push_back({item.name, item.dtype, item.sizes()});
+    detail::require_fields(checkpoint, prefix, wanted);
   });
   CutFields const fields(engine, comm);
   for (auto const& item : items) {
@@ -194,7 +185,7 @@ void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameter
     if (item.cut != nullptr)
       fields.load(checkpoint, name, *item.cut, item.cut->shard);
     else
-      CutFields::load_whole(checkpoint, name, item.whole, item.dtype);
+      detail::load_tensor(checkpoint, name, item.whole, item.dtype);
   }
 }
 

@@ -25,12 +25,10 @@ class CutTensors : public detail::OptimizerTensors {
             torch::Tensor const& value) const override {
     fields_.save(writer, field, *parameters_.at(name), value);
   }
-  void compare(CheckpointField const& field, std::string const& text, std::string const& name,
-               detail::Differences& differences) const override {
-    // The whole parameter has its shape without its memory, but the dtype of the rows is that of the file.
+  /// The whole parameter has its shape without its memory, and the rows the dtype of the file.
+  [[nodiscard]] detail::StoredTensor like(std::string const& name) const override {
     auto const& parameter = *parameters_.at(name);
-    auto const like = torch::empty({}, torch::dtype(parameter.shard.scalar_type())).expand(parameter.full.sizes());
-    detail::compare(field, text, like, differences);
+    return {name, parameter.shard.scalar_type(), parameter.full.sizes()};
   }
   void load(Checkpoint const& checkpoint, std::string const& field, std::string const& name,
             torch::Tensor const& value) const override {

@@ -98,10 +98,7 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule 
   std::exception_ptr failure;
   attempt(failure, [&] {
     check_options(options_, shards.team.num_ranks());
-    if (model_) {
-      nn::detail::require_values(nn::parameters_of(*model_));
-      nn::detail::require_values(nn::detail::buffers_of(*model_));
-    }
+    if (model_) nn::detail::require_values(nn::detail::tensors_of(*model_));
     found_ = find_units(model_, options_);
     calls_.resize(found_.units.size());
     order_ = UnitOrder(found_.units, options_);

@@ -26,21 +26,10 @@ class CutFields {
   /// Collective. Fills `local`.
   void load(Checkpoint const& checkpoint, std::string const& name, ShardedParameter const& parameter,
             torch::Tensor const& local) const;
-  /// The same for a tensor that every rank has whole.
-  static void save_whole(CheckpointWriter& writer, std::string const& name, torch::Tensor const& tensor);
-  /// @param type in the file
-  static void load_whole(Checkpoint const& checkpoint, std::string const& name, torch::Tensor const& tensor,
-                         torch::ScalarType type);
 
  private:
   ShardEngine* engine_;
   std::vector<int> shard_of_;  ///< by rank: the place in the shard team whose rows it writes, or -1
 };
-
-/// `name is f64 [3, 4] in FILE and f32 [3, 4] here`, when it is so; else nothing.
-[[nodiscard]] std::string difference(Checkpoint const& checkpoint, std::string const& field, torch::ScalarType type,
-                                     torch::IntArrayRef sizes);
-/// @throws `rule` with all differences, if there are any
-void refuse_differences(Fault fault, std::string const& rule, std::vector<std::string> const& differences);
 
 }  // namespace graticule::training::detail

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/training/state/optimizer.hpp>
 
-#include "data_parallel/differences.hpp"
 #include "optimizer_kinds.hpp"
 #include "optimizer_tensors.hpp"
+#include "stored_tensors.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -28,14 +28,14 @@ class WholeTensors : public OptimizerTensors {
             torch::Tensor const& value) const override {
     detail::save_tensor(writer, field, value);
   }
-  void compare(CheckpointField const& field, std::string const& text, std::string const& name,
-               detail::Differences& differences) const override {
+  [[nodiscard]] detail::StoredTensor like(std::string const& name) const override {
     auto const is_it = [&](auto const& held) { return held.first == name; };
-    detail::compare(field, text, std::find_if(parameters_.begin(), parameters_.end(), is_it)->second, differences);
+    auto const& tensor = std::find_if(parameters_.begin(), parameters_.end(), is_it)->second;
+    return {name, tensor.scalar_type(), tensor.sizes()};
   }
   void load(Checkpoint const& checkpoint, std::string const& field, std::string const& /*name*/,
             torch::Tensor const& value) const override {
-    detail::load_tensor(checkpoint, field, value);
+    detail::load_tensor(checkpoint, field, value, value.scalar_type());
   }
 
  private:
@@ -116,7 +116,7 @@ std::map<std::string, Index> saved_steps(Checkpoint const& checkpoint, std::stri
   std::map<std::string, Index> result;
   for (std::size_t i = 0; i < names.size() && i < steps.size(); ++i) result.emplace(names[i], steps[i]);
   if (result.size() != names.size() || steps.size() != names.size())
-    differences.add(base + " does not hold one step for each parameter");
+    differences.push_back(base + " does not hold one step for each parameter");
   return result;
 }
 
@@ -132,10 +132,10 @@ class Saved {
     detail::Differences differences;
     auto const& kind = checkpoint_.value<std::string>(prefix_ + "/kind");
     if (kind != Kind::name)
-      differences.add("the checkpoint holds the state of " + kind + ", the optimizer is " + Kind::name);
+      differences.push_back("the checkpoint holds the state of " + kind + ", the optimizer is " + Kind::name);
     else
       compare_groups(groups, differences);
-    differences.throw_if_any("StateMismatch", checkpoint_);
+    detail::refuse_differences(Fault::input, "StateMismatch", differences, checkpoint_.path().string() + ": ");
   }
 
   /// Collective. @return the names of parameters that have no state
@@ -155,24 +155,24 @@ class Saved {
   void compare_groups(Groups const& groups, detail::Differences& differences) {
     auto const num_groups = checkpoint_.value<Index>(prefix_ + "/num_groups");
     if (num_groups != Index(groups.size())) {
-      differences.add("the checkpoint holds " + std::to_string(num_groups) + " groups of parameters, the optimizer " +
-                      std::to_string(groups.size()));
+      differences.push_back("the checkpoint holds " + std::to_string(num_groups) +
+                            " groups of parameters, the optimizer " + std::to_string(groups.size()));
       return;
     }
     std::set<std::string> known;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       auto const& steps = steps_.emplace_back(saved_steps(checkpoint_, group_prefix(prefix_, g), differences));
       for (auto const& [name, parameter] : groups[g]) {
-        if (!steps.contains(name)) differences.add("the checkpoint lacks " + name + in_group(g));
+        if (!steps.contains(name)) differences.push_back("the checkpoint lacks " + name + in_group(g));
         compare_parts(name, known, differences);
       }
       for (auto const& [name, step] : steps)
         if (std::none_of(groups[g].begin(), groups[g].end(), [&](auto const& held) { return held.first == name; }))
-          differences.add("the optimizer lacks " + name + in_group(g));
+          differences.push_back("the optimizer lacks " + name + in_group(g));
     }
     if (!differences.empty()) return;
     for (auto const& name : detail::names_below(checkpoint_, prefix_))
-      if (!known.contains(name)) differences.add(prefix_ + "/" + name + " belongs to no parameter");
+      if (!known.contains(name)) differences.push_back(prefix_ + "/" + name + " belongs to no parameter");
   }
 
   void compare_parts(std::string const& name, std::set<std::string>& known, detail::Differences& differences) const {
@@ -182,7 +182,9 @@ class Saved {
         auto const field = prefix_ + "/" + part + "/" + name;
         if (!checkpoint_.has_field(field)) return;
         known.insert(part + "/" + name);
-        tensors_.compare(checkpoint_.field(field), part + " of " + name, name, differences);
+        auto wanted = tensors_.like(name);
+        wanted.name = part + " of " + name;
+        detail::compare(checkpoint_.field(field), wanted, differences);
       }
     });
   }

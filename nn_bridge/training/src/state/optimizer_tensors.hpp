@@ -5,7 +5,7 @@
 #include <graticule/nn_bridge/detail/named_tensors.hpp>
 #include <graticule/partition/comm.hpp>
 
-#include "data_parallel/differences.hpp"
+#include "stored_tensors.hpp"
 
 #include <torch/torch.h>
 
@@ -23,8 +23,8 @@ class OptimizerTensors {
   /// @param name of the parameter. Collective.
   virtual void save(CheckpointWriter& writer, std::string const& field, std::string const& name,
                     torch::Tensor const& value) const = 0;
-  virtual void compare(CheckpointField const& field, std::string const& text, std::string const& name,
-                       Differences& differences) const = 0;
+  /// The whole parameter, as the file has it. @param name of the parameter
+  [[nodiscard]] virtual StoredTensor like(std::string const& name) const = 0;
   /// Collective.
   virtual void load(Checkpoint const& checkpoint, std::string const& field, std::string const& name,
                     torch::Tensor const& value) const = 0;

@@ -13,6 +13,8 @@ namespace graticule::nn::detail {
 
 /// The buffers, as `parameters_of`.
 [[nodiscard]] NamedTensors buffers_of(torch::nn::Module const& module);
+/// Parameters, then buffers.
+[[nodiscard]] NamedTensors tensors_of(torch::nn::Module const& module);
 
 /// @throws `UnsupportedTensor` for the first tensor without values: of the meta device, which stands for those of lazy
 /// modules, too
