@@ -116,7 +116,7 @@ struct Daso::State {
   void perform(std::vector<DasoSchedule::Action> const& actions);
   void send(DasoSchedule::Action const& action);
   void receive(DasoSchedule::Action const& action);
-  void agree_on_received(std::exception_ptr const& failure_of_this_rank);
+  void agree_on_received(std::exception_ptr const& own);
   void share(int root);
 };
 
@@ -258,9 +258,9 @@ void Daso::State::share(int root) {
   }
 }
 
-void Daso::State::agree_on_received(std::exception_ptr const& failure_of_this_rank) {
+void Daso::State::agree_on_received(std::exception_ptr const& own) {
   try {
-    agree(nodes.node, failure_of_this_rank);
+    agree(nodes.node, own);
   } catch (...) {
     failed = true;
     while (!messages.empty()) messages.pop_front();  // Completes them, as all other ranks do now.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/detail/message_memory.hpp>
+#include <graticule/training/detail/clip.hpp>
 #include <graticule/training/detail/managed.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 
@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <typeinfo>
 
@@ -118,77 +117,18 @@ ShardedParameters::Gathered::Gathered(ShardEngine& engine) : engine_(engine.shar
 
 ShardedParameters::Gathered::~Gathered() { engine_->let_go(); }
 
-namespace {
-
-/// Sum of the norm's powers over the elements of one gradient, or their largest size.
-torch::Tensor size_of_gradient(torch::Tensor const& gradient, double norm_type) {
-  auto const sizes = gradient.detach().abs().to(torch::kDouble);
-  if (std::isinf(norm_type)) return sizes.max();
-  return (norm_type == 2 ? sizes.square() : sizes.pow(norm_type)).sum();
-}
-
-/// The same over all gradients of each list.
-std::array<double, 2> sizes_of_gradients(std::array<std::vector<torch::Tensor>, 2> const& lists, double norm_type) {
-  std::vector<torch::Tensor> sizes;
-  std::vector<std::size_t> list_of;
-  for (std::size_t list = 0; list < lists.size(); ++list)
-    for (auto const& tensor : lists[list])
-      if (auto const& gradient = tensor.grad(); gradient.defined() && gradient.numel() > 0) {
-        sizes.push_back(size_of_gradient(gradient, norm_type));
-        list_of.push_back(list);
-      }
-  std::array<double, 2> result{};
-  auto const values = nn::detail::values_on_host(sizes);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    auto& total = result[list_of[i]];
-    if (!std::isinf(norm_type))
-      total += values[i];
-    else if (!std::isnan(total) && (std::isnan(values[i]) || values[i] > total))
-      total = values[i];
-  }
-  return result;
-}
-
-void add_ignored(ShardEngine const& engine, std::vector<torch::Tensor>& tensors) {
-  for (auto const& [name, tensor] : engine.found().ignored) tensors.push_back(tensor);
-}
-
-}  // namespace
-
 double ShardedParameters::clip_grad_norm(double max_norm, ClipOptions const& options) {
   auto const& comm = engine_->team().comm;
   if (!(max_norm >= 0) || !(options.norm_type > 0))
     throw Error("BadOption", "clip_grad_norm needs a norm of at least 0 of a type above 0, got " +
                                  std::to_string(max_norm) + " and type " + std::to_string(options.norm_type));
-  torch::NoGradGuard const no_grad;
-  auto replicated = options.replicated.value_or(std::vector<torch::Tensor>());
-  if (!options.replicated) add_ignored(*engine_, replicated);
-  auto const shards = parameters();
-  auto const type = options.norm_type;
-  auto const sizes = sizes_of_gradients({shards, replicated}, type);
-  std::array<double, 1> cut{sizes[0]};
-  auto whole = sizes[1];
-  // One rank's word for what all ranks should have alike, so that all scale alike.
-  comm.broadcast(&whole, Index(sizeof whole), 0);
-  double total = 0;
-  if (std::isinf(type)) {
-    // NaN is no number that MPI_MAX orders.
-    std::array<Index, 1> nan{std::isnan(cut[0]) || std::isnan(whole) ? 1 : 0};
-    comm.max(nan);
-    comm.max(cut);
-    total = nan[0] != 0 ? std::nan("") : std::max(cut[0], whole);
-  } else {
-    comm.sum(cut);
-    total = std::pow(cut[0] + whole, 1 / type);
+  std::vector<detail::ClippedPart> parts{{named_parameters(), {comm}}, {engine_->found().ignored, {}, comm}};
+  if (options.replicated) {
+    auto& replicated = parts.back().parameters;
+    replicated.clear();
+    for (auto const& tensor : *options.replicated) replicated.emplace_back("a replicated tensor", tensor);
   }
-  if (!std::isfinite(total) && options.non_finite == NonFinite::refused)
-    throw Error("NotFinite", "the norm of the gradients is " + std::to_string(total));
-  auto const scale = max_norm / (total + 1e-6);
-  if (scale >= 1) return total;
-  for (auto const& list : {shards, replicated})
-    for (auto const& tensor : list)
-      if (tensor.grad().defined()) tensor.grad().mul_(scale);
-  return total;
+  return detail::scale_gradients(parts, max_norm, options.norm_type, options.non_finite);
 }
 
 void ShardedParameters::unwrap() { engine_->unwrap(); }

@@ -5,6 +5,7 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/sharded/clip.hpp>
 
+#include <optional>
 #include <vector>
 
 namespace graticule::training::detail {
@@ -15,15 +16,20 @@ struct ClippedPart {
   /// Each rank of these teams holds different elements, and the norm is over all of them. Empty: replicated, and
   /// counted once.
   std::vector<Comm> parts_over;
+  /// Of replicated gradients: the first rank of this team decides about their part of the norm.
+  std::optional<Comm> decided_on = {};
 };
 
 /// Scales gradients by `min(1, max_norm / (norm + 1e-6))`, as LibTorch does, where `norm` is the norm of all of them as
-/// one vector, in f64. Collective over all `parts_over`; empty parts count as zero.
-/// @param parts all gradients, each once @param max_norm positive @param norm_type positive, or infinity for the
+/// one vector, in f64. Collective over all `parts_over` and `decided_on`; empty parts count as zero.
+/// @param parts all gradients, each once @param max_norm at least 0 @param norm_type positive, or infinity for the
 ///        largest absolute value @param non_finite treatment of a norm that is not finite
-/// @returns the norm before scaling, the same on all ranks @throws `BadOption` unless `max_norm` and `norm_type` are
-///         positive
-/// Cost: one all-reduce of one number per team of each part; on devices one copy of a number per gradient, per device.
+/// @returns the norm before scaling, the same on all ranks; NaN where a gradient has one
+/// Cost: one all-reduce of one or two numbers per team of each part; on devices one copy of a number per gradient, per
+/// device.
+double scale_gradients(std::vector<ClippedPart> const& parts, double max_norm, double norm_type, NonFinite non_finite);
+
+/// The same for a `max_norm` above 0. @throws `BadOption` unless it and `norm_type` are positive
 double clip_gradients(std::vector<ClippedPart> const& parts, double max_norm, double norm_type = 2,
                       NonFinite non_finite = NonFinite::kept);
 
