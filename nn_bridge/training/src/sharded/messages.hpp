@@ -74,21 +74,26 @@ class Packed {
   std::vector<std::byte> bytes_;
 };
 
-/// Whole parameters on their way from all ranks of the team.
-class Gather {
+/// Transfers of a unit between the ranks of a team, under way.
+class Transfer {
  public:
-  Gather() = default;
-  Gather(Gather const&) = delete;
-  Gather& operator=(Gather const&) = delete;
-  virtual ~Gather() = default;
+  Transfer() = default;
+  Transfer(Transfer const&) = delete;
+  Transfer& operator=(Transfer const&) = delete;
+  virtual ~Transfer() = default;
   /// Proceeds without blocking; true when nothing is left to wait for.
   [[nodiscard]] virtual bool test() = 0;
+  /// Whether the wait has failed.
+  [[nodiscard]] virtual bool abandoned() const noexcept { return false; }
+  /// Whether MPI uses memory of the parameters or of this object.
+  [[nodiscard]] virtual bool in_messages() { return false; }
+};
+
+/// Whole parameters on their way from all ranks of the team.
+class Gather : public Transfer {
+ public:
   /// Waits until all are complete; on a device later work in the current stream waits.
   virtual void finish(ShardTeam& team, std::string const& unit) = 0;
-  /// Whether the wait has failed.
-  [[nodiscard]] virtual bool abandoned() const noexcept = 0;
-  /// Whether MPI uses memory of the parameters.
-  [[nodiscard]] virtual bool in_messages() = 0;
 };
 
 /// Large parts are sent from and received into their places; the small parts of a rank are one message.
@@ -133,18 +138,11 @@ void add_reduced(ShardedParameter& parameter, torch::Tensor total, ReductionRule
 /// Gradients of whole parameters on their way to the ranks that keep the rows.
 ///
 /// These sum them in order of ranks, on the device of the parameters: in the dtype of the wire, 16-bit ones in f32.
-class GradientScatter {
+class GradientScatter : public Transfer {
  public:
-  GradientScatter() = default;
-  GradientScatter(GradientScatter const&) = delete;
-  GradientScatter& operator=(GradientScatter const&) = delete;
-  virtual ~GradientScatter() = default;
-  [[nodiscard]] virtual bool test() = 0;
   /// Waits and adds the sums, times the factor, to `reduced`. A gradient that no rank has stays undefined.
   /// @throws `UnusedParameter` on all ranks alike
   virtual void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) = 0;
-  [[nodiscard]] virtual bool abandoned() const noexcept = 0;
-  [[nodiscard]] virtual bool in_messages() = 0;
 };
 
 class ScatterByMessages final : public GradientScatter {

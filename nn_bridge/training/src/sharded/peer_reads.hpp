@@ -35,7 +35,6 @@ class PeerGather final : public Gather {
   [[nodiscard]] bool test() override;
   void finish(ShardTeam& team, std::string const& unit) override;
   [[nodiscard]] bool abandoned() const noexcept override { return abandoned_; }
-  [[nodiscard]] bool in_messages() override { return false; }
 
  private:
   struct Part {
@@ -49,6 +48,7 @@ class PeerGather final : public Gather {
 };
 
 /// Each rank shows all of its gradients in its device memory, and adds the gradients of all ranks for its own rows.
+/// Never abandoned: others read the shared buffer only, which stays.
 class PeerScatter final : public GradientScatter {
  public:
   /// Number of the unit; after it, one byte per gradient says whether the rank has it.
@@ -60,9 +60,6 @@ class PeerScatter final : public GradientScatter {
               std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
   [[nodiscard]] bool test() override;
   void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) override;
-  /// Others read the shared buffer only, which stays.
-  [[nodiscard]] bool abandoned() const noexcept override { return false; }
-  [[nodiscard]] bool in_messages() override { return false; }
 
  private:
   struct Part {

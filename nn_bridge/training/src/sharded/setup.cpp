@@ -171,15 +171,16 @@ void ShardEngine::make_shared_buffers() {
     gradients.host_bytes = std::max(gradients.host_bytes, PeerScatter::head_bytes + parameters.size());
   }
   of_team.push_back(gradients);
-  auto const shared_buffers = SharedBuffer::make(team_.comm, device.value_or(torch::kCPU), of_team);
-  for (std::size_t u = 0; u < units_.size() && !shared_buffers.empty(); ++u)
-    units_[u]->set_shared_buffer(ShardUnit::Source::team, shared_buffers[u]);
-  if (!shared_buffers.empty()) team_.gradients = shared_buffers.back();
+  auto const give = [&](Comm const& comm, std::vector<SharedBuffer::Size> const& sizes, ShardUnit::Source source) {
+    auto buffers = SharedBuffer::make(comm, device.value_or(torch::kCPU), sizes);
+    for (std::size_t u = 0; u < units_.size() && !buffers.empty(); ++u)
+      units_[u]->set_shared_buffer(source, buffers[u]);
+    return buffers;
+  };
+  auto const buffers = give(team_.comm, of_team, ShardUnit::Source::team);
+  if (!buffers.empty()) team_.gradients = buffers.back();
   has_shared_buffers_ = true;
-  if (!group_) return;
-  auto const in_group = SharedBuffer::make(group_->comm, device.value_or(torch::kCPU), of_group);
-  for (std::size_t u = 0; u < units_.size() && !in_group.empty(); ++u)
-    units_[u]->set_shared_buffer(ShardUnit::Source::group, in_group[u]);
+  if (group_) (void)give(group_->comm, of_group, ShardUnit::Source::group);
 }
 
 void ShardEngine::hold_whole() {
