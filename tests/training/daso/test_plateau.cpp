@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/detail/plateau.hpp>
+#include <graticule/training/detail/daso_schedule.hpp>
 
 #include "expect_error.hpp"
 

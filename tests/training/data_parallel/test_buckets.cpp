@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/detail/buckets.hpp>
-
+#include "data_parallel/gradient_buckets.hpp"
 #include "expect_error.hpp"
 
 #include <gtest/gtest.h>

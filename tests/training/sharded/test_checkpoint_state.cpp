@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/nn_bridge/detail/replicas.hpp>
-#include <graticule/training/detail/sharded_state.hpp>
 #include <graticule/training/sharded/checkpoint_state.hpp>
 #include <graticule/training/state/model.hpp>
 

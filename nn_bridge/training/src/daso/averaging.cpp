@@ -9,8 +9,6 @@
 
 #include "data_parallel/reducer.hpp"
 #include "message.hpp"
-#include "node_groups.hpp"
-#include "sharded/wrap.hpp"
 
 #include <algorithm>
 #include <array>
@@ -78,26 +76,6 @@ struct Daso::State {
     teams.emplace_back(nodes.node.handle());
   }
 
-  Comm world;
-  torch::optim::Optimizer& optimizer;
-  DasoOptions options;
-  nn::NamedTensors parameters;
-  nn::NamedTensors buffers;
-  detail::NodeGroups nodes;
-  DasoSchedule schedule;
-  std::vector<Comm> teams;  ///< over which gradients are reduced: those of the rules, then the node
-  /// Reduces while a backward runs, within the node where the schedule says so. None where there are neither rules nor
-  /// other ranks in the node.
-  std::unique_ptr<detail::Reducer> reducer;
-  Index num_reduced = 0;                                      ///< its iterations at the last step
-  std::vector<bool> trained;                                  ///< by parameter: needs a gradient, and so is sent
-  std::vector<SentLane> lanes;                                ///< what is averaged over nodes
-  std::map<torch::ScalarType, std::vector<SentItem>> shared;  ///< what a node's ranks take from one of them
-  std::deque<DasoMessage> messages;                           ///< oldest first
-  std::exception_ptr failure;                                 ///< of this rank, not yet known to others
-  bool failed = false;  ///< a message: the schedule is of no use until a state is loaded
-  Stats stats;
-
   [[nodiscard]] std::vector<bool> flags() const {
     std::vector<bool> result;
     for (auto const& [name, tensor] : parameters) result.push_back(tensor.requires_grad());
@@ -107,199 +85,207 @@ struct Daso::State {
     nn::detail::broadcast_replicas(world, parameters);
     nn::detail::broadcast_replicas(world, buffers);
   }
-  void choose();
-  void watch();
-  void follow_schedule();
-  void reduce();
-  void add(SentItem const& item, DasoPolicy policy);
-  void keep_reference();
-  void perform(std::vector<DasoSchedule::Action> const& actions);
-  void send(DasoSchedule::Action const& action);
-  void receive(DasoSchedule::Action const& action);
-  void agree_on_received(std::exception_ptr const& own);
-  void share(int root);
+
+  /// What is sent, with parameters that need a gradient as they are now.
+  void choose() {
+    trained = flags();
+    run_agreed(world, [&] {
+      if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
+        throw Error("Unsupported", "LBFGS runs forwards and backwards within a step, which DASO does not support");
+      if (std::find(trained.begin(), trained.end(), true) == trained.end())
+        throw Error("NoParameters", "no parameter of the module needs a gradient");
+      if (!reducer)
+        for (auto const& [name, tensor] : parameters)
+          if (detail::GradientHooks::are_on(tensor))
+            throw Error("WrongState",
+                        "gradients of '" + name + "' are reduced by another object: destroy that one first");
+      if (options.moments == DasoPolicy::leave) return;
+      for (auto const& [name, tensor] : parameters) (void)detail::num_moments(optimizer, tensor);
+    });
+    lanes.clear();
+    shared.clear();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (!trained[i]) continue;
+      auto const& [name, tensor] = parameters[i];
+      add({name, tensor}, DasoPolicy::average);
+      if (options.moments == DasoPolicy::leave) continue;
+      for (int m = 0; m < detail::num_moments(optimizer, tensor); ++m) add({name, tensor, m}, options.moments);
+    }
+    for (auto const& [name, tensor] : buffers) {
+      bool const counts = !torch::isFloatingType(tensor.scalar_type()) && !tensor.is_complex();
+      bool const taken = counts && options.buffers == DasoPolicy::average;
+      add({name, tensor}, taken ? DasoPolicy::copy_sender : options.buffers);
+    }
+    keep_reference();
+    watch();
+  }
+
+  /// Reduces gradients of what is trained from now on.
+  void watch() {
+    reducer.reset();
+    if (teams.size() == 1 && teams.front().num_ranks() == 1) return;
+    std::vector<detail::TeamPlace> rules;
+    for (auto const& rule : options.gradient_rules) rules.push_back({rules.size(), rule.reduction});
+    rules.push_back({rules.size(), nn::Reduction::mean});
+    std::vector<detail::ReducedParameter> watched;
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      if (trained[i])
+        watched.push_back({.name = parameters[i].first, .tensor = parameters[i].second, .rules = rules, .sizes = {}});
+    reducer = std::make_unique<detail::Reducer>(
+        std::move(watched), teams, DataParallelOptions{.unused = Unused::allowed, .order = SumOrder::by_rank});
+    num_reduced = 0;
+    follow_schedule();
+  }
+
+  /// Before each backward.
+  void follow_schedule() {
+    if (!reducer) return;
+    bool const in_node = schedule.local_sync();
+    reducer->sums().set_team(teams.size() - 1, in_node);
+    reducer->set_sync(in_node || teams.size() > 1);
+  }
+
+  /// What a backward has not: gradients that were given by hand, or under a schedule without any sum.
+  void reduce() {
+    if (!reducer) return;
+    reducer->end_failed_backward();
+    if (reducer->num_begun() == num_reduced && reducer->syncs()) {
+      reducer->buckets().forget_reduced();
+      reducer->reduce();
+    }
+    reducer->complete();
+    num_reduced = reducer->num_begun();
+  }
+
+  void add(SentItem const& item, DasoPolicy policy) {
+    if (policy == DasoPolicy::leave) return;
+    shared[real_type(item.tensor)].push_back(item);
+    if (policy != DasoPolicy::average) return;
+    auto const type = real_type(item.tensor);
+    auto lane = std::find_if(lanes.begin(), lanes.end(), [&](auto const& one) { return one.type == type; });
+    if (lane == lanes.end()) lane = lanes.insert(lanes.end(), SentLane{.type = type, .items = {}, .reference = {}});
+    lane->items.push_back(item);
+  }
+
+  /// Where all ranks have the same values.
+  void keep_reference() {
+    for (auto& lane : lanes) {
+      bool const narrow = detail::wire_type(options.wire, lane.type) != lane.type ||
+                          detail::wire_type(options.stale_wire, lane.type) != lane.type;
+      if (narrow) lane.reference = detail::flatten(optimizer, lane);
+    }
+  }
+
+  void send(DasoSchedule::Action const& action) {
+    auto const& group = nodes.groups[std::size_t(action.group)];
+    if (!group) return;
+    auto const wire = action.phase == DasoSchedule::Phase::blocking ? options.wire : options.stale_wire;
+    messages.emplace_back(*group, optimizer, lanes,
+                          detail::DasoMessageOptions{.wire = wire, .chunk = options.chunk, .check = options.check},
+                          std::exchange(failure, nullptr));
+    ++stats.num_sent;
+    stats.num_pieces += messages.back().num_pieces();
+    stats.bytes_sent += messages.back().bytes_sent();
+  }
+
+  void receive(DasoSchedule::Action const& action) {
+    auto const& group = nodes.groups[std::size_t(action.group)];
+    if (!group) return;
+    bool const merges = action.kind == DasoSchedule::Action::Kind::merge;
+    auto const means = messages.front().wait();
+    messages.pop_front();
+    ++(merges ? stats.num_merged : stats.num_replaced);
+    bool const heat = options.schedule.arithmetic == DasoArithmetic::heat;
+    if (merges && group->weights.size() == 1 && !heat) return;  // a node alone would be drawn back to its own past
+    auto const num_ranks = double(group->weights.size());
+    auto const part = merges ? num_ranks / (num_ranks + double(action.merge_weight())) : 1.0;
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      auto value = means[i];
+      if (merges) {
+        bool const narrow = c10::elementSize(value.scalar_type()) == 2;
+        auto const type = narrow ? torch::kFloat : value.scalar_type();
+        // x + (mean - x) * part keeps equal values bit for bit.
+        auto const own = detail::flatten(optimizer, lanes[i]).to(type);
+        value = own + (value.to(type) - own) * part;
+      }
+      detail::unflatten(optimizer, lanes[i], value);
+    }
+  }
+
+  void share(int root) {
+    if (nodes.node.num_ranks() == 1) return;
+    for (auto const& [type, items] : shared) {
+      SentLane const lane{.type = type, .items = items, .reference = {}};
+      auto const flat = detail::flatten(optimizer, lane);
+      auto const held = nn::detail::as_message(flat);
+      nn::detail::await_messages(flat.device());
+      nodes.node.broadcast(held.mutable_data_ptr(), Index(held.nbytes()), root);
+      if (nodes.node.rank() != root) detail::unflatten(optimizer, lane, nn::detail::from_message(held, flat.device()));
+    }
+  }
+
+  void agree_on_received(std::exception_ptr const& own) {
+    try {
+      agree(nodes.node, own);
+    } catch (...) {
+      failed = true;
+      while (!messages.empty()) messages.pop_front();  // Completes them, as all other ranks do now.
+      throw;
+    }
+  }
+
+  void perform(std::vector<DasoSchedule::Action> const& actions) {
+    torch::NoGradGuard const no_grad;
+    if (failed) throw Error("WrongState", "an earlier message of DASO failed; load a state to continue");
+    std::exception_ptr received;
+    bool replaced = false;
+    for (auto const& action : actions) {
+      switch (action.kind) {
+        case DasoSchedule::Action::Kind::send: send(action); break;
+        case DasoSchedule::Action::Kind::merge:
+        case DasoSchedule::Action::Kind::replace:
+          nn::detail::attempt(received, [&] { receive(action); });
+          replaced = action.kind == DasoSchedule::Action::Kind::replace;
+          break;
+        case DasoSchedule::Action::Kind::share:
+          agree_on_received(std::exchange(received, nullptr));
+          share(nodes.member(action.group));
+          if (replaced) keep_reference();
+          break;
+      }
+    }
+  }
+
+  Comm world;
+  torch::optim::Optimizer& optimizer;
+  DasoOptions options;
+  nn::NamedTensors parameters;
+  nn::NamedTensors buffers;
+  detail::NodeGroups nodes;
+  DasoSchedule schedule;
+  std::vector<Comm> teams;  ///< over which gradients are reduced: those of the rules, then the node
+  /// Reduces while a backward runs, by the schedule within the node. None without rules and other ranks in the node.
+  std::unique_ptr<detail::Reducer> reducer;
+  Index num_reduced = 0;                                      ///< its iterations at the last step
+  std::vector<bool> trained;                                  ///< by parameter: needs a gradient, and so is sent
+  std::vector<SentLane> lanes;                                ///< what is averaged over nodes
+  std::map<torch::ScalarType, std::vector<SentItem>> shared;  ///< what a node's ranks take from one of them
+  std::deque<DasoMessage> messages;                           ///< oldest first
+  std::exception_ptr failure;                                 ///< of this rank, not yet known to others
+  bool failed = false;  ///< a message: the schedule is of no use until a state is loaded
+  Stats stats;
 };
-
-/// What is sent, with parameters that need a gradient as they are now.
-void Daso::State::choose() {
-  trained = flags();
-  run_agreed(world, [&] {
-    if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
-      throw Error("Unsupported", "LBFGS runs forwards and backwards within a step, which DASO does not support");
-    if (std::find(trained.begin(), trained.end(), true) == trained.end())
-      throw Error("NoParameters", "no parameter of the module needs a gradient");
-    if (!reducer)
-      for (auto const& [name, tensor] : parameters)
-        if (detail::GradientHooks::are_on(tensor))
-          throw Error("WrongState",
-                      "gradients of '" + name + "' are reduced by another object: destroy that one first");
-    if (options.moments == DasoPolicy::leave) return;
-    for (auto const& [name, tensor] : parameters) (void)detail::num_moments(optimizer, tensor);
-  });
-  lanes.clear();
-  shared.clear();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!trained[i]) continue;
-    auto const& [name, tensor] = parameters[i];
-    add({name, tensor}, DasoPolicy::average);
-    if (options.moments == DasoPolicy::leave) continue;
-    for (int m = 0; m < detail::num_moments(optimizer, tensor); ++m) add({name, tensor, m}, options.moments);
-  }
-  for (auto const& [name, tensor] : buffers) {
-    bool const counts = !torch::isFloatingType(tensor.scalar_type()) && !tensor.is_complex();
-    bool const taken = counts && options.buffers == DasoPolicy::average;
-    add({name, tensor}, taken ? DasoPolicy::copy_sender : options.buffers);
-  }
-  keep_reference();
-  watch();
-}
-
-/// Reduces gradients of what is trained from now on.
-void Daso::State::watch() {
-  reducer.reset();
-  if (teams.size() == 1 && teams.front().num_ranks() == 1) return;
-  std::vector<detail::TeamPlace> rules;
-  for (auto const& rule : options.gradient_rules) rules.push_back({rules.size(), rule.reduction});
-  rules.push_back({rules.size(), nn::Reduction::mean});
-  std::vector<detail::ReducedParameter> watched;
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (trained[i])
-      watched.push_back({.name = parameters[i].first, .tensor = parameters[i].second, .rules = rules, .sizes = {}});
-  reducer = std::make_unique<detail::Reducer>(
-      std::move(watched), teams, DataParallelOptions{.unused = Unused::allowed, .order = SumOrder::by_rank});
-  num_reduced = 0;
-  follow_schedule();
-}
-
-/// Before each backward.
-void Daso::State::follow_schedule() {
-  if (!reducer) return;
-  bool const in_node = schedule.local_sync();
-  reducer->sums().set_team(teams.size() - 1, in_node);
-  reducer->set_sync(in_node || teams.size() > 1);
-}
-
-/// What a backward has not: gradients that were given by hand, or under a schedule without any sum.
-void Daso::State::reduce() {
-  if (!reducer) return;
-  reducer->end_failed_backward();
-  if (reducer->num_begun() == num_reduced && reducer->syncs()) {
-    reducer->buckets().forget_reduced();
-    reducer->reduce();
-  }
-  reducer->complete();
-  num_reduced = reducer->num_begun();
-}
-
-void Daso::State::add(SentItem const& item, DasoPolicy policy) {
-  if (policy == DasoPolicy::leave) return;
-  shared[real_type(item.tensor)].push_back(item);
-  if (policy != DasoPolicy::average) return;
-  auto const type = real_type(item.tensor);
-  auto lane = std::find_if(lanes.begin(), lanes.end(), [&](auto const& one) { return one.type == type; });
-  if (lane == lanes.end()) lane = lanes.insert(lanes.end(), SentLane{.type = type, .items = {}, .reference = {}});
-  lane->items.push_back(item);
-}
-
-/// Where all ranks have the same values.
-void Daso::State::keep_reference() {
-  for (auto& lane : lanes) {
-    bool const narrow = detail::wire_type(options.wire, lane.type) != lane.type ||
-                        detail::wire_type(options.stale_wire, lane.type) != lane.type;
-    if (narrow) lane.reference = detail::flatten(optimizer, lane);
-  }
-}
-
-void Daso::State::send(DasoSchedule::Action const& action) {
-  auto const& group = nodes.groups[std::size_t(action.group)];
-  if (!group) return;
-  auto const wire = action.phase == DasoSchedule::Phase::blocking ? options.wire : options.stale_wire;
-  messages.emplace_back(*group, optimizer, lanes,
-                        detail::DasoMessageOptions{.wire = wire, .chunk = options.chunk, .check = options.check},
-                        std::exchange(failure, nullptr));
-  ++stats.num_sent;
-  stats.num_pieces += messages.back().num_pieces();
-  stats.bytes_sent += messages.back().bytes_sent();
-}
-
-void Daso::State::receive(DasoSchedule::Action const& action) {
-  auto const& group = nodes.groups[std::size_t(action.group)];
-  if (!group) return;
-  bool const merges = action.kind == DasoSchedule::Action::Kind::merge;
-  auto const means = messages.front().wait();
-  messages.pop_front();
-  ++(merges ? stats.num_merged : stats.num_replaced);
-  bool const heat = options.schedule.arithmetic == DasoArithmetic::heat;
-  if (merges && group->weights.size() == 1 && !heat) return;  // a node alone would be drawn back to its own past
-  auto const num_ranks = double(group->weights.size());
-  auto const part = merges ? num_ranks / (num_ranks + double(action.merge_weight())) : 1.0;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    auto value = means[i];
-    if (merges) {
-      bool const narrow = c10::elementSize(value.scalar_type()) == 2;
-      auto const type = narrow ? torch::kFloat : value.scalar_type();
-      // x + (mean - x) * part keeps equal values bit for bit.
-      auto const own = detail::flatten(optimizer, lanes[i]).to(type);
-      value = own + (value.to(type) - own) * part;
-    }
-    detail::unflatten(optimizer, lanes[i], value);
-  }
-}
-
-void Daso::State::share(int root) {
-  if (nodes.node.num_ranks() == 1) return;
-  for (auto const& [type, items] : shared) {
-    SentLane const lane{.type = type, .items = items, .reference = {}};
-    auto const flat = detail::flatten(optimizer, lane);
-    auto const held = nn::detail::as_message(flat);
-    nn::detail::await_messages(flat.device());
-    nodes.node.broadcast(held.mutable_data_ptr(), Index(held.nbytes()), root);
-    if (nodes.node.rank() != root) detail::unflatten(optimizer, lane, nn::detail::from_message(held, flat.device()));
-  }
-}
-
-void Daso::State::agree_on_received(std::exception_ptr const& own) {
-  try {
-    agree(nodes.node, own);
-  } catch (...) {
-    failed = true;
-    while (!messages.empty()) messages.pop_front();  // Completes them, as all other ranks do now.
-    throw;
-  }
-}
-
-void Daso::State::perform(std::vector<DasoSchedule::Action> const& actions) {
-  torch::NoGradGuard const no_grad;
-  if (failed) throw Error("WrongState", "an earlier message of DASO failed; load a state to continue");
-  std::exception_ptr received;
-  bool replaced = false;
-  for (auto const& action : actions) {
-    switch (action.kind) {
-      case DasoSchedule::Action::Kind::send: send(action); break;
-      case DasoSchedule::Action::Kind::merge:
-      case DasoSchedule::Action::Kind::replace:
-        detail::attempt(received, [&] { receive(action); });
-        replaced = action.kind == DasoSchedule::Action::Kind::replace;
-        break;
-      case DasoSchedule::Action::Kind::share:
-        agree_on_received(std::exchange(received, nullptr));
-        share(nodes.member(action.group));
-        if (replaced) keep_reference();
-        break;
-    }
-  }
-}
 
 Daso::Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, Comm const& world,
            DasoOptions options) {
   std::vector<Comm> teams{world};
   for (auto const& rule : options.gradient_rules) teams.push_back(rule.team);
   std::exception_ptr failure;
-  detail::attempt(failure, [&] {
+  nn::detail::attempt(failure, [&] {
     detail::refuse_cut(module);
     nn::detail::require_values(nn::detail::tensors_of(module));
   });
-  detail::throw_agreed(teams, failure);
+  nn::detail::throw_agreed(teams, failure);
   nn::detail::require_replicas(world, nn::detail::tensors_of(module));
   state_ = std::make_unique<State>(module, optimizer, world, options);
   state_->broadcast();

@@ -14,7 +14,7 @@
 
 namespace graticule::training::detail {
 
-/// What has happened, where the options ask for it.
+/// Events, where the options record them.
 class EventLog {
  public:
   explicit EventLog(bool is_on) : is_on_(is_on) {}
@@ -36,8 +36,7 @@ class BucketSums {
   BucketSums(GradientBuckets& buckets, std::vector<Comm> const& teams, DataParallelOptions const& options,
              EventLog& log);
 
-  /// Whether gradients are summed over a team, from the next iteration on; all teams are at first. Same calls on all
-  /// its ranks.
+  /// Whether a team sums gradients from the next iteration on; at first all do. Same calls on all its ranks.
   void set_team(std::size_t team, bool on) { queues_[team].sums = on; }
   /// Of means over a team.
   void set_divisor(std::size_t team, double divisor) { queues_[team].divisor = divisor; }
@@ -53,14 +52,14 @@ class BucketSums {
 
   /// In checked mode: compares a call among the ranks of each team.
   void compare(std::string const& described);
-  /// @throws what ended the agreement of the ranks about their calls
+  /// @throws the error after which ranks no longer agree about their calls
   void require_whole() const;
   [[nodiscard]] bool is_broken() const noexcept { return broken_ != nullptr; }
   /// Teams were renewed since their messages were made.
   [[nodiscard]] bool are_outdated() const;
   /// After that. Collective.
   void renew();
-  /// What becomes of waits.
+  /// When a wait is reported, and when it is an error.
   [[nodiscard]] StallRule stall_rule() const;
   [[nodiscard]] std::vector<DataParallel::Traffic> const& traffic() const noexcept { return traffic_; }
 

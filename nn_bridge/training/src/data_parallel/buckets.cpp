@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/training/detail/buckets.hpp>
+
+#include "gradient_buckets.hpp"
 
 #include <map>
 #include <string>

@@ -5,7 +5,6 @@
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
-#include <graticule/training/detail/buckets.hpp>
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -24,6 +23,10 @@ Index largest(std::vector<Comm> const& teams, Index value) {
   for (std::size_t round = 0; round < teams.size(); ++round)
     for (auto const& team : teams) team.max(std::span(&value, 1));
   return value;
+}
+
+std::string low_rank_name(std::string const& parameter, std::size_t rule, char const* what) {
+  return parameter + "/" + std::to_string(rule) + "/" + what;
 }
 
 }  // namespace
@@ -180,14 +183,6 @@ std::vector<LowRankMatrix> GradientBuckets::matrices_of(Bucket const& bucket, st
   }
   return matrices;
 }
-
-namespace {
-
-std::string low_rank_name(std::string const& parameter, std::size_t rule, char const* what) {
-  return parameter + "/" + std::to_string(rule) + "/" + what;
-}
-
-}  // namespace
 
 nn::NamedTensors GradientBuckets::low_rank_state(Index num_begun) const {
   nn::NamedTensors state{{"iterations", torch::tensor(num_loaded_ + num_begun)}};

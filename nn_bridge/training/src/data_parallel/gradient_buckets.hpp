@@ -2,21 +2,41 @@
 #pragma once
 
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
+#include <graticule/training/data_parallel/buckets.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "gradient_sum.hpp"
 
 #include <torch/torch.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace graticule::training::detail {
 
-/// A rule by the place of its team.
+/// Size and kind of one gradient, for the assignment to buckets.
+struct BucketItem {
+  Index bytes = 0;
+  std::uint64_t kind = 0;  ///< only gradients of equal kind share a bucket
+};
+
+/// Fills buckets with items in `order`, and returns them in the order in which they become full.
+///
+/// Items of one kind are added in `order` as long as they fit; the very first bucket is the small one.
+/// Example: items of 3, 3 and 3 bytes of one kind, order {2, 1, 0}, sizes {3, 6}: buckets {2}, {1, 0}.
+/// @param items all gradients @param sizes in bytes @param order positions in `items`, each once @throws `BadOption`
+///        unless both sizes are positive
+[[nodiscard]] std::vector<std::vector<std::size_t>> assign_buckets(std::span<BucketItem const> items,
+                                                                   std::span<std::size_t const> order,
+                                                                   BucketSizes sizes);
+
+/// A rule, with its team as an index.
 struct TeamPlace {
   std::size_t team = 0;
   nn::Reduction reduction = nn::Reduction::sum;
@@ -54,7 +74,7 @@ struct Bucket {
   std::size_t num_ended = 0;
   bool filled = false;
   bool delivered = false;
-  std::string name;       ///< in few words
+  std::string name;       ///< in errors and reports
   bool compared = false;  ///< its comparison among ranks is under way
   std::string described;  ///< for that, and for one who waits too long
 
@@ -89,7 +109,7 @@ class GradientBuckets {
 
   void begin_iteration();
   void fill(Bucket& bucket, Giver giver);
-  /// What a hook is given of a bucket.
+  /// The argument of a hook.
   [[nodiscard]] GradientBucket given_to_hook(std::size_t b) const;
   /// Delivers the reduced gradient of a member.
   void deliver(Bucket const& bucket, std::size_t member);
@@ -100,7 +120,7 @@ class GradientBuckets {
 
   /// Makes room for a new gradient of parameter `i`, which is added to what has been reduced before.
   void put_aside(std::size_t i);
-  /// What `.grad` holds is not what has been reduced last.
+  /// From now on `.grad` counts as not reduced.
   void forget_reduced();
   /// @throws `WrongState` where a gradient is this rank's own
   void require_reduced() const;
@@ -121,7 +141,7 @@ class GradientBuckets {
   void make(std::vector<std::size_t> const& order);
   void add(std::vector<std::size_t> members, torch::TensorOptions const& options, std::vector<TeamPlace> rules);
   [[nodiscard]] std::string described(Bucket const& bucket) const;
-  /// Where all ranks can: not where a parameter of any rank is on the host, and not for hooks. Collective.
+  /// Whether the parameters of all ranks lie on devices, and there is no hook. Collective.
   [[nodiscard]] bool all_on_devices() const;
   void share_on_node();
   [[nodiscard]] std::vector<LowRankMatrix> matrices_of(Bucket const& bucket, std::size_t rule);

@@ -24,8 +24,7 @@ class GradientHooks {
   GradientHooks& operator=(GradientHooks const&) = delete;
   ~GradientHooks();
 
-  /// LibTorch takes a new node where a parameter's device or type changes. @returns the first such parameter, or their
-  /// number
+  /// @returns the first parameter with a new node (after a change of its device or type), or the number of parameters
   [[nodiscard]] std::size_t first_lost() const;
   /// Whether the node of a tensor has hooks of this kind.
   [[nodiscard]] static bool are_on(torch::Tensor const& parameter);

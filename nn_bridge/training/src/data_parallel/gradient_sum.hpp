@@ -63,8 +63,7 @@ class GradientSum {
       : sum_(std::move(sum)), matrices_(std::move(matrices)) {}
 
   enum class Travels : std::uint8_t { whole, low_rank };
-  /// As `TeamSum::start`. @param flat its last number is positive if a rank has failed; factors and error feedback are
-  /// then unchanged
+  /// As `TeamSum::start`. @param flat if its last sum is positive (a rank has failed), factors and feedback stay
   void start(torch::Tensor const& flat, Index num_data, double divisor, Travels how);
   /// The same if `future` reduces the data; the numbers behind the data are summed separately.
   void start(torch::Tensor const& flat, Index num_data, std::function<bool()> future);

@@ -18,8 +18,7 @@ namespace graticule::training::detail {
 ///
 /// The pass may have failed between calls of layers, for which others wait. So the rank that fails notifies all
 /// ranks of the teams, and of the domains that lie within one of them. A rank that waits there fails, too, and notifies
-/// its own teams. Then all renew these communicators, and restore what the pass has changed: buffers, and the counters
-/// of random masks.
+/// its own teams. Then all renew these communicators, and restore buffers and the counters of random masks.
 class Recovery {
  public:
   Recovery(std::vector<Comm> teams, nn::NamedTensors const& buffers);

@@ -19,8 +19,7 @@
 
 namespace graticule::training::detail {
 
-/// One backward and the sums of its gradients: made by `begin`, ended by `finish`. What has been found out in it stays
-/// until the next one.
+/// One backward and the sums of its gradients: made by `begin`, ended by `finish`, and kept until the next one.
 struct Iteration {
   /// In the backward buckets leave as they fill; pending ones are still to be delivered.
   enum class Stage : std::uint8_t { ended, in_backward, pending };
@@ -43,7 +42,7 @@ struct Iteration {
   std::size_t num_filled = 0;              ///< of the buckets
 };
 
-/// Ranks may have ended.
+/// A `Join`: ranks may have no more batches.
 struct Joining {
   std::vector<TeamPlace> rules;  ///< of most parameters
   JoinOptions options;
@@ -88,7 +87,7 @@ class Reducer {
   void abandon();
   /// After teams were renewed: makes all that belongs to their messages anew. Nothing where they were not. Collective.
   void renew();
-  /// The last one.
+  /// The last iteration.
   [[nodiscard]] Iteration const& iteration() const noexcept { return iteration_; }
   [[nodiscard]] Index num_begun() const noexcept { return counts_.begun; }
 
@@ -98,7 +97,7 @@ class Reducer {
   [[nodiscard]] EventLog& log() noexcept { return log_; }
   /// Called before each iteration.
   void set_before(std::function<void()> call) { before_ = std::move(call); }
-  /// From now on ranks may have ended. @param rules of most parameters
+  /// From now on ranks may have no more batches. @param rules of most parameters
   void begin_join(std::vector<TeamPlace> rules, JoinOptions const& options);
   void end_join() noexcept;
   [[nodiscard]] bool is_joining() const noexcept { return join_.has_value(); }
@@ -144,5 +143,19 @@ class Reducer {
   std::optional<Joining> join_;
   std::optional<GradientHooks> hooks_;
 };
+
+/// A module's replicas, after they have been made equal.
+struct Wrapped {
+  std::vector<ReducedParameter> parameters;  ///< that require a gradient
+  std::vector<Comm> teams;                   ///< communicators of our own
+  std::vector<TeamPlace> default_rules;      ///< their teams are the first ones of `teams`
+};
+
+/// Checks arguments and replicas on all ranks, and broadcasts. @throws see `DataParallel`
+[[nodiscard]] Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& rules,
+                           DataParallelOptions const& options);
+
+/// @throws `WrongState` for a module with cut parameters; `ParametersChanged` for what remains of such a module
+void refuse_cut(torch::nn::Module const& module);
 
 }  // namespace graticule::training::detail

@@ -16,7 +16,7 @@
 
 namespace graticule::training::detail {
 
-/// As what MPI sends elements; those of 16 bits as plain bits. @throws `UnsupportedTensor`
+/// MPI's type of the elements; of 16 bits, their bits. @throws `UnsupportedTensor`
 [[nodiscard]] MPI_Datatype mpi_type(torch::ScalarType type);
 
 /// Memory for values of other ranks that a device adds: its own where MPI reads that, else pinned.
@@ -39,15 +39,13 @@ struct SumTraffic {
   }
 };
 
-/// Sums one flat tensor after the other over a team, without blocking.
+/// Sums flat tensors over a team, one after the other, without blocking.
 ///
-/// Where MPI can add the type and nothing else is asked for, by `MPI_Iallreduce`; else by `messages::OrderedSum` in the
-/// type of the wire (16-bit types are added in f32), through memory of the node after `share_on_node`, with the same
-/// bits.
-/// Tensors of a device are added there, in order of ranks. After `share_on_node`, ranks of a node whose kernels reach
-/// each other's memory read and write it there, and no host waits for a device; else values travel from the device's
-/// memory where MPI reads it, or from pinned memory. Their copies and sums run in a stream of their own, and no call
-/// waits for other work of the device.
+/// By `MPI_Iallreduce` where MPI can add the type and any order will do; else by `messages::OrderedSum` in the type of
+/// the wire (16-bit types in f32), after `share_on_node` through memory of the node, with the same bits.
+/// Tensors of a device are added there, in order of ranks. After `share_on_node` ranks whose kernels reach each other's
+/// memory use that, and no host waits for a device; else messages leave from device memory, or from pinned memory where
+/// MPI does not read it. Copies and sums run in a stream of their own; no call waits for other work of the device.
 class TeamSum {
  public:
   /// Same calls on all ranks. @param type of the tensors, real
@@ -65,8 +63,7 @@ class TeamSum {
   /// into the current stream afterwards, and into others after `stream().precede_current()`.
   bool advance();
 
-  /// `OrderedSum::share_on_node` for up to as many elements as given, or `DevicePlace` on devices; sums by MPI's
-  /// all-reduce stay as they are.
+  /// `OrderedSum::share_on_node`, or `DevicePlace` on devices, for sums of up to as many elements; not of all-reduces.
   static void share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums);
 
   /// The memory of the node, or of this rank's device, that this rank's elements pass through, as many as were given to

@@ -22,9 +22,10 @@ namespace {
 
 enum class CallKind : std::uint8_t { forward, backward };
 
-/// One call of one of a team's layers, as a rank sees it.
+constexpr char const* layer_name = "SyncBatchNorm";
+
+/// One call of a layer, as a rank sees it.
 struct GuardedCall {
-  std::string layer;
   int ordinal = 0;
   Index number = 0;
   CallKind kind = CallKind::forward;
@@ -35,8 +36,8 @@ struct GuardedCall {
   bool grad_mode = false;
 };
 
-/// Compares the calls of all ranks, before they communicate. Every message of a team's guarded layers follows such a
-/// comparison, so different calls always meet here first. @return `requires_grad` of any rank
+/// Compares the calls of all ranks, before they communicate: different calls always meet here first.
+/// @return `requires_grad` of any rank
 /// @throws `CallDisagreement`, a rank's failure, `StructureDisagreement` on all ranks;
 ///         `StalledExchange` when some rank makes no call for the `error_seconds` of the `StallRule`
 bool guard_call(Comm const& team, GuardedCall const& call) {
@@ -54,19 +55,18 @@ bool guard_call(Comm const& team, GuardedCall const& call) {
     head.meet();
   } catch (Error const& error) {
     if (error.rule() != "StalledExchange") throw;
-    throw Error("StalledExchange", call.layer + " in " + text() + ": " + error.text());
+    throw Error("StalledExchange", std::string(layer_name) + " in " + text() + ": " + error.text());
   }
-  if (!head.agrees(order)) throw Error("CallDisagreement", call.layer + ": " + head.difference(order, text()));
+  if (!head.agrees(order))
+    throw Error("CallDisagreement", std::string(layer_name) + ": " + head.difference(order, text()));
   head.rethrow();
   if (!head.agrees(modes))
-    throw Error("StructureDisagreement",
-                call.layer + ": " + head.difference(modes, call.grad_mode ? "grad mode on" : "grad mode off"));
+    throw Error("StructureDisagreement", std::string(layer_name) + ": " +
+                                             head.difference(modes, call.grad_mode ? "grad mode on" : "grad mode off"));
   if (!head.agrees(commons))
-    throw Error("StructureDisagreement", call.layer + ": " + head.difference(commons, call.described));
+    throw Error("StructureDisagreement", std::string(layer_name) + ": " + head.difference(commons, call.described));
   return head[any_gradient] != 0;
 }
-
-constexpr char const* layer_name = "SyncBatchNorm";
 
 void check_input(torch::Tensor const& x, BatchNormParts const& parts, int least_cell_axes, int most_cell_axes) {
   std::ostringstream text;
@@ -98,7 +98,7 @@ SyncedCalls::SyncedCalls(Comm team, int ordinal, int least_cell_axes, int most_c
 torch::Tensor SyncedCalls::forward(torch::Tensor const& x, BatchNormParts const& parts) {
   auto const& s = *state_;
   bool const grad_mode = torch::GradMode::is_enabled();
-  GuardedCall call{.layer = layer_name, .ordinal = s.ordinal, .number = ++state_->num_calls};
+  GuardedCall call{.ordinal = s.ordinal, .number = ++state_->num_calls};
   try {
     check_input(x, parts, s.least_cell_axes, s.most_cell_axes);
     std::ostringstream text;

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/training/detail/shard_rule.hpp>
-#include <graticule/training/detail/sharded_state.hpp>
 #include <graticule/training/sharded/checkpoint_state.hpp>
 
+#include "cut_fields.hpp"
 #include "engine.hpp"
-#include "state/cut_fields.hpp"
 #include "state/stored_tensors.hpp"
 
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 
 namespace graticule::training {
 
@@ -48,12 +46,6 @@ std::vector<Item> items_of(ShardEngine const& engine) {
   return items;
 }
 
-std::string text_of(torch::IntArrayRef sizes) {
-  std::ostringstream text;
-  text << sizes;
-  return text.str();
-}
-
 detail::Differences differences_of(std::vector<Item> const& items, std::map<std::string, torch::Tensor> const& state) {
   detail::Differences differences;
   std::set<std::string> known;
@@ -63,8 +55,8 @@ detail::Differences differences_of(std::vector<Item> const& items, std::map<std:
     if (found == state.end())
       differences.push_back("the state lacks " + item.name);
     else if (found->second.sizes() != item.sizes())
-      differences.push_back(item.name + " is " + text_of(found->second.sizes()) + " in the state and " +
-                            text_of(item.sizes()) + " here");
+      differences.push_back(item.name + " is " + c10::str(found->second.sizes()) + " in the state and " +
+                            c10::str(item.sizes()) + " here");
   }
   for (auto const& [name, tensor] : state)
     if (!known.contains(name)) differences.push_back("the model lacks " + name);
@@ -82,8 +74,8 @@ detail::Differences differences_of(std::vector<ShardEntry> const& entries, nn::N
     if (name != entries[i].name)
       differences.push_back(name + " stands in the place of " + entries[i].name);
     else if (tensor.sizes() != own.sizes() || tensor.scalar_type() != own.scalar_type())
-      differences.push_back(name + " is " + c10::toString(tensor.scalar_type()) + text_of(tensor.sizes()) +
-                            " in the state and " + c10::toString(own.scalar_type()) + text_of(own.sizes()) + " here");
+      differences.push_back(name + " is " + c10::toString(tensor.scalar_type()) + c10::str(tensor.sizes()) +
+                            " in the state and " + c10::toString(own.scalar_type()) + c10::str(own.sizes()) + " here");
   }
   return differences;
 }

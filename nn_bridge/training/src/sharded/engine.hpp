@@ -4,9 +4,8 @@
 #include <graticule/messages/detail/call_comparison.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 
+#include "found_units.hpp"
 #include "unit.hpp"
-#include "unit_order.hpp"
-#include "unit_search.hpp"
 
 #include <torch/torch.h>
 
@@ -25,8 +24,7 @@ namespace graticule::training::detail {
 /// With grad mode on, each call of a unit has a number, and so has its end; the numbers count up. Hooks on the outputs
 /// of a call begin its backward, hooks on its inputs end it. LibTorch runs the nodes of a graph in the reverse of the
 /// order in which they were made: the nodes of a call run before the nodes that made its inputs, and before the
-/// backward of earlier calls. A backward that no hook ends, ends with the whole backward pass (a graph task), in a
-/// final callback.
+/// backward of earlier calls. A backward without such a hook ends with its graph task, in a final callback.
 class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
  public:
   ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards, ShardedParametersOptions options);

@@ -20,8 +20,7 @@ namespace graticule::training::detail {
 
 using graticule::detail::keep_for_good;
 
-/// One parameter: the whole leaf of the module, whose memory is allocated and released, and this rank's rows, which are
-/// permanent.
+/// One parameter: the whole leaf of the module, whose memory comes and goes, and this rank's rows, which stay.
 struct ShardedParameter {
   std::string name;
   torch::Tensor full;    ///< the leaf in the module
@@ -99,8 +98,7 @@ class Gather : public Transfer {
 /// Large parts are sent from and received into their places; the small parts of a rank are one message.
 class GatherByMessages final : public Gather {
  public:
-  /// Posts the messages. @param flat by parameter: all its elements in one dimension, on the host; those of this rank
-  /// have their values
+  /// Posts the messages. @param flat by parameter: all elements in one dimension, on the host, this rank's with values
   GatherByMessages(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters,
                    std::vector<torch::Tensor> flat);
   [[nodiscard]] bool test() override { return lanes_.test(); }
@@ -129,8 +127,7 @@ struct ReductionRule {
 [[nodiscard]] torch::Tensor whole_gradient(ShardedParameter const& parameter);
 /// Whether any rank has a gradient. @param has by rank @throws `UnusedParameter` on all ranks alike
 [[nodiscard]] bool is_given(ShardedParameter const& parameter, std::vector<char> const& has, ReductionRule const& rule);
-/// The sum of two gradients, each of which may be undefined. @param a, b of any stream; their memory may be released
-/// next
+/// The sum of two gradients, each of which may be undefined. @param a, b of any stream; may be released next
 [[nodiscard]] torch::Tensor sum_of(torch::Tensor const& a, torch::Tensor const& b);
 /// Adds the sum over ranks of this rank's rows, times the factor, to `reduced`. @param total no longer used by others
 void add_reduced(ShardedParameter& parameter, torch::Tensor total, ReductionRule const& rule);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/training/sharded/optimizer.hpp>
 
-#include "state/cut_fields.hpp"
-#include "state/optimizer_tensors.hpp"
+#include "cut_fields.hpp"
+#include "state/stored_tensors.hpp"
 
 #include <map>
 

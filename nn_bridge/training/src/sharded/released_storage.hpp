@@ -8,8 +8,7 @@
 
 namespace graticule::training::detail {
 
-/// Makes reads of the storage an error with this text; where LibTorch cannot, they fail as on any tensor without
-/// memory.
+/// Makes reads of the storage an error with this text; without it where LibTorch cannot.
 template <class Storage>
 void refuse_access(Storage& storage, std::string const& text) {
   if constexpr (requires { storage.clear_data_ptr_access_error_msg_(); })

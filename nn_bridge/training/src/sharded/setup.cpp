@@ -8,7 +8,6 @@
 
 #include "engine.hpp"
 #include "peer_reads.hpp"
-#include "wrap.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -79,10 +78,10 @@ void agree_on_values(std::vector<Comm> const& teams, UnitSearch const& found, nn
   auto whole = found.ignored;
   whole.insert(whole.end(), buffers.begin(), buffers.end());
   for (auto const& team : teams) {
-    attempt(failure, [&] { nn::detail::require_replicas(team, cut, nn::detail::ReplicaNeeds::gradients); });
-    attempt(failure, [&] { nn::detail::require_replicas(team, whole); });
+    nn::detail::attempt(failure, [&] { nn::detail::require_replicas(team, cut, nn::detail::ReplicaNeeds::gradients); });
+    nn::detail::attempt(failure, [&] { nn::detail::require_replicas(team, whole); });
   }
-  throw_agreed(teams, failure);
+  nn::detail::throw_agreed(teams, failure);
   for (auto const& team : teams) {
     nn::detail::broadcast_replicas(team, cut);
     nn::detail::broadcast_replicas(team, whole);
@@ -96,17 +95,17 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule 
     : model_(std::move(model)), options_(std::move(options)), team_{shards.team} {
   auto const teams = teams_of(shards, options_);
   std::exception_ptr failure;
-  attempt(failure, [&] {
+  nn::detail::attempt(failure, [&] {
     check_options(options_, shards.team.num_ranks());
     if (model_) nn::detail::require_values(nn::detail::tensors_of(*model_));
     found_ = find_units(model_, options_);
     calls_.resize(found_.units.size());
     order_ = UnitOrder(found_.units, options_);
   });
-  throw_agreed(teams, failure);
+  nn::detail::throw_agreed(teams, failure);
   auto const groups = [](BetweenPasses between) { return int(between == BetweenPasses::in_groups); };
   bool const has_groups = groups(options_.between_passes) + groups(options_.root_between_passes) > 0;
-  attempt(failure, [&] {
+  nn::detail::attempt(failure, [&] {
     require_same(shards.team, "ArgumentDisagreement",
                  Hash()
                      .add(groups(options_.between_passes))

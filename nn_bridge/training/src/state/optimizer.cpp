@@ -2,7 +2,6 @@
 #include <graticule/training/state/optimizer.hpp>
 
 #include "optimizer_kinds.hpp"
-#include "optimizer_tensors.hpp"
 #include "stored_tensors.hpp"
 
 #include <algorithm>

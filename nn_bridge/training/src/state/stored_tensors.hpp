@@ -2,6 +2,8 @@
 #pragma once
 
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/nn_bridge/detail/named_tensors.hpp>
+#include <graticule/partition/comm.hpp>
 
 #include <torch/torch.h>
 
@@ -39,5 +41,28 @@ void save_tensor(CheckpointWriter& writer, std::string const& name, torch::Tenso
 /// @param type of the field
 void load_tensor(Checkpoint const& checkpoint, std::string const& name, torch::Tensor const& tensor,
                  torch::ScalarType type);
+
+/// How the tensors of an optimizer's state lie in a checkpoint: each like its parameter.
+class OptimizerTensors {
+ public:
+  virtual ~OptimizerTensors() = default;
+  /// What the optimizer holds, by names.
+  [[nodiscard]] virtual nn::NamedTensors parameters() const = 0;
+  /// @param name of the parameter. Collective.
+  virtual void save(CheckpointWriter& writer, std::string const& field, std::string const& name,
+                    torch::Tensor const& value) const = 0;
+  /// The whole parameter, as the file has it. @param name of the parameter
+  [[nodiscard]] virtual StoredTensor like(std::string const& name) const = 0;
+  /// Collective.
+  virtual void load(Checkpoint const& checkpoint, std::string const& field, std::string const& name,
+                    torch::Tensor const& value) const = 0;
+};
+
+/// See `save_optimizer` and `load_optimizer`.
+void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, OptimizerTensors const& tensors,
+                    std::string const& prefix);
+std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
+                                        torch::optim::Optimizer& optimizer, OptimizerTensors const& tensors,
+                                        std::string const& prefix);
 
 }  // namespace graticule::training::detail

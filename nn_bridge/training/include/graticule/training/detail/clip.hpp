@@ -13,8 +13,7 @@ namespace graticule::training::detail {
 /// Parameters with reduced gradients, and their contribution to the norm.
 struct ClippedPart {
   nn::NamedTensors parameters;
-  /// Each rank of these teams holds different elements, and the norm is over all of them. Empty: replicated, and
-  /// counted once.
+  /// Each rank of these teams holds different elements, all of which count. Empty: replicated, and counted once.
   std::vector<Comm> parts_over;
   /// Of replicated gradients: the first rank of this team decides about their part of the norm.
   std::optional<Comm> decided_on = {};
@@ -25,8 +24,7 @@ struct ClippedPart {
 /// @param parts all gradients, each once @param max_norm at least 0 @param norm_type positive, or infinity for the
 ///        largest absolute value @param non_finite treatment of a norm that is not finite
 /// @returns the norm before scaling, the same on all ranks; NaN where a gradient has one
-/// Cost: one all-reduce of one or two numbers per team of each part; on devices one copy of a number per gradient, per
-/// device.
+/// Cost: an all-reduce of one or two numbers per team of each part; a copy of numbers to the host per device.
 double scale_gradients(std::vector<ClippedPart> const& parts, double max_norm, double norm_type, NonFinite non_finite);
 
 /// The same for a `max_norm` above 0. @throws `BadOption` unless it and `norm_type` are positive

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace graticule::training {
 
@@ -54,5 +55,20 @@ void save_model(CheckpointWriter& writer, ShardedParameters const& sharded, Comm
 ///         unchanged. What `Checkpoint::read` throws
 void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameters& sharded,
                 std::string const& prefix = "model");
+
+namespace detail {
+
+/// One rank's part of a parameter or buffer.
+struct ShardEntry {
+  std::string name;
+  torch::Tensor local;              ///< rows `[first_row, first_row + local.size(0))`; shares memory with the model
+  std::vector<std::int64_t> sizes;  ///< of the whole
+  std::int64_t first_row = 0;
+  bool whole = false;  ///< whole on every rank: buffers, and parameters of ignored modules
+};
+/// The tensors of this rank, in the order of `full_state`. Local.
+[[nodiscard]] std::vector<ShardEntry> sharded_state(ShardedParameters const& sharded);
+
+}  // namespace detail
 
 }  // namespace graticule::training

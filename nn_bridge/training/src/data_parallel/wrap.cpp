@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "wrap.hpp"
-
 #include <graticule/nn_bridge/detail/replicas.hpp>
 #include <graticule/partition/detail/agreement.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/partition/detail/patience.hpp>
-#include <graticule/training/detail/buckets.hpp>
 #include <graticule/training/detail/managed.hpp>
 #include <graticule/training/detail/wires.hpp>
 
-#include "released_storage.hpp"
+#include "reducer.hpp"
+#include "sharded/released_storage.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace graticule::training::detail {
+
+using nn::detail::attempt;
+using nn::detail::throw_agreed;
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 
-#include "sharded/engine.hpp"
+#include "engine.hpp"
 
 #include <torch/torch.h>
 

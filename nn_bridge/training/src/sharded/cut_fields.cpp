@@ -4,7 +4,7 @@
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/partition/layout.hpp>
 
-#include "stored_tensors.hpp"
+#include "state/stored_tensors.hpp"
 
 #include <array>
 #include <set>
