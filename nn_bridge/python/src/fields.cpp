@@ -52,11 +52,6 @@ nn::Domain make_domain(std::int64_t comm_handle, int rows, int columns, Edges co
   return {comm, grid, *boundary};
 }
 
-Integers sizes_of(Cuts const& cuts) {
-  auto const sizes = cuts.sizes();
-  return {sizes.begin(), sizes.end()};
-}
-
 torch::Tensor shard_of(torch::Tensor const& whole, nn::Domain const& domain, std::optional<Integers> const& rows,
                        std::optional<Integers> const& columns) {
   if (!rows && !columns) return nn::shard_of(whole, domain);

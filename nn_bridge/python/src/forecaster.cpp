@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Networks that graticule-train has trained.
-#include "forecaster.hpp"
-
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/models/forecaster.hpp>
 #include <graticule/partition/detail/agreement.hpp>

@@ -57,14 +57,7 @@ Tensors logged_call(Layer const& layer, std::string const& path, std::string con
 std::pair<int, Integers> part(Layer const& layer, std::string const& name, std::int64_t axis) {
   if (!layer.part) throw Error("UnknownName", "the layer has no " + name);
   auto const found = layer.part(name, axis);
-  auto const sizes = found.cuts.sizes();
-  return {found.part, Integers(sizes.begin(), sizes.end())};
-}
-
-std::vector<std::pair<std::string, torch::Tensor>> tensors(torch::OrderedDict<std::string, torch::Tensor> const& all) {
-  std::vector<std::pair<std::string, torch::Tensor>> result;
-  for (auto const& item : all) result.emplace_back(item.key(), item.value());
-  return result;
+  return {found.part, sizes_of(found.cuts)};
 }
 
 void move_to(Layer const& layer, nn::Domain const& domain) {
@@ -77,11 +70,6 @@ void move_to(Layer const& layer, nn::Domain const& domain) {
 void reset_structure(Layer const& layer) {
   if (auto* const communicating = dynamic_cast<nn::Communicating*>(layer.module.get()))
     communicating->reset_structure();
-}
-
-nn::Tensors checkpoint(nn::Domain const& domain, std::function<nn::Tensors(nn::Tensors const&)> const& segment,
-                       nn::Tensors const& inputs) {
-  return nn::checkpoint(domain, segment, inputs);
 }
 
 using Forward = std::function<torch::Tensor(torch::Tensor const&)>;
@@ -102,6 +90,12 @@ std::tuple<double, double, std::string> try_sharded(Forward const& reference, Fo
   return {trial.output_difference, trial.gradient_difference, trial.text(tolerance)};
 }
 
+std::vector<std::string> types(Makers const& makers) {
+  std::vector<std::string> names;
+  for (auto const& [name, maker] : makers) names.push_back(name);
+  return names;
+}
+
 }  // namespace
 
 void define_layers(py::module_& m) {
@@ -110,28 +104,20 @@ void define_layers(py::module_& m) {
       .def_static("native", &make_native)
       .def("call", &logged_call, ReleaseGil())
       .def("part", &part, ReleaseGil())
-      .def("parameters", [](Layer const& self) { return tensors(self.module->named_parameters()); })
-      .def("buffers", [](Layer const& self) { return tensors(self.module->named_buffers()); })
+      .def("parameters", [](Layer const& self) { return self.module->named_parameters().pairs(); })
+      .def("buffers", [](Layer const& self) { return self.module->named_buffers().pairs(); })
       .def_property_readonly(
           "communicates",
           [](Layer const& self) { return dynamic_cast<nn::Communicating*>(self.module.get()) != nullptr; })
       .def("move_to", &move_to)
       .def("reset_structure", &reset_structure);
-  m.def("serial_types", [] {
-    std::vector<std::string> names;
-    for (auto const& [name, maker] : serial_makers()) names.push_back(name);
-    return names;
-  });
-  m.def("native_types", [] {
-    std::vector<std::string> names;
-    for (auto const& [name, maker] : native_makers()) names.push_back(name);
-    return names;
-  });
+  m.def("serial_types", [] { return types(serial_makers()); });
+  m.def("native_types", [] { return types(native_makers()); });
   m.def(
       "reduce_loss",
       [](torch::Tensor const& partial, nn::Domain const& domain) { return nn::reduce_loss(partial, domain); },
       ReleaseGil());
-  m.def("checkpoint", &checkpoint, ReleaseGil());
+  m.def("checkpoint", &nn::checkpoint, ReleaseGil());
   m.def("rollout", &rollout, ReleaseGil());
   m.def("try_sharded", &try_sharded, ReleaseGil());
 }

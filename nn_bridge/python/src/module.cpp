@@ -6,8 +6,6 @@
 #include <graticule/partition/failure.hpp>
 #include <graticule/repartition/runtime.hpp>
 
-#include "forecaster.hpp"
-
 #include <memory>
 #include <vector>
 

@@ -18,8 +18,7 @@ void start(int num_threads);
 
 /// A duplicate of a communicator by its Fortran handle; -1 stands for all ranks. Collective.
 ///
-/// It is kept until `stop`: communicators are freed by all ranks together, and each Python collects its garbage when it
-/// likes.
+/// It is kept until `stop`: all ranks free a communicator together, and each Python collects garbage at its own time.
 /// @throws `WrongState`, `BadArgument`
 [[nodiscard]] Comm comm_of(std::int64_t fortran_handle);
 
@@ -32,6 +31,7 @@ void define_layers(py::module_& m);
 void define_collectives(py::module_& m);
 void define_process_groups(py::module_& m);
 void define_training(py::module_& m);
+void define_forecaster(py::module_& m);
 void define_program(py::module_& m);
 void define_samples(py::module_& m);
 

@@ -29,6 +29,14 @@ Layer native(Arguments&&... arguments) {
   return made<false>(std::make_shared<Sharded>(std::forward<Arguments>(arguments)...));
 }
 
+/// @param part see `Layer::part`
+template <class Sharded, class Part>
+Layer with_part(std::shared_ptr<Sharded> const& layer, Part part) {
+  auto result = made<false>(layer);
+  result.part = [layer, part](std::string const& name, std::int64_t axis) { return part(*layer, name, axis); };
+  return result;
+}
+
 tn::MultiheadAttentionOptions heads(Reader const& r) {
   return tn::MultiheadAttentionOptions(r.integer("embed_dim"), r.integer("num_heads")).bias(r.get<bool>("bias", true));
 }
@@ -78,10 +86,8 @@ Layer fourier_transform(Reader const& r) {
   options.norm = fourier_norm(r);
   options.num_waves = r.get<Index>("num_waves", 0);
   options.field = field_cuts(r);
-  auto const layer = std::make_shared<nn::FourierTransformImpl>(options, r.domain());
-  auto result = made<false>(layer);
-  result.part = [layer](std::string const& /*name*/, std::int64_t /*axis*/) { return layer->part(); };
-  return result;
+  return with_part(std::make_shared<nn::FourierTransformImpl>(options, r.domain()),
+                   [](auto const& layer, auto const& /*name*/, auto /*axis*/) { return layer.part(); });
 }
 
 Layer fourier_convolution(Reader const& r) {
@@ -105,10 +111,8 @@ Layer spherical_transform(Reader const& r) {
   options.num_degrees = r.get<Index>("num_degrees", 0);
   options.num_orders = r.get<Index>("num_orders", 0);
   options.field = field_cuts(r);
-  auto const layer = std::make_shared<nn::SphericalTransformImpl>(options, r.domain());
-  auto result = made<false>(layer);
-  result.part = [layer](std::string const& /*name*/, std::int64_t /*axis*/) { return layer->orders(); };
-  return result;
+  return with_part(std::make_shared<nn::SphericalTransformImpl>(options, r.domain()),
+                   [](auto const& layer, auto const& /*name*/, auto /*axis*/) { return layer.orders(); });
 }
 
 Layer spherical_convolution(Reader const& r) {
@@ -144,12 +148,10 @@ Layer repartition(Reader const& r) {
   nn::RepartitionOptions options{sharding(r, "from_axes", "from_grid"), sharding(r, "to_axes", "to_grid")};
   if (r.has("cuts"))
     for (auto const& sizes : r.get<std::vector<Integers>>("cuts")) options.cuts.push_back(cuts_of(sizes));
-  auto const layer = std::make_shared<nn::RepartitionImpl>(options, r.domain());
-  auto result = made<false>(layer);
-  result.part = [layer](std::string const& name, std::int64_t axis) {
-    return name == "before" ? layer->before(axis) : layer->after(axis);
-  };
-  return result;
+  return with_part(std::make_shared<nn::RepartitionImpl>(options, r.domain()),
+                   [](auto const& layer, std::string const& name, std::int64_t axis) {
+                     return name == "before" ? layer.before(axis) : layer.after(axis);
+                   });
 }
 
 nn::Consumer consumer(Reader const& r, char const* name) {

@@ -30,8 +30,7 @@ Tensor const& only(Tensors const& tensors, char const* what) {
   return tensors.front();
 }
 
-/// Parts of a tensor along its first axis, one for each rank, of which sizes may say how long they are; as begins and
-/// lengths in bytes.
+/// Parts of a tensor along its first axis, one per rank: begins and lengths in bytes. @param sizes rows; none: equal
 std::vector<std::pair<Index, Index>> parts_of(Tensor const& tensor, std::vector<std::int64_t> const& sizes,
                                               int num_ranks, char const* what) {
   Index const rows = tensor.dim() == 0 ? 1 : tensor.size(0);
@@ -226,24 +225,15 @@ class Group final : public c10d::Backend {
   }
 
   Pointer send(Tensors& tensors, int to, int tag) override {
-    return run([&] {
-      return c10::make_intrusive<MessageWork>(state_, OpType::SEND, "a message to leave", only(tensors, "send"), to,
-                                              valid(tag));
-    });
+    return message(OpType::SEND, "a message to leave", tensors, "send", to, tag);
   }
 
   Pointer recv(Tensors& tensors, int from, int tag) override {
-    return run([&] {
-      return c10::make_intrusive<MessageWork>(state_, OpType::RECV, "a message", only(tensors, "recv"), from,
-                                              valid(tag));
-    });
+    return message(OpType::RECV, "a message", tensors, "recv", from, tag);
   }
 
   Pointer recvAnysource(Tensors& tensors, int tag) override {
-    return run([&] {
-      return c10::make_intrusive<MessageWork>(state_, OpType::RECVANYSOURCE, "a message of any rank",
-                                              only(tensors, "recv"), -1, valid(tag));
-    });
+    return message(OpType::RECVANYSOURCE, "a message of any rank", tensors, "recv", -1, tag);
   }
 
   Pointer barrier(c10d::BarrierOptions const&) override {
@@ -262,6 +252,11 @@ class Group final : public c10d::Backend {
     RawTensors const raw;
     ++num_calls_;
     return state_->begin(make());
+  }
+
+  Pointer message(OpType type, char const* name, Tensors const& tensors, char const* call, int peer, int tag) {
+    return run(
+        [&] { return c10::make_intrusive<MessageWork>(state_, type, name, only(tensors, call), peer, valid(tag)); });
   }
 
   c10::intrusive_ptr<ExchangeWork> exchange(OpType type, char const* name, Tensors const& results) {

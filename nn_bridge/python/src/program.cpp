@@ -82,12 +82,8 @@ std::shared_ptr<ShardedProgramImpl> of_file(std::string const& path, nn::Domain 
 std::vector<std::optional<torch::Tensor>> run(ShardedProgramImpl& self, std::vector<torch::Tensor> const& inputs,
                                               bool again) {
   std::vector<std::optional<torch::Tensor>> results;
-  for (auto& output : again ? self.run_again(inputs) : self.run(inputs)) {
-    if (output.defined())
-      results.emplace_back(std::move(output));
-    else
-      results.emplace_back();
-  }
+  for (auto& output : again ? self.run_again(inputs) : self.run(inputs))
+    results.push_back(output.defined() ? std::optional(std::move(output)) : std::nullopt);
   return results;
 }
 
@@ -101,8 +97,7 @@ std::vector<std::string> input_names(ShardedProgramImpl const& self) {
   return names;
 }
 
-/// Of each output that is no tensor of the graph: (value,) of a constant, () of a number that is computed; of a tensor
-/// none.
+/// Of each output: (value,) of a constant, () of a number that is computed, none of a tensor.
 py::list output_numbers(ShardedProgramImpl const& self) {
   py::list result;
   for (program::OutputSpec const& output : self.serial()->graph().outputs) {
@@ -125,12 +120,8 @@ py::list output_numbers(ShardedProgramImpl const& self) {
 /// The axis that each output is cut along; none for a whole one.
 std::vector<std::optional<std::int64_t>> output_axes(ShardedProgramImpl const& self) {
   std::vector<std::optional<std::int64_t>> axes;
-  for (auto const& placement : self.outputs()) {
-    if (placement)
-      axes.emplace_back(placement->axis);
-    else
-      axes.emplace_back();
-  }
+  for (auto const& placement : self.outputs())
+    axes.push_back(placement ? std::optional(placement->axis) : std::nullopt);
   return axes;
 }
 
@@ -180,12 +171,6 @@ py::dict plan_of(ShardedProgramImpl const& self) {
   return result;
 }
 
-std::vector<std::pair<std::string, torch::Tensor>> named(torch::OrderedDict<std::string, torch::Tensor> const& all) {
-  std::vector<std::pair<std::string, torch::Tensor>> result;
-  for (auto const& item : all) result.emplace_back(item.key(), item.value());
-  return result;
-}
-
 /// Further names of parameters and persistent buffers that have several: (name, name by which it is registered).
 std::vector<std::pair<std::string, std::string>> aliases(ShardedProgramImpl const& self) {
   std::vector<std::pair<std::string, std::string>> result;
@@ -218,23 +203,15 @@ std::shared_ptr<program::PlacedCall> placed_call(std::string const& json, nn::Do
   options.device = torch::Device(device);
   options.name = name;
   for (auto const& place : inputs) options.inputs.push_back(placement_of(place));
-  for (auto const& [fixed, place] : outputs) {
-    if (fixed)
-      options.outputs.emplace_back(placement_of(place));
-    else
-      options.outputs.emplace_back();
-  }
+  for (auto const& [fixed, place] : outputs)
+    options.outputs.push_back(fixed ? std::make_optional(placement_of(place)) : std::nullopt);
   return std::make_shared<program::PlacedCall>(json, domain, std::move(options));
 }
 
 std::vector<Place> places_of(program::PlacedCall const& self) {
   std::vector<Place> places;
-  for (auto const& placement : self.outputs()) {
-    if (placement)
-      places.emplace_back(std::tuple(placement->axis, placement->period, placement->bounds));
-    else
-      places.emplace_back();
-  }
+  for (auto const& placement : self.outputs())
+    places.push_back(placement ? Place(std::tuple(placement->axis, placement->period, placement->bounds)) : Place());
   return places;
 }
 
@@ -379,9 +356,9 @@ void define_program(py::module_& m) {
       .def("output_axes", &output_axes)
       .def("output_numbers", &output_numbers)
       .def("plan", &plan_of)
-      .def("parameters", [](ShardedProgramImpl const& self) { return named(self.named_parameters()); })
+      .def("parameters", [](ShardedProgramImpl const& self) { return self.named_parameters().pairs(); })
       .def_property_readonly("aliases", &aliases)
-      .def("buffers", [](ShardedProgramImpl const& self) { return named(self.named_buffers()); })
+      .def("buffers", [](ShardedProgramImpl const& self) { return self.named_buffers().pairs(); })
       .def(
           "save", [](ShardedProgramImpl const& self, std::string const& path) { self.serial()->save(path); },
           ReleaseGil());

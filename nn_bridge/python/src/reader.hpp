@@ -29,6 +29,11 @@ using Integers = std::vector<std::int64_t>;
   return Cuts(std::span<Index const>(given));
 }
 
+[[nodiscard]] inline Integers sizes_of(Cuts const& cuts) {
+  auto const sizes = cuts.sizes();
+  return {sizes.begin(), sizes.end()};
+}
+
 /// Values by name, each converted where it is read: those that are given, else the attributes of a module.
 class Reader {
  public:

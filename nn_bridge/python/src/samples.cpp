@@ -94,11 +94,6 @@ Scalings scaling_of(Samples const& self) {
   return scalings;
 }
 
-Integers cut_sizes(Samples const& self, int axis) {
-  auto const sizes = self.data->layout().cuts(axis)->sizes();
-  return {sizes.begin(), sizes.end()};
-}
-
 }  // namespace
 
 void define_samples(py::module_& m) {
@@ -113,7 +108,7 @@ void define_samples(py::module_& m) {
       .def_property_readonly("latitudes", [](Samples const& self) { return self.data->latitudes(); })
       .def_property_readonly("longitudes", [](Samples const& self) { return self.data->longitudes(); })
       .def_property_readonly("scaling", &scaling_of)
-      .def("cuts", &cut_sizes)
+      .def("cuts", [](Samples const& self, int axis) { return sizes_of(*self.data->layout().cuts(axis)); })
       .def_readonly("num_teams", &Samples::num_teams)
       .def(
           "bytes_read", [](Samples& self) { return self.data->bytes_read(); }, ReleaseGil());

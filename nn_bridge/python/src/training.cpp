@@ -16,10 +16,10 @@
 
 #include <pybind11/functional.h>
 
-#include <array>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace graticule::python {
@@ -196,8 +196,7 @@ Daso make_daso(MirrorPointer const& model, PythonStep const& step, std::int64_t 
   return held;
 }
 
-/// Lets ranks have different numbers of batches until `finish`, or until the DataParallel is closed, which Python
-/// keeps.
+/// Lets ranks have different numbers of batches until `finish`, or until the DataParallel (kept by Python) is closed.
 struct Join {
   explicit Join(DataParallel& given) : parallel(given) {}
   Join(Join const&) = delete;
@@ -333,22 +332,19 @@ void define_sharded(py::module_& m) {
           ReleaseGil())
       .def(
           "clip_grad_norm", [](Sharded& self, double norm) { return self.get().clip_grad_norm(norm); }, ReleaseGil())
-      .def(
-          "unwrap", [](Sharded& self) { self.get().unwrap(); }, ReleaseGil())
+      .def("unwrap", on<Sharded>(&tr::ShardedParameters::unwrap), ReleaseGil())
       .def(
           "largest",
           [](Sharded const& self, double value) {
-            std::array<double, 1> all{value};
-            self.team->max(all);
-            return all[0];
+            self.team->max(std::span(&value, 1));
+            return value;
           },
           ReleaseGil())
       .def(
           "total",
           [](Sharded const& self, double value) {
-            std::array<double, 1> all{value};
-            self.team->sum(all);
-            return all[0];
+            self.team->sum(std::span(&value, 1));
+            return value;
           },
           ReleaseGil())
       .def("shard_bytes", [](Sharded const& self) { return self.get().stats().shard_bytes; });
@@ -384,9 +380,8 @@ void define_training(py::module_& m) {
       .def(
           "largest",
           [](Sync const& self, double value) {
-            std::array<double, 1> all{value};
-            for (auto const& rule : self.rules) rule.team.max(all);
-            return all[0];
+            for (auto const& rule : self.rules) rule.team.max(std::span(&value, 1));
+            return value;
           },
           ReleaseGil());
   m.def("checks_calls", &graticule::detail::checks_calls);
