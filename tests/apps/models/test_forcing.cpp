@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/detail/forcing.hpp>
-#include <graticule/models/detail/zenith.hpp>
 
 #include "expect_error.hpp"
 
@@ -14,7 +13,6 @@
 namespace graticule::models {
 namespace {
 
-using detail::cosine_of_zenith;
 using test::ErrorWith;
 using test::rule_of;
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/models/detail/grid.hpp>
 #include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/models/grid.hpp>
 
@@ -23,18 +22,18 @@ TEST(Grid, rows_on_the_poles_are_crossed_as_pole_rows) {
 
   EXPECT_EQ(grid.boundary, Boundary::sphere(Edge::pole_row));
   EXPECT_TRUE(is_symmetric(grid));
-  EXPECT_EQ(detail::extended_latitude(grid, -1), 100);
-  EXPECT_EQ(detail::extended_latitude(grid, 19), -100);
-  EXPECT_EQ(detail::extended_longitude(grid, -1), -190);
-  EXPECT_EQ(detail::extended_longitude(grid, 36), 180);
+  EXPECT_EQ(extended_latitude(grid, -1), 100);
+  EXPECT_EQ(extended_latitude(grid, 19), -100);
+  EXPECT_EQ(extended_longitude(grid, -1), -190);
+  EXPECT_EQ(extended_longitude(grid, 36), 180);
 }
 
 TEST(Grid, rows_half_a_spacing_from_the_poles_are_crossed_as_pole_faces) {
   Grid const grid = make_grid(evenly(-85, 10, 18), evenly(0, 10, 36));
 
   EXPECT_EQ(grid.boundary, Boundary::sphere(Edge::pole_face));
-  EXPECT_EQ(detail::extended_latitude(grid, -1), -95);
-  EXPECT_EQ(detail::extended_latitude(grid, 18), 95);
+  EXPECT_EQ(extended_latitude(grid, -1), -95);
+  EXPECT_EQ(extended_latitude(grid, 18), 95);
 }
 
 TEST(Grid, a_hemisphere_crosses_one_pole_and_repeats_the_other_edge) {
@@ -42,7 +41,7 @@ TEST(Grid, a_hemisphere_crosses_one_pole_and_repeats_the_other_edge) {
 
   EXPECT_EQ(grid.boundary.axes[0].lower, Edge::pole_row);
   EXPECT_EQ(grid.boundary.axes[0].upper, Edge::replicate);
-  EXPECT_EQ(detail::extended_latitude(grid, 10), 0);
+  EXPECT_EQ(extended_latitude(grid, 10), 0);
   EXPECT_FALSE(is_symmetric(grid));
 }
 
@@ -50,8 +49,8 @@ TEST(Grid, a_region_repeats_its_edges_even_at_the_pole) {
   Grid const grid = make_grid(evenly(90, -1, 31), evenly(10, 1, 50));
 
   EXPECT_EQ(grid.boundary, Boundary::uniform(2, Edge::replicate));
-  EXPECT_EQ(detail::extended_longitude(grid, -1), 10);
-  EXPECT_EQ(detail::extended_longitude(grid, 50), 59);
+  EXPECT_EQ(extended_longitude(grid, -1), 10);
+  EXPECT_EQ(extended_longitude(grid, 50), 59);
 }
 
 TEST(Grid, longitudes_of_single_precision_are_still_periodic) {
@@ -65,10 +64,10 @@ TEST(Grid, goes_on_beyond_its_edges_as_documented) {
   Grid const grid = make_grid(evenly(90, -0.75, 241), evenly(-180, 0.75, 480));
 
   EXPECT_EQ(grid.boundary, Boundary::sphere(Edge::pole_row));
-  EXPECT_EQ(detail::extended_latitude(grid, -1), 90.75);
-  EXPECT_EQ(detail::extended_latitude(grid, 241), -90.75);
-  EXPECT_EQ(detail::extended_longitude(grid, -1), -180.75);
-  EXPECT_EQ(detail::extended_longitude(grid, 480), 180);
+  EXPECT_EQ(extended_latitude(grid, -1), 90.75);
+  EXPECT_EQ(extended_latitude(grid, 241), -90.75);
+  EXPECT_EQ(extended_longitude(grid, -1), -180.75);
+  EXPECT_EQ(extended_longitude(grid, 480), 180);
 }
 
 TEST(Grid, says_what_lies_beyond_its_edges) {
@@ -119,10 +118,10 @@ TEST(Grid, has_cosines_of_latitude_that_do_not_vanish_at_the_pole) {
 TEST(RowFunctions, are_functions_of_latitude) {
   Grid const grid = make_grid(evenly(90, -5, 37), evenly(-180, 5, 72));
 
-  EXPECT_NEAR(detail::static_rows("coriolis", grid)[0], 2 * 7.292e-5, 1e-12);
-  EXPECT_NEAR(detail::static_rows("sin_latitude", grid)[12], 0.5, 1e-12);
-  EXPECT_NEAR(detail::static_rows("cos_latitude", grid)[18], 1, 1e-12);
-  EXPECT_EQ(rule_of([&] { (void)detail::static_rows("slope", grid); }), (test::ErrorWith{"BadOption", "'slope'"}));
+  EXPECT_NEAR(static_rows("coriolis", grid)[0], 2 * 7.292e-5, 1e-12);
+  EXPECT_NEAR(static_rows("sin_latitude", grid)[12], 0.5, 1e-12);
+  EXPECT_NEAR(static_rows("cos_latitude", grid)[18], 1, 1e-12);
+  EXPECT_EQ(rule_of([&] { (void)static_rows("slope", grid); }), (test::ErrorWith{"BadOption", "'slope'"}));
 }
 
 TEST(RowFunctions, are_normalised_by_the_areas_of_rows) {

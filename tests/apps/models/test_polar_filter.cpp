@@ -4,8 +4,8 @@
 #include <graticule/partition/cuts.hpp>
 
 #include "fields_on.hpp"
+#include "filters.hpp"
 #include "globe.hpp"
-#include "polar_filter.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 #include <graticule/partition/cuts.hpp>
 
 #include "fields_on.hpp"
+#include "filters.hpp"
 #include "globe.hpp"
-#include "scale_filter.hpp"
 
 #include <gtest/gtest.h>
 

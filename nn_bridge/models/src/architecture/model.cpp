@@ -2,16 +2,16 @@
 #include <graticule/models/detail/move_to.hpp>
 #include <graticule/models/model.hpp>
 
-#include "convnet.hpp"
-#include "gated_model.hpp"
-#include "program_model.hpp"
-#include "sfno.hpp"
-#include "unet.hpp"
-#include "window.hpp"
+#include "parts.hpp"
 
 #include <string>
 
 namespace graticule::models {
+namespace {
+
+bool reaches_pole(Edge edge) { return edge == Edge::pole_row || edge == Edge::pole_face; }
+
+}  // namespace
 
 Convolution convolution(std::int64_t num_in, std::int64_t num_out, std::int64_t kernel, nn::Domain const& domain,
                         std::vector<std::int64_t> odd_channels) {
@@ -19,6 +19,11 @@ Convolution convolution(std::int64_t num_in, std::int64_t num_out, std::int64_t 
                              nn::Padding::by_domain);
   options.odd_channels = std::move(odd_channels);
   return Convolution(options, domain);
+}
+
+torch::Tensor with_statics(torch::Tensor const& inputs, torch::Tensor const& statics) {
+  torch::Tensor const rows = statics.t().unsqueeze(0).unsqueeze(-1);  // [1, statics, rows, 1]
+  return torch::cat({inputs, rows.expand({inputs.size(0), -1, -1, inputs.size(3)})}, 1);
 }
 
 GatedModel::GatedModel(ModelOptions const& options, nn::Domain const& domain) {
@@ -33,17 +38,40 @@ GatedModel::GatedModel(ModelOptions const& options, nn::Domain const& domain) {
 }
 
 torch::Tensor GatedModel::forward(torch::Tensor const& inputs, torch::Tensor const& statics) {
-  torch::Tensor x = inputs;
-  if (!gate_.is_empty()) {
-    torch::Tensor const rows = statics.t().unsqueeze(0).unsqueeze(-1);  // [1, statics, rows, 1]
-    x = torch::cat({inputs, rows.expand({inputs.size(0), -1, -1, inputs.size(3)})}, 1);
-  }
-  torch::Tensor h = stem_(x);
+  torch::Tensor h = stem_(gate_.is_empty() ? inputs : with_statics(inputs, statics));
   if (!gate_.is_empty()) {
     torch::Tensor const gate = gate_(torch::gelu(gate_hidden_(statics)));  // [rows, channels]
     h = h * (1 + gate.t().unsqueeze(0).unsqueeze(-1));
   }
   return head_(trunk(h));
+}
+
+Halvings::Halvings(std::int64_t num_rows, std::int64_t num_columns, Boundary const& boundary)
+    : num_rows_(num_rows), num_columns_(num_columns), rows_(boundary.axes[0]) {}
+
+bool Halvings::possible() const noexcept { return window() > 0 && num_columns_ % 4 == 0; }
+
+std::int64_t Halvings::window() const noexcept {
+  if (num_rows_ < 6) return 0;
+  if (!reaches_pole(rows_.lower) && !reaches_pole(rows_.upper)) return 3;
+  if (rows_.lower != rows_.upper) return 0;
+  bool const on_pole = rows_.lower == Edge::pole_row;
+  if ((num_rows_ % 2 == 1) != on_pole) return 0;
+  return on_pole ? 3 : 2;
+}
+
+Convolution Halvings::next(std::int64_t num_in, std::int64_t num_out, nn::Domain const& domain) {
+  auto const options = torch::nn::Conv2dOptions(num_in, num_out, window()).stride(2).padding(window() == 3 ? 1 : 0);
+  num_rows_ = (num_rows_ + 1) / 2;
+  num_columns_ /= 2;
+  return Convolution(nn::ConvOptions(options, nn::Padding::by_domain), domain);
+}
+
+nn::Resize bilinear(nn::Domain const& domain) {
+  nn::ResizeOptions const options(
+      torch::nn::functional::InterpolateFuncOptions().mode(torch::kBilinear).align_corners(false),
+      nn::Padding::by_domain);
+  return nn::Resize(options, domain);
 }
 
 void move_to(torch::nn::Module& network, torch::Device const& device) {
@@ -63,19 +91,13 @@ void move_to(torch::nn::Module& network, torch::Device const& device) {
 
 std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const& domain) {
   switch (options.kind) {
-    case ModelKind::convnet: return std::make_shared<ConvNet>(options, domain);
-    case ModelKind::unet: return std::make_shared<UNet>(options, domain);
-    case ModelKind::sfno: return std::make_shared<SphericalNet>(options, domain);
-    case ModelKind::program: return std::make_shared<ProgramModel>(options, domain);
-    case ModelKind::window: return std::make_shared<WindowNet>(options, domain);
+    case ModelKind::convnet: return make_convnet(options, domain);
+    case ModelKind::unet: return make_unet(options, domain);
+    case ModelKind::sfno: return make_sfno(options, domain);
+    case ModelKind::program: return make_program(options, domain);
+    case ModelKind::window: return make_window(options, domain);
   }
   throw Error("BadOption", "there is no model of kind " + std::to_string(int(options.kind)));
-}
-
-void save_program(Model const& model, std::filesystem::path const& file) {
-  auto const* const program = model.as<ProgramModel>();
-  if (program == nullptr) throw Error("Unsupported", file.string() + ": only exported networks can be written as such");
-  program->save(file);
 }
 
 }  // namespace graticule::models

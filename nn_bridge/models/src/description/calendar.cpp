@@ -4,8 +4,6 @@
 #include <graticule/models/detail/time_options.hpp>
 #include <graticule/partition/error.hpp>
 
-#include "time_parts.hpp"
-
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -14,8 +12,6 @@
 
 namespace graticule::models {
 namespace {
-
-constexpr Seconds day_seconds = 86400;
 
 constexpr std::array calendars{Calendar::standard, Calendar::proleptic_gregorian,
                                Calendar::julian,   Calendar::noleap,
@@ -55,17 +51,6 @@ std::string compact(Seconds time, Calendar calendar) {
   auto text = format("%04d-%02d-%02dT%02d", year, month, day, int(second / 3600));
   if (second % 3600 != 0) text += format("%02d", int(second / 60 % 60));
   return second % 60 == 0 ? text : text + format("%02d", int(second % 60));
-}
-
-Seconds second_of_day(Seconds time) { return (time % day_seconds + day_seconds) % day_seconds; }
-
-double part_of_year(Seconds time, Calendar calendar) {
-  auto const date = date_time_of(time, calendar);
-  // Where the year is the first or the last of the calendar, its neighbor has no date: the length is that of its days.
-  Seconds const begin = seconds_of({date.year, 1, 1, 0}, calendar);
-  int const last_day = calendar == Calendar::day_360 ? 30 : 31;
-  Seconds const end = seconds_of({date.year, 12, last_day, 0}, calendar) + day_seconds;
-  return double(time - begin) / double(end - begin);
 }
 
 Period parse_date(std::string const& option, std::string const& text, Calendar calendar) {

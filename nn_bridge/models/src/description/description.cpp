@@ -6,8 +6,6 @@
 #include <graticule/models/detail/stored_description.hpp>
 #include <graticule/partition/detail/utf8.hpp>
 
-#include "checkpoint_parts.hpp"
-
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -130,6 +128,21 @@ FieldView bytes_view(std::vector<std::byte> const& bytes) {
 std::string static_name(std::size_t place) { return "forecast/static" + std::to_string(place); }
 
 }  // namespace
+
+std::map<std::string, ModelKind> const& model_kinds() {
+  static std::map<std::string, ModelKind> const kinds{{"convnet", ModelKind::convnet},
+                                                      {"unet", ModelKind::unet},
+                                                      {"sfno", ModelKind::sfno},
+                                                      {"window", ModelKind::window}};
+  return kinds;
+}
+
+std::string to_string(ModelKind kind) {
+  if (kind == ModelKind::program) return "program";
+  for (auto const& [name, other] : model_kinds())
+    if (other == kind) return name;
+  return "?";
+}
 
 std::vector<std::string> Description::variables(Role role) const {
   std::vector<std::string> names;

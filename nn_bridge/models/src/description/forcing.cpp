@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/detail/dates.hpp>
 #include <graticule/models/detail/forcing.hpp>
-#include <graticule/models/detail/zenith.hpp>
+#include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/partition/error.hpp>
-
-#include "radians.hpp"
-#include "time_parts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,6 +13,20 @@ namespace graticule::models {
 namespace {
 
 constexpr double turn = 2 * std::numbers::pi;
+constexpr Seconds day_seconds = 86400;
+
+/// Seconds since midnight, 0 to 86399.
+Seconds second_of_day(Seconds time) { return (time % day_seconds + day_seconds) % day_seconds; }
+
+/// Part of the year that has passed, 0 to 1.
+double part_of_year(Seconds time, Calendar calendar) {
+  auto const date = date_time_of(time, calendar);
+  // Where the year is the first or the last of the calendar, its neighbor has no date: the length is that of its days.
+  Seconds const begin = seconds_of({date.year, 1, 1, 0}, calendar);
+  int const last_day = calendar == Calendar::day_360 ? 30 : 31;
+  Seconds const end = seconds_of({date.year, 12, last_day, 0}, calendar) + day_seconds;
+  return double(time - begin) / double(end - begin);
+}
 
 /// Position of the sun at a time.
 struct Sun {
@@ -109,7 +121,7 @@ std::vector<std::string> forcing_channels(std::vector<Forcing> const& forcings) 
   return names;
 }
 
-double detail::cosine_of_zenith(Seconds time, double latitude, double longitude, Calendar calendar) {
+double cosine_of_zenith(Seconds time, double latitude, double longitude, Calendar calendar) {
   return zenith(sun_at(time, calendar), latitude, longitude);
 }
 

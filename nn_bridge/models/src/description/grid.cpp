@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/models/detail/grid.hpp>
 #include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/models/fields.hpp>
 #include <graticule/models/grid.hpp>
-
-#include "radians.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -108,7 +105,7 @@ Grid make_grid(std::vector<double> latitudes, std::vector<double> longitudes) {
   return grid;
 }
 
-double detail::extended_latitude(Grid const& grid, Index row) {
+double extended_latitude(Grid const& grid, Index row) {
   Index const last = grid.num_rows() - 1;
   auto const at = [&](Index r) { return grid.latitudes[std::size_t(std::clamp<Index>(r, 0, last))]; };
   if (row >= 0 && row <= last) return at(row);
@@ -119,7 +116,7 @@ double detail::extended_latitude(Grid const& grid, Index row) {
   return std::copysign(180.0, outer) - image;
 }
 
-double detail::extended_longitude(Grid const& grid, Index column) {
+double extended_longitude(Grid const& grid, Index column) {
   Index const n = grid.num_columns();
   auto const at = [&](Index c) { return grid.longitudes[std::size_t(std::clamp<Index>(c, 0, n - 1))]; };
   if (column >= 0 && column < n) return at(column);
@@ -160,13 +157,11 @@ double bounded_cosine(Grid const& grid, Index row) {
 }
 
 double metres_on_row(Grid const& grid, double cosine, Index column) {
-  using detail::extended_longitude;
   return (extended_longitude(grid, column + 1) - extended_longitude(grid, column - 1)) * radians * cosine *
          earth_radius_m;
 }
 
 double metres_between_rows(Grid const& grid, Index row) {
-  using detail::extended_latitude;
   return (extended_latitude(grid, row + 1) - extended_latitude(grid, row - 1)) * radians * earth_radius_m;
 }
 
@@ -176,7 +171,7 @@ ChannelInfo channel_of(Feature feature, FieldInfo const& info) {
           info.parity == Parity::even ? Parity::odd : Parity::even};
 }
 
-std::vector<double> detail::static_rows(std::string const& name, Grid const& grid) {
+std::vector<double> static_rows(std::string const& name, Grid const& grid) {
   double (*function)(double) = nullptr;
   if (name == "coriolis")
     function = [](double latitude) { return 2 * earth_rotation_per_s * std::sin(latitude * radians); };
@@ -191,7 +186,7 @@ std::vector<double> detail::static_rows(std::string const& name, Grid const& gri
 }
 
 std::vector<double> normalised_rows(std::string const& name, Grid const& grid, std::span<double const> row_weights) {
-  std::vector<double> rows = detail::static_rows(name, grid);
+  std::vector<double> rows = static_rows(name, grid);
   double const area = std::accumulate(row_weights.begin(), row_weights.end(), 0.0);
   double const mean = std::inner_product(rows.begin(), rows.end(), row_weights.begin(), 0.0) / area;
   double squares = 0;

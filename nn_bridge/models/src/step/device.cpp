@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/detail/device.hpp>
+#include <graticule/models/threads.hpp>
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <torch/torch.h>
 
@@ -50,6 +52,15 @@ std::optional<TorchDeviceMemory> counted_memory(Type const& type, c10::DeviceInd
 }
 
 }  // namespace
+
+std::string torch_version() { return TORCH_VERSION; }
+
+void use_torch_threads(int num_threads) {
+  at::set_num_threads(num_threads);
+  // May be set once in a process, and one thread is enough: this library runs one operation at a time.
+  static bool const once = (at::set_num_interop_threads(1), true);
+  static_cast<void>(once);
+}
 
 TorchDevices torch_devices(std::string const& kind) {
   std::string const version = std::string("LibTorch ") + TORCH_VERSION;

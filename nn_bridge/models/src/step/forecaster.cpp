@@ -10,8 +10,7 @@
 #include <graticule/partition/cuts.hpp>
 #include <graticule/training/state/model.hpp>
 
-#include "description/checkpoint_parts.hpp"
-#include "scale_filter.hpp"
+#include "filters.hpp"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -119,11 +118,96 @@ struct Forecaster::State {
     torch::Tensor states;  ///< [member, channel, row, column]
     torch::Tensor mask;
   };
-  [[nodiscard]] Members members(std::span<double const> values, Index num_members) const;
-  void step(Members& members, Seconds time);
-  void set_filter(Index order);
-  void require_whole(Members const& members) const;
-  [[nodiscard]] std::vector<double> present(Members const& members, Index member) const;
+
+  [[nodiscard]] Members members(std::span<double const> values, Index num_members) const {
+    auto const prognostic = std::int64_t(description.num_prognostic());
+    Box const& box = cells.box;
+    auto const expected = std::size_t(num_members * description.history * prognostic * cells.per_sample());
+    run_agreed(domain.comm(), [&] {
+      if (values.size() != expected)
+        throw Error(Fault::usage, "ShapeMismatch",
+                    std::to_string(values.size()) + " values for " + std::to_string(num_members) + " members of " +
+                        std::to_string(description.history) + " times, " + std::to_string(prognostic) +
+                        " prognostic channels and " + extents_text(box.extent(0), box.extent(1)) +
+                        " cells, which are " + std::to_string(expected));
+    });
+    std::vector<double> means;
+    std::vector<double> scales;
+    for (std::int64_t c = 0; c < prognostic; ++c) {
+      means.push_back(description.values[std::size_t(c)].mean);
+      scales.push_back(description.values[std::size_t(c)].scale);
+    }
+    torch::Tensor const raw =
+        torch::from_blob(const_cast<double*>(values.data()),  // only read
+                         {num_members, description.history, prognostic, box.extent(0), box.extent(1)}, torch::kFloat64);
+    torch::Tensor const normalised = ((raw - column_of(means)) / column_of(scales)).to(stepper.dtype());
+    return {stepper.initial(normalised).contiguous(), stepper.mask(normalised)};
+  }
+
+  void step(Members& members, Seconds time) {
+    torch::NoGradGuard const no_grad;
+    torch::Tensor& states = members.states;
+    if (states.size(0) == 0) return;
+    require_whole(members);
+    auto const channels = std::int64_t(forcing_channels(forcings).size());
+    torch::Tensor forcing = torch::empty({1, channels, cells.box.extent(0), cells.box.extent(1)}, states.options());
+    if (states.scalar_type() == torch::kFloat64)
+      fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<double>(), description.calendar);
+    else
+      fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<float>(), description.calendar);
+    forcing = forcing.to(device);
+    auto const forward = [&](torch::Tensor const& inputs, torch::Tensor const& rows) {
+      return network->forward(inputs, rows);
+    };
+    // One member at a time: memory for activations of one.
+    for (std::int64_t m = 0; m < states.size(0); ++m) {
+      auto const state = states.slice(0, m, m + 1);
+      auto const mask = members.mask.slice(0, m, m + 1);
+      torch::Tensor next = stepper.next(forward, state.to(device), forcing, mask.to(device), {false});
+      if (filter) {
+        auto const now = next.slice(1, 0, std::int64_t(description.num_prognostic()));
+        now.copy_((*filter)(now));
+      }
+      state.copy_(next);
+    }
+  }
+
+  void set_filter(Index order) {
+    if (order < 0 || order % 2 != 0)
+      throw Error(Fault::usage, "BadOption",
+                  "the order of the filter must be even and not negative, got " + std::to_string(order));
+    filter.reset();
+    if (order == 0) return;
+    std::vector<std::int64_t> odd;
+    for (std::size_t c = 0; c < description.num_prognostic(); ++c)
+      if (description.channels[c].info.parity == Parity::odd) odd.push_back(std::int64_t(c));
+    filter.emplace(order, odd, domain);
+  }
+
+  void require_whole(Members const& members) const {
+    if (!filter) return;
+    std::array<Index, 1> missing{members.mask.numel() > 0 && members.mask.min().item<double>() == 0 ? 1 : 0};
+    domain.comm().max(std::span<Index>(missing));
+    if (missing[0] != 0)
+      throw Error(Fault::input, "Unsupported", "short waves cannot be removed from states with missing values");
+  }
+
+  [[nodiscard]] std::vector<double> present(Members const& members, Index member) const {
+    torch::Tensor const values =
+        stepper.present(members.states.slice(0, member, member + 1)).to(torch::kFloat64).contiguous();
+    std::vector<double> result(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel());
+    torch::Tensor const known = members.mask[member].to(torch::kFloat64).contiguous();
+    auto const num_cells = std::size_t(cells.per_sample());
+    for (std::size_t c = 0; c < description.channels.size(); ++c)
+      for (std::size_t i = 0; i < num_cells; ++i) {
+        double& value = result[c * num_cells + i];
+        value = value * description.values[c].scale + description.values[c].mean;
+        bool const is_missing =
+            c < description.num_prognostic() && known.const_data_ptr<double>()[c * num_cells + i] == 0;
+        if (is_missing) value = std::numeric_limits<double>::quiet_NaN();
+      }
+    return result;
+  }
 
   torch::Device device;  ///< of the network; states rest in host memory, which holds more members
   std::filesystem::path path;
@@ -141,96 +225,6 @@ struct Forecaster::State {
   Places places;
   Members current;
 };
-
-Forecaster::State::Members Forecaster::State::members(std::span<double const> values, Index num_members) const {
-  auto const prognostic = std::int64_t(description.num_prognostic());
-  Box const& box = cells.box;
-  auto const expected = std::size_t(num_members * description.history * prognostic * cells.per_sample());
-  run_agreed(domain.comm(), [&] {
-    if (values.size() != expected)
-      throw Error(Fault::usage, "ShapeMismatch",
-                  std::to_string(values.size()) + " values for " + std::to_string(num_members) + " members of " +
-                      std::to_string(description.history) + " times, " + std::to_string(prognostic) +
-                      " prognostic channels and " + extents_text(box.extent(0), box.extent(1)) + " cells, which are " +
-                      std::to_string(expected));
-  });
-  std::vector<double> means;
-  std::vector<double> scales;
-  for (std::int64_t c = 0; c < prognostic; ++c) {
-    means.push_back(description.values[std::size_t(c)].mean);
-    scales.push_back(description.values[std::size_t(c)].scale);
-  }
-  torch::Tensor const raw =
-      torch::from_blob(const_cast<double*>(values.data()),  // only read
-                       {num_members, description.history, prognostic, box.extent(0), box.extent(1)}, torch::kFloat64);
-  torch::Tensor const normalised = ((raw - column_of(means)) / column_of(scales)).to(stepper.dtype());
-  return {stepper.initial(normalised).contiguous(), stepper.mask(normalised)};
-}
-
-void Forecaster::State::step(Members& members, Seconds time) {
-  torch::NoGradGuard const no_grad;
-  torch::Tensor& states = members.states;
-  if (states.size(0) == 0) return;
-  require_whole(members);
-  auto const channels = std::int64_t(forcing_channels(forcings).size());
-  torch::Tensor forcing = torch::empty({1, channels, cells.box.extent(0), cells.box.extent(1)}, states.options());
-  if (states.scalar_type() == torch::kFloat64)
-    fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<double>(), description.calendar);
-  else
-    fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<float>(), description.calendar);
-  forcing = forcing.to(device);
-  auto const forward = [&](torch::Tensor const& inputs, torch::Tensor const& rows) {
-    return network->forward(inputs, rows);
-  };
-  // One member at a time: memory for activations of one.
-  for (std::int64_t m = 0; m < states.size(0); ++m) {
-    auto const state = states.slice(0, m, m + 1);
-    auto const mask = members.mask.slice(0, m, m + 1);
-    torch::Tensor next = stepper.next(forward, state.to(device), forcing, mask.to(device), {false});
-    if (filter) {
-      auto const now = next.slice(1, 0, std::int64_t(description.num_prognostic()));
-      now.copy_((*filter)(now));
-    }
-    state.copy_(next);
-  }
-}
-
-void Forecaster::State::set_filter(Index order) {
-  if (order < 0 || order % 2 != 0)
-    throw Error(Fault::usage, "BadOption",
-                "the order of the filter must be even and not negative, got " + std::to_string(order));
-  filter.reset();
-  if (order == 0) return;
-  std::vector<std::int64_t> odd;
-  for (std::size_t c = 0; c < description.num_prognostic(); ++c)
-    if (description.channels[c].info.parity == Parity::odd) odd.push_back(std::int64_t(c));
-  filter.emplace(order, odd, domain);
-}
-
-void Forecaster::State::require_whole(Members const& members) const {
-  if (!filter) return;
-  std::array<Index, 1> missing{members.mask.numel() > 0 && members.mask.min().item<double>() == 0 ? 1 : 0};
-  domain.comm().max(std::span<Index>(missing));
-  if (missing[0] != 0)
-    throw Error(Fault::input, "Unsupported", "short waves cannot be removed from states with missing values");
-}
-
-std::vector<double> Forecaster::State::present(Members const& members, Index member) const {
-  torch::Tensor const values =
-      stepper.present(members.states.slice(0, member, member + 1)).to(torch::kFloat64).contiguous();
-  std::vector<double> result(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel());
-  torch::Tensor const known = members.mask[member].to(torch::kFloat64).contiguous();
-  auto const num_cells = std::size_t(cells.per_sample());
-  for (std::size_t c = 0; c < description.channels.size(); ++c)
-    for (std::size_t i = 0; i < num_cells; ++i) {
-      double& value = result[c * num_cells + i];
-      value = value * description.values[c].scale + description.values[c].mean;
-      bool const is_missing =
-          c < description.num_prognostic() && known.const_data_ptr<double>()[c * num_cells + i] == 0;
-      if (is_missing) value = std::numeric_limits<double>::quiet_NaN();
-    }
-  return result;
-}
 
 Forecaster::Forecaster(Comm const& domain, Layout const& layout, Checkpoint const& checkpoint,
                        Comm const& checkpoint_comm, std::string const& device) {

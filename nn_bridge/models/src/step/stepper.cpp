@@ -3,7 +3,7 @@
 #include <graticule/models/detail/grid_functions.hpp>
 #include <graticule/models/detail/stepper.hpp>
 
-#include "polar_filter.hpp"
+#include "filters.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -39,4 +39,8 @@ template <class Value>
 void fill_forcing(std::vector<Forcing> const& forcings, Places const& places, Seconds time, Seconds step, Value* out,
                   Calendar calendar = Calendar::standard);
 
+/// Cosine of the sun's zenith angle, negative at night. Latitude and longitude in degrees.
+[[nodiscard]] double cosine_of_zenith(Seconds time, double latitude, double longitude,
+                                      Calendar calendar = Calendar::standard);
+
 }  // namespace graticule::models

@@ -3,6 +3,7 @@
 
 #include <graticule/models/grid.hpp>
 
+#include <numbers>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,8 +25,7 @@ namespace graticule::models {
 /// `first and last row: pole crossed (row on the pole); longitude periodic`
 [[nodiscard]] std::string describe_edges(Grid const& grid);
 
-/// Metres between the rows above and below a row: what differences are divided by. Negative where coordinates fall. The
-/// Earth's radius is 6371 km.
+/// Metres between the rows above and below a row, on a sphere of 6371 km. Negative where coordinates fall.
 [[nodiscard]] double metres_between_rows(Grid const& grid, Index row);
 /// Likewise for the columns beside a cell, on a row whose `bounded_cosine` is `cosine`.
 [[nodiscard]] double metres_on_row(Grid const& grid, double cosine, Index column);
@@ -37,5 +37,17 @@ namespace graticule::models {
 /// @throws `BadOption` (usage)
 [[nodiscard]] std::vector<double> normalised_rows(std::string const& name, Grid const& grid,
                                                   std::span<double const> row_weights);
+
+/// Radians in a degree.
+inline constexpr double radians = std::numbers::pi / 180;
+
+/// Latitude of row `row`, which may lie beyond the grid: beyond a pole the count goes on (90.75 is 89.25 on the far
+/// side), at an edge that repeats cells the last row's latitude is repeated. @pre `-1 <= row <= num_rows()`
+[[nodiscard]] double extended_latitude(Grid const& grid, Index row);
+/// Likewise for columns; beyond a periodic edge the count goes on.
+[[nodiscard]] double extended_longitude(Grid const& grid, Index column);
+
+/// The values of `normalised_rows` in their units: `coriolis` in 1/s. @throws `BadOption` (usage)
+[[nodiscard]] std::vector<double> static_rows(std::string const& name, Grid const& grid);
 
 }  // namespace graticule::models

@@ -22,7 +22,7 @@ class PolarFilter;
 /// One step of a network in time on this rank's shard: inputs from states, and the next state from the output.
 ///
 /// A state is [sample][prognostic channel of the present, then of the leads before, then diagnostic
-/// channel][row][column], normalised; missing values are 0. Differentiable; derivatives cross ranks, poles and the date
+/// channel][row][column], normalised, 0 where missing. Differentiable; derivatives cross ranks, poles and the date
 /// line.
 class Stepper {
  public:
@@ -36,8 +36,7 @@ class Stepper {
   Stepper(Stepper const&) = delete;
   Stepper& operator=(Stepper const&) = delete;
 
-  /// Moves what it multiplies and adds to a device; states, forcings and the network lie there from then on. Not
-  /// collective.
+  /// Moves its factors to a device, where states, forcings and the network lie from then on. Not collective.
   void to(torch::Device const& device);
 
   /// What builds the network.
@@ -48,8 +47,8 @@ class Stepper {
   [[nodiscard]] torch::Tensor initial(torch::Tensor const& states) const;
   /// Prognostic cells that have a value at the initial time, as 1 and 0: predictions of others stay 0.
   [[nodiscard]] torch::Tensor mask(torch::Tensor const& states) const;
-  /// The state one lead later. Collective. `forcings` are [sample][forcing][row][column] of this step; `images` says
-  /// which samples are mirrored.
+  /// The state one lead later. Collective. @param forcings [sample][forcing][row][column] @param images mirrored
+  /// samples
   [[nodiscard]] torch::Tensor next(Network const& network, torch::Tensor const& state, torch::Tensor const& forcings,
                                    torch::Tensor const& mask, std::vector<bool> const& images);
   /// All channels of the present: [sample][channel][row][column].

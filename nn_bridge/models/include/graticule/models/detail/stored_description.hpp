@@ -8,6 +8,7 @@
 #include <graticule/partition/detail/enum_table.hpp>
 #include <graticule/partition/layout.hpp>
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -48,6 +49,10 @@ void save_description(CheckpointWriter& writer, Description const& description, 
 /// The climatology on this rank's box, [channel][row][column], from a checkpoint. Collective.
 [[nodiscard]] std::vector<double> load_climatology(Checkpoint const& checkpoint, Description const& description,
                                                    Box const& box);
+/// Bytes of the exported network of a checkpoint, a `.pt2` file. Collective. @pre `ModelKind::program`
+[[nodiscard]] std::vector<std::byte> load_program(Checkpoint const& checkpoint);
+/// A static field, by its place among `Description::statics`, on this rank's box: [row][column]. Collective.
+[[nodiscard]] std::vector<double> load_static(Checkpoint const& checkpoint, std::size_t place, Box const& box);
 /// Opens what was trained: a checkpoint file, a folder of checkpoints, or the output of graticule-train, whose best
 /// network counts, else the last one. Collective. @throws `NoSuchFile` (input); `BadInput` (input) for a checkpoint of
 /// another use
