@@ -2,7 +2,7 @@
 #include "run_parts.hpp"
 
 #include <graticule/models/detail/grid_functions.hpp>
-#include <graticule/samples/detail/memory.hpp>
+#include <graticule/samples/detail/sample_store.hpp>
 
 #include <algorithm>
 #include <array>

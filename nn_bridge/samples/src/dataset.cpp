@@ -8,7 +8,6 @@
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/samples/dataset.hpp>
 #include <graticule/samples/detail/batches.hpp>
-#include <graticule/samples/detail/memory.hpp>
 #include <graticule/samples/detail/missing_cells.hpp>
 #include <graticule/samples/detail/read_ahead.hpp>
 #include <graticule/samples/detail/states.hpp>
@@ -125,8 +124,7 @@ TimeSteps steps_of(StateTable const& table, std::string const& lead) {
   return {table.times(), parsed, table.calendar()};
 }
 
-/// The times that states are chosen from; nothing for all of them. Those that a store says hold data where none are
-/// given.
+/// The times that states are chosen from: as given, or as a store says that it has data; nothing for all of them.
 std::optional<Period> period_of(StateTable const& table, std::string const& times) {
   if (times.empty() && (!table.has_dates() || table.file().files().size() > 1)) return {};
   if (times.empty()) return valid_times(table.file().contents(), table.times(), table.calendar());
@@ -222,25 +220,13 @@ struct Dataset::State {
     for (Comm const& comm : comms)
       require_same(comm, "ArgumentDisagreement", Hash().add(std::string_view(text)).value(), text);
     require_numbers(options);
-    agreed([&] { open(files); });
+    // The ranks of each domain open the files together, and fail together.
+    auto const open_files = [&] { open(files); };
+    comms.size() > 1 ? run_agreed(comms[1], open_files) : open_files();
     if (comms.size() > 1) require_same_copies(comms[1], timeline.paths);
     if (options.scale_by == ScaleBy::statistics) survey();
     require_scaling();
     ahead = std::make_unique<ReadAhead<Slot>>(comms, [this](Slot& slot) { fill(slot); });
-  }
-
-  /// What the ranks of each domain do together, and fail at together.
-  void agreed(std::function<void()> const& action) {
-    std::exception_ptr failure;
-    try {
-      action();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    if (comms.size() > 1)
-      agree_in_turn(std::span(comms).subspan(1), failure);
-    else if (failure)
-      std::rethrow_exception(failure);
   }
 
   [[nodiscard]] Comm const& domain() const { return comms.front(); }

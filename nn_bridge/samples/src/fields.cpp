@@ -78,15 +78,18 @@ void require_degrees(FieldSeries const& file, std::string const& dimension, std:
 
 void read_sample_coordinates(FieldSeries const& file, SampleAxes& samples) {
   for (std::string const& name : samples.dimensions) {
-    Variable const* const coordinate = file.contents().coordinate(name);
-    bool const is_readable =
-        coordinate != nullptr && coordinate->refusal.empty() && coordinate->type != ValueType::text;
-    samples.coordinates.push_back(is_readable ? file.coordinate(name) : std::vector<double>());
-    samples.units.push_back(is_readable ? coordinate->text("units") : std::string());
+    Variable const* const coordinate = readable_coordinate(file, name);
+    samples.coordinates.push_back(coordinate != nullptr ? file.coordinate(name) : std::vector<double>());
+    samples.units.push_back(coordinate != nullptr ? coordinate->text("units") : std::string());
   }
 }
 
 }  // namespace
+
+Variable const* readable_coordinate(FieldSeries const& file, std::string const& dimension) {
+  Variable const* const found = file.contents().coordinate(dimension);
+  return found != nullptr && found->refusal.empty() && found->type != ValueType::text ? found : nullptr;
+}
 
 void naming_input(std::string const& files, std::function<void()> const& action) {
   try {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <set>
 #include <utility>
 
 namespace graticule::samples {
@@ -187,10 +188,9 @@ std::vector<MissingLine> MissingCells::describe(DataTeams const& teams, SampleSt
   teams.world().sum(std::span(filled_));
   join_common(teams, std::size_t(cells_.per_sample()));
   std::vector<MissingLine> lines;
+  std::set<std::string> described;
   for (std::size_t begin = 0; begin < variables_.size(); ++begin) {
-    if (std::find(variables_.begin(), variables_.begin() + std::ptrdiff_t(begin), variables_[begin]) !=
-        variables_.begin() + std::ptrdiff_t(begin))
-      continue;
+    if (!described.insert(variables_[begin]).second) continue;
     Finding gaps;
     Finding undeclared;
     for (std::size_t field = begin; field < variables_.size(); ++field) {

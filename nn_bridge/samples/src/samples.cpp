@@ -33,6 +33,10 @@ std::string short_number(double value) {
   return text;
 }
 
+std::string with_units(double value, std::string const& units) {
+  return short_number(value) + (units.empty() || units == "1" ? "" : " " + units);
+}
+
 Index SampleAxes::num_levels() const noexcept {
   if (extents.empty()) return 1;
   return std::accumulate(extents.begin() + 1, extents.end(), Index(1), std::multiplies<>());
@@ -43,13 +47,9 @@ std::string SampleAxes::describe(Index sample) const {
   for (std::size_t a = extents.size(); a-- > 0;) {
     Index const index = sample % extents[a];
     sample /= extents[a];
-    std::string part = dimensions[a] + " = ";
-    if (coordinates[a].empty()) {
-      part = dimensions[a] + " index " + std::to_string(index);
-    } else {
-      part += short_number(coordinates[a][std::size_t(index)]) +
-              (units[a].empty() || units[a] == "1" ? "" : " " + units[a]);
-    }
+    auto const part =
+        dimensions[a] + (coordinates[a].empty() ? " index " + std::to_string(index)
+                                                : " = " + with_units(coordinates[a][std::size_t(index)], units[a]));
     text = part + (text.empty() ? "" : ", " + text);
   }
   return text.empty() ? "the only sample" : text;

@@ -217,13 +217,13 @@ void StateTable::add(std::string const& name, Role role, RepeatedColumn repeated
     Index rest = level;
     for (std::size_t i = axes.levels.size(); i-- > 0; rest /= variable.extents[axes.levels[i]]) {
       fixed[axes.levels[i]] = rest % variable.extents[axes.levels[i]];
-      Variable const* const coordinate = file_->contents().coordinate(axes.level_names[i]);
-      bool const known = coordinate != nullptr && coordinate->refusal.empty() && coordinate->type != ValueType::text;
-      std::string const units = known ? coordinate->text("units") : std::string();
-      std::string const value =
-          short_number(known ? file_->coordinate(axes.level_names[i])[std::size_t(fixed[axes.levels[i]])]
-                             : double(fixed[axes.levels[i]]));
-      label = " " + value + (units.empty() || units == "1" ? "" : " " + units) + label;
+      Variable const* const coordinate = readable_coordinate(*file_, axes.level_names[i]);
+      Index const place = fixed[axes.levels[i]];
+      label = " " +
+              (coordinate != nullptr
+                   ? with_units(file_->coordinate(axes.level_names[i])[std::size_t(place)], coordinate->text("units"))
+                   : short_number(double(place))) +
+              label;
     }
     StateChannel channel{.label = name + label, .variable = name, .level = level, .role = role};
     channel.info = describe_field(variable);

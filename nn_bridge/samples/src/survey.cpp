@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/detail/cells.hpp>
 #include <graticule/models/detail/stored_description.hpp>
-#include <graticule/partition/detail/agreement.hpp>
 #include <graticule/samples/detail/survey.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace graticule::samples {
 namespace {
 
 /// Samples that are processed together: consecutive ones, of which the first are for training.
 struct Piece {
-  Index first = 0;
-  Index last = 0;
+  std::pair<Index, Index> request = {};  ///< the first one, and one past the last
   Index num_training = 0;
-  std::vector<PaddedField> padded;  ///< training samples of each field that derivatives are made of
+  std::vector<PaddedField> padded = {};  ///< training samples of each field that derivatives are made of
 };
 
 class Surveyor {
@@ -34,7 +32,8 @@ class Surveyor {
         missing_(missing),
         derived_(plan.derived_fields()),
         field_(std::size_t(cells.per_sample())),
-        derivative_(field_.size()) {
+        derivative_(field_.size()),
+        ahead_({teams.world()}, [this](Piece& piece) { look_at(piece); }) {
     std::vector<Moments> const empty(std::size_t(plan.num_levels));
     auto const& reader = store.reader();
     for (auto const& [field, feature, scaling] : plan.inputs)
@@ -42,7 +41,7 @@ class Surveyor {
     for (auto const& [field, scaling] : plan.targets)
       survey_.targets.push_back({channel_of(Feature::value, reader.info(field)), empty});
     survey_.sample_weights.assign(std::size_t(reader.num_in_file()), 0.0);
-    for (Piece& piece : pieces_)
+    for (Piece& piece : ahead_.slots())
       for (std::size_t const field : derived_) piece.padded.push_back({reader.info(field).parity, 0, {}});
   }
 
@@ -51,15 +50,14 @@ class Surveyor {
     // As many rounds on all teams, whose parts may differ by one sample: ranks agree on failures in each.
     Index const most = (store_.reader().num_in_file() + teams_.num_teams() - 1) / teams_.num_teams();
     Index const rounds = (most + at_once_ - 1) / at_once_;
-    auto const start = [&](Index round) {
+    auto const samples_of = [&](Index round) {
       Index const first = std::min(begin + round * at_once_, end);
-      read_ahead(pieces_[std::size_t(round % 2)], first, std::min(first + at_once_, end));
+      return std::pair(first, std::min(first + at_once_, end));
     };
-    start(0);
     for (Index round = 0; round < rounds; ++round) {
-      agree(teams_.world(), thread_.wait());
-      if (round + 1 < rounds) start(round + 1);
-      derive(pieces_[std::size_t(round % 2)]);
+      Piece& piece = ahead_.take(samples_of(round));
+      if (round + 1 < rounds) ahead_.begin(samples_of(round + 1));
+      derive(piece);
     }
     finish_statistics(teams_.world(), survey_.inputs);
     finish_statistics(teams_.world(), survey_.targets);
@@ -68,17 +66,12 @@ class Surveyor {
   }
 
  private:
-  void read_ahead(Piece& piece, Index first, Index last) {
-    piece.first = first;
-    piece.last = last;
-    piece.num_training = std::clamp<Index>(num_training_ - first, 0, last - first);
-    thread_.start([this, &piece] { look_at(piece); });
-  }
-
   /// On the thread: all but derivatives.
   void look_at(Piece& piece) {
+    auto const [first, last] = piece.request;
+    piece.num_training = std::clamp<Index>(num_training_ - first, 0, last - first);
     for (PaddedField& field : piece.padded) derivatives_.resize(field, piece.num_training);
-    for (Index sample = piece.first; sample < piece.last; ++sample)
+    for (Index sample = first; sample < last; ++sample)
       for (std::size_t field = 0; field < store_.reader().num_fields(); ++field) look_at(piece, sample, field);
   }
 
@@ -90,7 +83,7 @@ class Surveyor {
     store_.fetch(sample, field, field_);
     missing_.count(sample, field, field_);
     for (std::size_t d = 0; d < derived_.size(); ++d)
-      if (derived_[d] == field && trains) derivatives_.put(piece.padded[d], sample - piece.first, field_);
+      if (derived_[d] == field && trains) derivatives_.put(piece.padded[d], sample - piece.request.first, field_);
     Moments const moments = moments_of(cells_, field_);
     if (!std::isfinite(moments.mean)) missing_.refuse_infinite(sample, field, field_);
     auto const level = std::size_t(sample % plan_.num_levels);
@@ -114,7 +107,7 @@ class Surveyor {
       auto const d = std::size_t(std::find(derived_.begin(), derived_.end(), input.field) - derived_.begin());
       for (Index i = 0; i < piece.num_training; ++i) {
         derivatives_.get(piece.padded[d], i, input.feature, derivative_);
-        survey_.inputs[c].levels[std::size_t((piece.first + i) % plan_.num_levels)].add(
+        survey_.inputs[c].levels[std::size_t((piece.request.first + i) % plan_.num_levels)].add(
             moments_of(cells_, derivative_));
       }
     }
@@ -131,9 +124,8 @@ class Surveyor {
   std::vector<std::size_t> derived_;
   std::vector<double> field_;       ///< the thread's
   std::vector<double> derivative_;  ///< the caller's
-  std::array<Piece, 2> pieces_;
   Survey survey_;
-  Background thread_;
+  ReadAhead<Piece> ahead_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Samples that are read by a thread, ahead of time and within a budget.
 #include <graticule/samples/detail/batches.hpp>
-#include <graticule/samples/detail/memory.hpp>
+#include <graticule/samples/detail/sample_store.hpp>
 #include <graticule/samples/detail/survey.hpp>
 
 #include "expect_error.hpp"

@@ -75,8 +75,7 @@ class BatchSource {
 
   /// Returns these samples. The hint lists the next ones, whose reading begins before this returns.
   ///
-  /// Collective over all ranks; the ranks of a domain request the same samples, possibly none. The result is valid
-  /// until the next call.
+  /// Collective; the ranks of a domain request the same samples, possibly none. Valid until the next call.
   /// @throws what the reading thread met on any rank, on all ranks
   /// Cost: one all-reduce of 1 integer; one halo exchange of the fields that derivatives are made of
   [[nodiscard]] Batch take(std::span<Index const> samples, std::span<Index const> upcoming = {},

@@ -50,8 +50,7 @@ void finish_statistics(Comm const& comm, std::span<LevelStatistics> fields);
 /// The same over the product of communicators: a domain and a data team.
 void finish_statistics(std::span<Comm const> comms, std::span<LevelStatistics> fields);
 
-/// (value - mean) / scale of a level, in f64, rounded once to `Value`; missing values become the mean where `missing`
-/// says so.
+/// (value - mean) / scale of a level, in f64, rounded once to `Value`. @param missing whether NaN becomes the mean
 template <class Value>
 void normalise(std::span<double const> values, Scaling const& scaling, std::size_t level, Missing missing, Value* out);
 

@@ -47,8 +47,7 @@ struct CompanionSet {
 /// `coordinates` that come along, and `grid_mapping` where all that it names does.
 [[nodiscard]] std::vector<Attribute> kept_attributes(Variable const& field, CompanionSet const& companions);
 
-/// Adds the `dimensions` of the fields, the variables and what dimensions they have besides, and writes their values.
-/// Collective.
+/// Adds the `dimensions` of the fields, the variables with further dimensions, and their values. Collective.
 void write_companions(Comm const& comm, FieldWriter& writer, std::vector<Dimension> dimensions,
                       CompanionSet const& companions);
 

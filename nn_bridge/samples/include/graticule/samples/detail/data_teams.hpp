@@ -13,8 +13,7 @@ namespace graticule::samples {
 /// communicators. Example: 6 ranks, 2 data teams: ranks 0, 1, 2 share one globe and ranks 3, 4, 5 another.
 class DataTeams {
  public:
-  /// Collective. @param option that the number comes from  @throws `BadOption` (usage) when they do not divide the
-  /// ranks
+  /// Collective. @param option named in errors @throws `BadOption` (usage) unless the number divides the ranks
   DataTeams(Comm const& comm, int num_teams, std::string const& option = "--data-teams");
 
   [[nodiscard]] Comm const& world() const noexcept { return teams_.world(); }

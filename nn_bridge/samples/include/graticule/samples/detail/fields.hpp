@@ -65,8 +65,7 @@ void naming_input(std::string const& files, std::function<void()> const& action)
 /// (input) for the dimension `expver` of ERA5, along which each time has values in one place only
 void require_trainable(FileContents const& contents, Variable const& variable);
 
-/// Last columns that are the first ones once more: `refuse` is an error that says how to remove them, `drop` leaves
-/// them out.
+/// Last columns that repeat the first ones: an error that says how to remove them, or left out.
 enum class RepeatedColumn : std::uint8_t { refuse, drop };
 
 /// Leaves repeated last columns out. @return whether there were any
@@ -77,6 +76,9 @@ bool drop_repeated(std::vector<double>& longitudes);
 /// @throws what `FieldSeries::coordinate` and `make_grid` throw; `BadCoordinates` (input) for a repeated column
 [[nodiscard]] Grid grid_of(FieldSeries const& file, std::string const& latitude, std::string const& longitude,
                            RepeatedColumn repeated = RepeatedColumn::refuse);
+
+/// The coordinate of a dimension, unless there is none that holds numbers.
+[[nodiscard]] Variable const* readable_coordinate(FieldSeries const& file, std::string const& dimension);
 
 /// What the attributes of a variable say of it.
 [[nodiscard]] FieldInfo describe_field(Variable const& variable);

@@ -3,14 +3,16 @@
 
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/detail/agreement.hpp>
-#include <graticule/samples/detail/background.hpp>
 
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,31 @@ inline void agree_in_turn(std::span<Comm const> comms, std::exception_ptr failur
   if (failure) std::rethrow_exception(failure);
 }
 
+/// A thread that runs one job at a time in the background. Jobs make no MPI calls.
+class Background {
+ public:
+  Background() : thread_([this] { run(); }) {}
+  Background(Background const&) = delete;
+  Background& operator=(Background const&) = delete;
+  /// Waits for the running job; its failure is discarded.
+  ~Background();
+
+  /// Starts `job` immediately. @pre no job is running: `wait` was called after the last `start`
+  void start(std::function<void()> job);
+  /// Blocks until the job, if any, has ended. @return what it threw, or nothing
+  [[nodiscard]] std::exception_ptr wait();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void()> job_;  ///< under way, or none
+  std::exception_ptr failure_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
 /// Two slots: the caller uses one while a thread fills the other with what is requested next.
 ///
 /// A `Slot` has an equality-comparable member `request`, which specifies its contents. Declare the object after all
@@ -37,14 +64,12 @@ class ReadAhead {
  public:
   using Request = decltype(Slot::request);
 
-  /// @param comms whose ranks, those of their product, agree on failures  @param fill fills a slot as its request says,
-  /// on the thread
+  /// @param comms whose ranks (of their product) agree on failures @param fill fills a requested slot, on the thread
   ReadAhead(std::vector<Comm> comms, std::function<void(Slot&)> fill)
       : comms_(std::move(comms)), fill_(std::move(fill)) {}
 
   /// The slot that holds the request, filled ahead or now; valid until the next call. Collective.
-  /// @throws what `fill` threw on any rank, on all ranks  Cost: one all-reduce of 1 integer per
-  /// communicator
+  /// @throws what `fill` threw on any rank, on all ranks. Cost: an all-reduce of 1 integer per communicator
   [[nodiscard]] Slot& take(Request const& request) {
     using Clock = std::chrono::steady_clock;
     auto const begin_of_wait = Clock::now();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/partition/comm.hpp>
 #include <graticule/samples/detail/fields.hpp>
 
 #include <cstddef>
@@ -10,6 +11,12 @@
 #include <vector>
 
 namespace graticule::samples {
+
+/// Bytes of memory for all processes of this node: of the machine, or the limit of the job's control group.
+[[nodiscard]] Index node_memory_bytes();
+
+/// A quarter of the node's memory, divided by its ranks: the network needs the larger part.
+[[nodiscard]] Index default_memory_bytes(Comm const& comm);
 
 /// Statistics of one rank's store.
 struct StoreCounts {

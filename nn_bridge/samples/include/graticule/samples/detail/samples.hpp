@@ -45,6 +45,8 @@ struct SampleAxes {
 [[nodiscard]] std::string short_name(std::string const& name);
 /// With up to ten digits: `0.25`, `850`.
 [[nodiscard]] std::string short_number(double value);
+/// The same with units, unless there are none or they are 1: `850 hPa`.
+[[nodiscard]] std::string with_units(double value, std::string const& units);
 
 /// By the words eastward or northward in the standard_name; without one by "U component" or "V component" in the
 /// long_name or by a wind's usual name (u, u10, ua, uas; v, v10, va, vas).

@@ -13,8 +13,7 @@
 
 namespace graticule::samples {
 
-/// Whether states need dates: `any` counts along the axis that joins the files, or the first one, where no axis counts
-/// time.
+/// Whether states need dates: without a time axis, `any` counts along the axis that joins the files, or the first one.
 enum class TimeAxis : std::uint8_t { dated, any };
 
 /// The variables of a series of files as states: one per time and member, of one channel per variable and level.

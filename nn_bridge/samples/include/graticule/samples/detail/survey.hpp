@@ -19,8 +19,7 @@ struct Survey {
 };
 
 /// Reads all targets, and the inputs of training samples, once: each data team its part of the samples, a thread reads
-/// the next ones while the current ones are processed. Collective; equal on all ranks. The store's budget does not
-/// change a bit.
+/// the next ones meanwhile. Collective; the same bits on all ranks and for all budgets of the store.
 /// @param at_once samples that are in memory together
 /// @param missing counts what was read
 /// @throws `BadInput` (input), what reading throws

@@ -22,8 +22,8 @@ namespace graticule::samples {
 class TimeSteps {
  public:
   /// @param times of the axis
-  /// @throws `BadInput` (input) unless they rise and have one interval, with or without gaps; `BadOption` (usage) when
-  ///         the lead does not fit
+  /// @throws `BadInput` (input) unless they rise at one interval, with or without gaps; `BadOption` (usage) for the
+  /// lead
   TimeSteps(std::vector<Seconds> times, Lead const& lead, Calendar calendar = Calendar::standard);
 
   [[nodiscard]] std::vector<Seconds> const& times() const noexcept { return times_; }

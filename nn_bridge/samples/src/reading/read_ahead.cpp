@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/samples/detail/background.hpp>
+#include <graticule/samples/detail/read_ahead.hpp>
 
 #include <utility>
 
