@@ -9,25 +9,16 @@
 
 #include "net.hpp"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace graticule::c {
 
 namespace {
 
 constexpr char const* kind_of(Side side) { return side == Side::input ? "input" : "output"; }
-
-std::int64_t product(std::span<std::int64_t const> sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
-}
-
-std::string sizes_text(Sizes64 const& sizes) {
-  std::string text = "[";
-  for (std::size_t d = 0; d < sizes.size(); ++d) text += (d > 0 ? ", " : "") + std::to_string(sizes[d]);
-  return text + "]";
-}
 
 bool is_complex(DType type) { return type == DType::c64 || type == DType::c128; }
 
@@ -156,7 +147,7 @@ Net::Read Net::read_arguments(Binding const& binding) const {
     std::int64_t num_elements = 0;
     for (int f = 0; f < binding.num_fields; ++f) {
       auto view = memory_of(read_element(binding.fields, f, "fields"), {"fields", f});
-      num_elements += product({view.extents.begin(), view.extents.end()});
+      num_elements += c10::multiply_integers(view.extents.begin(), view.extents.end());
       read.arrays.views.push_back(view);
     }
     if (binding.weights != nullptr) throw bad_argument("weights are given, and " + what + " has no rows");
@@ -164,7 +155,7 @@ Net::Read Net::read_arguments(Binding const& binding) const {
     read.arrays.whole = read.arrays.sizes;
   }
   read.arrays.scale = binding.scale;
-  read.arrays.sum_of_weights = double(product(read.arrays.whole));
+  read.arrays.sum_of_weights = double(c10::multiply_integers(read.arrays.whole));
   if (binding.weights != nullptr) read.arrays.sum_of_weights *= sum_of(binding) / double(binding.num_rows);
   return read;
 }
@@ -222,7 +213,7 @@ void Net::bind(Binding const& binding) {
   hash.add(read.layout ? read.layout->fingerprint() : 0).add(binding.scale).add(read.arrays.sum_of_weights);
   require_same(comm, "ArgumentDisagreement", hash.value(),
                std::string(kind_of(binding.side)) + " '" + ports(binding.side)[read.port].name + "' of the sizes " +
-                   sizes_text(read.arrays.whole) + (read.layout ? ", " + to_string(*read.layout) : ""));
+                   c10::str(at::IntArrayRef(read.arrays.whole)) + (read.layout ? ", " + to_string(*read.layout) : ""));
   auto bound = bound_;
   if (read.layout) {
     auto const extents = read.layout->global().hi();

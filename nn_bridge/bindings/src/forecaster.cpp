@@ -40,7 +40,17 @@ class TrainedNetwork {
         to_caller_(comm, network_.layout(), caller) {}
 
   [[nodiscard]] models::Description const& description() const { return network_.description(); }
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string text() const {
+    auto const& d = description();
+    auto text = "network of " + network_.path().string() + ", a step of " + duration_text(d.lead_seconds) + " from " +
+                std::to_string(d.history) + (d.history == 1 ? " state" : " states") + ", " +
+                std::to_string(d.latitudes.size()) + " x " + std::to_string(d.longitudes.size()) + " cells\n";
+    for (auto const& channel : d.channels)
+      text += channel.label + (channel.info.units.empty() ? "" : " (" + channel.info.units + ")") +
+              (channel.role == models::Role::diagnostic ? ", diagnostic" : "") + "\n";
+    return text;
+  }
+
   [[nodiscard]] models::Calendar calendar() const { return network_.calendar(); }
   void set_calendar(models::Calendar calendar) { network_.set_calendar(calendar); }
 
@@ -51,14 +61,62 @@ class TrainedNetwork {
     gr_field const* fields;
     Index num_channels;  ///< that they have together
   };
-  void next(std::int64_t time, Arrays const& states, Arrays const& later);
+  void next(std::int64_t time, Arrays const& states, Arrays const& later) {
+    auto const from = agreed(comm_, [&] { return views_of(states); });
+    auto const to = agreed(comm_, [&] { return views_of(later); });
+    require_same_channels(states, from);
+    require_same_channels(later, to);
+    require_same(comm_, "ArgumentDisagreement", std::uint64_t(time), "time " + std::to_string(time));
+    std::vector<double> values(std::size_t(states.num_channels * network_.owned().num_cells()));
+    move(from, values, [&](FieldView const& theirs, FieldView const& ours) { to_network_.apply(theirs, ours); });
+    values = network_.next(values, time);
+    move(to, values, [&](FieldView const& theirs, FieldView const& ours) { to_caller_.apply(ours, theirs); });
+  }
 
  private:
-  [[nodiscard]] std::vector<FieldView> views_of(Arrays const& arrays) const;
-  void require_same_channels(Arrays const& arrays, std::vector<FieldView> const& views) const;
+  [[nodiscard]] std::vector<FieldView> views_of(Arrays const& arrays) const {
+    require_count(arrays.num_fields, 1, (std::string("num_") + arrays.name).c_str());
+    std::vector<FieldView> views;
+    Index found = 0;
+    for (int f = 0; f < arrays.num_fields; ++f) {
+      Name const name{arrays.name, f};
+      auto const field = read_element(arrays.fields, f, arrays.name);
+      auto const type = memory_of(field, name).dtype;
+      if (field.space != GR_HOST) throw bad_argument(name + ".space is GR_DEVICE; networks take host memory");
+      if (type != DType::f32 && type != DType::f64)
+        throw bad_argument(name + ".type is " + to_string(type) + "; states are in GR_F32 or GR_F64");
+      views.push_back(cells_of(field, caller_, comm_.rank(), name));
+      found += views.back().num_batch();
+    }
+    if (found != arrays.num_channels)
+      throw bad_argument(std::string(arrays.name) + " have " + std::to_string(found) +
+                         " values per cell, the network " + std::to_string(arrays.num_channels));
+    return views;
+  }
+
+  void require_same_channels(Arrays const& arrays, std::vector<FieldView> const& views) const {
+    Hash hash;
+    std::string text;
+    for (auto const& view : views) {
+      hash.add(view.num_batch());
+      text += (text.empty() ? "" : ", ") + std::to_string(view.num_batch());
+    }
+    require_same(comm_, "ArgumentDisagreement", hash.value(), std::string(arrays.name) + " of " + text + " channels");
+  }
+
   /// Moves each array from or to its channels of `values`, [channel][row][column] of the network's rows.
   template <class Apply>
-  void move(std::vector<FieldView> const& views, std::vector<double>& values, Apply&& apply) const;
+  void move(std::vector<FieldView> const& views, std::vector<double>& values, Apply&& apply) const {
+    Box const& box = network_.owned();
+    std::size_t offset = 0;
+    for (auto const& view : views) {
+      auto extents = view.batch_extents();
+      extents.push_back(box.extent(0));
+      extents.push_back(box.extent(1));
+      apply(view, field_view(values.data() + offset, extents, 2));
+      offset += std::size_t(view.num_batch() * box.num_cells());
+    }
+  }
 
   Comm comm_;
   Box caller_;
@@ -66,72 +124,6 @@ class TrainedNetwork {
   RepartitionPlan to_network_;
   RepartitionPlan to_caller_;
 };
-
-std::string TrainedNetwork::text() const {
-  auto const& d = description();
-  auto text = "network of " + network_.path().string() + ", a step of " + duration_text(d.lead_seconds) + " from " +
-              std::to_string(d.history) + (d.history == 1 ? " state" : " states") + ", " +
-              std::to_string(d.latitudes.size()) + " x " + std::to_string(d.longitudes.size()) + " cells\n";
-  for (auto const& channel : d.channels)
-    text += channel.label + (channel.info.units.empty() ? "" : " (" + channel.info.units + ")") +
-            (channel.role == models::Role::diagnostic ? ", diagnostic" : "") + "\n";
-  return text;
-}
-
-std::vector<FieldView> TrainedNetwork::views_of(Arrays const& arrays) const {
-  require_count(arrays.num_fields, 1, (std::string("num_") + arrays.name).c_str());
-  std::vector<FieldView> views;
-  Index found = 0;
-  for (int f = 0; f < arrays.num_fields; ++f) {
-    Name const name{arrays.name, f};
-    auto const field = read_element(arrays.fields, f, arrays.name);
-    auto const type = memory_of(field, name).dtype;
-    if (field.space != GR_HOST) throw bad_argument(name + ".space is GR_DEVICE; networks take host memory");
-    if (type != DType::f32 && type != DType::f64)
-      throw bad_argument(name + ".type is " + to_string(type) + "; states are in GR_F32 or GR_F64");
-    views.push_back(cells_of(field, caller_, comm_.rank(), name));
-    found += views.back().num_batch();
-  }
-  if (found != arrays.num_channels)
-    throw bad_argument(std::string(arrays.name) + " have " + std::to_string(found) + " values per cell, the network " +
-                       std::to_string(arrays.num_channels));
-  return views;
-}
-
-void TrainedNetwork::require_same_channels(Arrays const& arrays, std::vector<FieldView> const& views) const {
-  Hash hash;
-  std::string text;
-  for (auto const& view : views) {
-    hash.add(view.num_batch());
-    text += (text.empty() ? "" : ", ") + std::to_string(view.num_batch());
-  }
-  require_same(comm_, "ArgumentDisagreement", hash.value(), std::string(arrays.name) + " of " + text + " channels");
-}
-
-template <class Apply>
-void TrainedNetwork::move(std::vector<FieldView> const& views, std::vector<double>& values, Apply&& apply) const {
-  Box const& box = network_.owned();
-  std::size_t offset = 0;
-  for (auto const& view : views) {
-    auto extents = view.batch_extents();
-    extents.push_back(box.extent(0));
-    extents.push_back(box.extent(1));
-    apply(view, field_view(values.data() + offset, extents, 2));
-    offset += std::size_t(view.num_batch() * box.num_cells());
-  }
-}
-
-void TrainedNetwork::next(std::int64_t time, Arrays const& states, Arrays const& later) {
-  auto const from = agreed(comm_, [&] { return views_of(states); });
-  auto const to = agreed(comm_, [&] { return views_of(later); });
-  require_same_channels(states, from);
-  require_same_channels(later, to);
-  require_same(comm_, "ArgumentDisagreement", std::uint64_t(time), "time " + std::to_string(time));
-  std::vector<double> values(std::size_t(states.num_channels * network_.owned().num_cells()));
-  move(from, values, [&](FieldView const& theirs, FieldView const& ours) { to_network_.apply(theirs, ours); });
-  values = network_.next(values, time);
-  move(to, values, [&](FieldView const& theirs, FieldView const& ours) { to_caller_.apply(ours, theirs); });
-}
 
 template <>
 struct Object<gr_forecaster> {
