@@ -627,6 +627,14 @@ def test_functions_that_few_models_use_are_those_of_the_globe():
                 close(x.grad, graticule.shard_of(alone.grad, domain, rows=uneven(13)))
 
 
+def test_cells_of_a_mask_that_is_whole():
+    domain = graticule.Domain(COMM)
+    masks = [torch.arange(size).reshape(shape) % 3 > 0 for size, shape in ((8, (8,)), (13, (13, 1)), (104, (1, 13, 8)), (2, (2, 1, 1, 1)))]
+    for mask in [*masks, torch.ones(1, 1, dtype=torch.bool), torch.zeros((), dtype=torch.bool)]:
+        for act in (lambda x: torch.masked_select(x, mask).sin() * 2, lambda x: x.masked_select(mask=mask).reshape(-1)):
+            assert_equals_serial(act, torch.randn(2, 1, 13, 8, dtype=torch.float64), domain, rows=uneven(13))
+
+
 def test_functions_that_need_values_or_memory_are_refused_with_a_way_out():
     domain = graticule.Domain(COMM)
     x = graticule.shard_of(torch.randn(1, 1, 13, 8), domain, rows=uneven(13))

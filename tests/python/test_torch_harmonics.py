@@ -67,6 +67,8 @@ def modules():
     yield "SpectralConvS2 to fewer rows", lambda: Between(SpectralConvS2(size, (9, COLUMNS), 2, 2))
     yield "ResampleS2", lambda: Between(ResampleS2(*size, 2 * ROWS - 1, 2 * COLUMNS))
     yield "DiscreteContinuousConvS2", lambda: Between(DiscreteContinuousConvS2(2, 2, size, size, kernel_shape=(3, 3)))
+    yield "DiscreteContinuousConvS2 to half as many channels", lambda: Between(nn.Sequential(
+        nn.Conv2d(2, 4, 1), DiscreteContinuousConvS2(4, 2, size, size, kernel_shape=(3, 3))))  # for which it has a Function of its own
     yield "DiscreteContinuousConvTransposeS2", lambda: Between(DiscreteContinuousConvTransposeS2(2, 2, size, size, kernel_shape=(3, 3)))
     yield "AttentionS2", lambda: Between(AttentionS2(4, 2, size, size), 4)
     yield "AttentionS2 with normalised keys", lambda: Between(AttentionS2(4, 2, size, size, use_qknorm=True), 4)

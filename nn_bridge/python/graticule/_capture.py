@@ -629,7 +629,7 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
             raise CaptureError(f"{name or 'the network'} is a module of torch.jit.script, which torch.export does not take: use the module that it is made of")
     with (no_collection(), unchanged(module), _named_errors(module), ended_transforms(), _quiet(), marked_regions(module, blocks), own_gradients(),
           known_values(module) as masks, attributes.followed()):
-        _prefer_operators(module)
+        prefer_operators(module)  # put back by `unchanged`
         caches = function_caches() if caches is None else caches
         if torch.is_grad_enabled():
             with mode:
@@ -661,8 +661,8 @@ def _forget_graph() -> None:
     getattr(proxy_tensor, "_FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT", {}).clear()
 
 
-def _prefer_operators(module: torch.nn.Module) -> None:
-    """Makes convolutions of torch-harmonics run their operator instead of a Function around it. Put back by `unchanged`."""
+def prefer_operators(module: torch.nn.Module) -> None:
+    """Makes convolutions of torch-harmonics run their operator, for which there is a rule, instead of a Function around others."""
     for part in module.modules():
         if "_save_x_spatial_first_ok" in vars(part):
             part._save_x_spatial_first_ok = part.fused = False

@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from . import _calls, _core, _functions as known, _random
-from ._capture import WITHOUT_VALUES, no_collection
+from ._capture import DERIVED_FUNCTIONS, WITHOUT_VALUES, name_of, no_collection
 from ._cuts import Active, Cuts, NotSharded, cuts, extents, is_whole, mark, mark_whole, tensors
 from ._domain import Domain, _balanced
 from ._errors import Error
@@ -91,6 +91,8 @@ class Joins(TorchFunctionMode):
                 func, name = torch.Tensor.masked_fill_, "masked_fill_"
             else:
                 args = (args[0], _calls.with_indices(args[1], args[0]), *args[2:])
+        if name == "masked_select" and (selected := _selected(*args, **kwargs)) is not None:
+            return self._on_places(*selected)
         if name in ("narrow", "tensor_split"):  # the same on all ranks, which is compared
             args, kwargs = (args[0], *map(_as_numbers, args[1:])), {key: _as_numbers(value) for key, value in kwargs.items()}
         if len(given) > 1:
@@ -119,6 +121,17 @@ class Joins(TorchFunctionMode):
                 if mark_of(x) is None and not isinstance(x, torch.nn.Parameter):
                     mark_whole(x)
         return result
+
+    def _on_places(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """`torch.masked_select` with a mask that is whole: the cells of its true places."""
+        num_axes = max(x.dim(), mask.dim())
+        mask = mask[(None,) * (num_axes - mask.dim())]
+        shape = torch.broadcast_shapes(shape_of(x, mark_of(x)), mask.shape)
+        leading = next((i for i in range(num_axes, 1, -1) if mask.shape[i - 1] != 1), 1)  # axes behind are taken as a whole
+        x = self.__torch_function__(torch.Tensor.expand, (), (x, shape))
+        places = mask[(...,) + (0,) * (num_axes - leading)].expand(shape[:leading])
+        x = self.__torch_function__(torch.Tensor.__getitem__, (), (x, places))
+        return self.__torch_function__(torch.Tensor.reshape, (), (x, (-1,)))
 
     def _hook(self, hook: Any, of: Mark) -> Any:
         """A hook on a tensor that is cut: the gradient that it gets is cut likewise, and its code is that of the model."""
@@ -368,6 +381,11 @@ def _as_numbers(value: Any) -> Any:
     return value.tolist() if is_index else value
 
 
+def _selected(input: Any, mask: Any, *, out: Any = None) -> Optional[Tuple[torch.Tensor, torch.Tensor]]:
+    """The arguments of `torch.masked_select` where the mask has its values on every rank."""
+    return (input, mask) if mark_of(mask) is None and mark_of(input) is not None and out is None and mask.dtype == torch.bool else None
+
+
 def _drops(args: tuple) -> bool:
     """Whether a recurrent layer drops values: the sixth argument in training."""
     return len(args) <= 6 or bool(args[5]) and bool(args[6])
@@ -443,9 +461,9 @@ def guard_functions() -> None:
 
     def apply(function: Any, *arguments: Any, **named: Any) -> Any:
         if Active.mode is not None and function not in warned and not function.__module__.startswith(("torch.", "graticule.")) and any(
-                mark_of(x) is not None for x in arguments):
+                mark_of(x) is not None for x in arguments) and name_of(function) not in DERIVED_FUNCTIONS:
             warned.add(function)
-            warnings.warn(f"{function.__module__}.{function.__qualname__} runs on shards: its backward sees this rank's cells alone, and is right where "
+            warnings.warn(f"{name_of(function)} runs on shards: its backward sees this rank's cells alone, and is right where "
                           "it needs no others (docs/shard_pytorch.md)", RuntimeWarning, stacklevel=2)
         return before.__get__(None, function)(*arguments, **named)
 

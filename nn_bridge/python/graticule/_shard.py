@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from . import _core
+from ._capture import prefer_operators
 from ._cuts import Active, NotSharded, cuts, extents, is_whole, mark_whole
 from ._domain import Domain
 from ._entry import run_code
@@ -242,6 +243,7 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
     guard_functions()
     guard_checkpoints(domain)
     guard_backward()
+    prefer_operators(model)
     for change in sharder.changes:
         change()
     run_code(model, domain, sharder.whole)
