@@ -773,6 +773,23 @@ class Fails(nn.Module):
         raise ValueError("my own trouble")
 
 
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(1)
+
+    def forward(self, x, generator=None):
+        return x * torch.rand(x.shape[0], 1, 1, 1, dtype=x.dtype, generator=self.generator)
+
+
+def test_random_numbers_of_a_generator_are_refused_with_a_way_out():
+    net = graticule.shard_program(Noisy(), DOMAIN)
+    raises("RefusedProgram", lambda: net(cut(fields())), "generator=self.generator", "leave `generator` out", "graticule.shard(model, domain)")
+    with torch.no_grad():
+        raises("RefusedProgram", lambda: net(cut(fields())), "generator=self.generator", "leave `generator` out", "graticule.shard(model, domain)")
+    raises("RefusedProgram", lambda: net(cut(fields()), generator=torch.Generator()), "'generator'", "leave `generator` out")
+
+
 def test_refusals_name_the_line_and_the_way_out():
     for model, text in ((Decides(), "if x.sum() > 0"), (Reads(), "float(x.max())"), (Registers(), "Registers.late"), (Fails(), "my own trouble")):
         sharded = graticule.shard_program(model, DOMAIN)

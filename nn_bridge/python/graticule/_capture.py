@@ -690,6 +690,7 @@ def _content(module: torch.nn.Module, program: Any) -> Captured:
             for node in part.graph.nodes:
                 if isinstance(made := node.meta.get("val"), torch.Tensor) and made.layout is not torch.strided:
                     raise CaptureError(f"{node.target} makes a sparse tensor: use a dense one, or index_add and gather")
+    _refuse_objects(module, program)
     out_spec = program.call_spec.out_spec
     program._module_call_graph = []  # classes of the result need not have names in files
     signature = program.graph_signature
@@ -713,6 +714,19 @@ def _content(module: torch.nn.Module, program: Any) -> Captured:
                     if one.kind == OutputKind.USER_OUTPUT)
     inputs = sum(one.kind == InputKind.USER_INPUT and isinstance(one.arg, TensorArgument) for one in signature.input_specs)
     return Captured(text.decode() if isinstance(text, bytes) else text, tensors, outputs, out_spec, inputs)
+
+
+def _refuse_objects(module: torch.nn.Module, program: Any) -> None:
+    """Names the call that takes an object that is neither a tensor nor a number, as a torch.Generator."""
+    objects = {given.arg.name: given.arg.class_fqn for given in program.graph_signature.input_specs if given.kind.name == "CUSTOM_OBJ"}
+    for node in program.graph.nodes:
+        kind = next((objects[one.name] for one in node.all_input_nodes if one.name in objects), None)
+        if kind is None or node.op == "output":
+            continue
+        frames = re.findall(r'File "(.*)", line (\d+), in .*\n\s*(.*)', node.meta.get("stack_trace") or "")
+        where = f"{os.path.basename(frames[-1][0])}:{frames[-1][1]} ({frames[-1][2].strip()})" if frames else str(node.target)
+        why = OF_GENERATORS if is_of_generators(kind) else f"an object of {kind}, which no program has"
+        raise CaptureError(f"{type(module).__name__} cannot be captured: {where}: {why}")
 
 
 def _not_sorted() -> Any:
@@ -758,6 +772,15 @@ def _quiet() -> Iterator[None]:
     sys.stderr.write(output.getvalue())
 
 
+OF_GENERATORS = ("random numbers of a torch.Generator, which no program has: leave `generator` out (a program's numbers follow from its seed and their "
+                 "place), or pass the numbers as an argument")
+
+
+def is_of_generators(text: str) -> bool:
+    """Whether an error says that a function cannot be captured with the torch.Generator that it was given."""
+    return "torch._C.Generator" in text or "device type for generator" in text
+
+
 _BY_VALUES = "the value of a tensor decides what is computed; use torch.where, or decide by sizes and options"
 _TRANSFORMS = tuple(os.path.join("_functorch", name) for name in ("predispatch.py", "eager_transforms.py", "vmap.py"))
 _OF_TRANSFORMS = ("torch.export captures torch.vmap along the first axis, and no other transform of torch.func: take gradients by "
@@ -786,7 +809,7 @@ def _described(module: torch.nn.Module, error: BaseException) -> str:
     where = _users_line(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
-    way_out = _BY_VALUES if "its data is not allocated" in text else _WAYS_OUT.get(type(error).__name__)
+    way_out = _BY_VALUES if "its data is not allocated" in text else OF_GENERATORS if is_of_generators(text) else _WAYS_OUT.get(type(error).__name__)
     if way_out is None and ("TensorWrapper" in text or any(frame.filename.endswith(_TRANSFORMS) for frame in traceback.extract_tb(error.__traceback__))):
         way_out = _OF_TRANSFORMS
     if way_out is None:

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import inspect
 import json
+import re
 import zipfile
 import zlib
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -17,7 +18,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from . import _core
-from ._capture import Captured, CaptureError, Like, blocks_of, bound, capture, collected, function_caches, matches
+from ._capture import OF_GENERATORS, Captured, CaptureError, Like, blocks_of, bound, capture, collected, function_caches, matches
 from ._cuts import is_field, is_whole
 from ._domain import Domain, _balanced
 from ._errors import Error
@@ -370,6 +371,7 @@ def _resolve(net: ShardedProgram, args: Tuple[Any, ...], kwargs: Dict[str, Any],
     paths, order = _paths(pos, key, names)
     given = [leaves[place] for place in order]
     tensor_places = [i for i, x in enumerate(given) if isinstance(x, torch.Tensor)]
+    attempt(lambda: _require_no_generators(model, paths, given), "RefusedProgram")
     attempt(lambda: _require_values(model), "WrongState")
     _require_alike(net, given, paths, pos, key, modes)
     shapes, needs = _gather_shapes(domain, [given[i] for i in tensor_places])
@@ -425,6 +427,12 @@ def _tensors(model: nn.Module) -> Iterator[torch.Tensor]:
     yield from model.buffers()
 
 
+def _require_no_generators(model: nn.Module, paths: Sequence[str], given: Sequence[Any]) -> None:
+    for path, x in zip(paths, given):
+        if isinstance(x, torch.Generator):
+            raise Error("RefusedProgram", f"{type(model).__name__} is called with '{path}', for {OF_GENERATORS}; graticule.shard(model, domain) takes it", "argument")
+
+
 def _require_values(model: nn.Module) -> None:
     """Refuses parameters and buffers without values, whose sizes may not be known either."""
     for kind, held in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
@@ -437,7 +445,9 @@ def _require_values(model: nn.Module) -> None:
 
 def _require_alike(net: ShardedProgram, given: Sequence[Any], paths: Sequence[str], pos: Any, key: Any, modes: Tuple[Any, ...]) -> None:
     def kind(x: Any) -> str:
-        return f"{str(x.dtype).replace('torch.', '')} of {x.dim()} axes" if isinstance(x, torch.Tensor) else repr(x)
+        if isinstance(x, torch.Tensor):
+            return f"{str(x.dtype).replace('torch.', '')} of {x.dim()} axes"
+        return re.sub(" at 0x[0-9a-f]+", "", repr(x))  # addresses, which differ between ranks
 
     call = ", ".join(f"{path}: {kind(x)}" for path, x in zip(paths, given))
     training, parameters, buffers = _flags(net._model)
