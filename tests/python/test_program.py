@@ -1239,6 +1239,43 @@ def test_files_of_any_decompositions_have_the_gradients_of_the_network():
         shutil.rmtree(folder)
 
 
+class MeanWithin(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        with torch.no_grad():
+            mean = x.mean((2, 3), keepdim=True)
+        ctx.save_for_backward(mean)
+        return x * mean
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0]
+
+
+class Behind(Detaches):
+    def forward(self, x):
+        h = self.a(x)
+        return 2 * h, self.a(MeanWithin.apply(h))
+
+
+def test_files_whose_gradients_a_function_has_lost_have_none():
+    """torch.export takes what follows for a part without gradients: the sum of both results would have a part of its gradient."""
+    folder = COMM.bcast(tempfile.mkdtemp() if RANK == 0 else None)
+    serial = Behind()
+    for number, decompose in enumerate((lambda program: program, lambda program: program.run_decompositions({}))):
+        path = os.path.join(folder, f"{number}.pt2")
+        if RANK == 0:
+            torch.export.save(decompose(torch.export.export(serial, (fields(),))), path)
+        COMM.Barrier()
+        results = graticule.Program(path, DOMAIN)(cut(fields()).clone().requires_grad_())
+        for found, wanted in zip(results, serial(fields()), strict=True):
+            assert not found.requires_grad
+            close(graticule.whole_field(found, DOMAIN), wanted, 1e-10)
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
+
+
 class Outputs(nn.Module):
     """Constants among the results, an input that is written to, and layers that share weights."""
 
