@@ -638,7 +638,8 @@ def test_cells_of_a_mask_that_is_whole():
 def test_functions_that_need_values_or_memory_are_refused_with_a_way_out():
     domain = graticule.Domain(COMM)
     x = graticule.shard_of(torch.randn(1, 1, 13, 8), domain, rows=uneven(13))
-    for act, text in ((lambda x: torch.masked_select(x, x > 0), "mask them by torch.where"), (lambda x: torch.tensor_split(x, (x[0, 0, :, 0] > 9).long(), -1)[0], "pass numbers of Python"), (lambda x: x.as_strided((1, 1, 2, 8), (1, 1, 8, 1)), "by slices, reshape or unfold")):
+    for act, text in ((lambda x: torch.masked_select(x, x > 0), "mask them by torch.where"), (lambda x: torch.tensor_split(x, (x[0, 0, :, 0] > 9).long(), -1)[0], "pass numbers of Python"), (lambda x: x.as_strided((1, 1, 2, 8), (1, 1, 8, 1)), "by slices, reshape or unfold"),
+                      (lambda x: x.clone().transpose_(2, 3), "changes the axes"), (lambda x: x.clone().unsqueeze_(1), "changes the axes")):
         net = Called(act)
         graticule.shard(net, domain)
         raises("NotSharded", lambda: net(x), text)

@@ -127,8 +127,10 @@ def trace(func: Callable[..., Any], name: str, args: Any, kwargs: Dict[str, Any]
 
     with mode, torch.no_grad():
         trial = fakes()
-        versions = [x._version for x in trial]
+        versions, axes = [x._version for x in trial], [(x.shape, x.stride()) for x in trial]
         flat, spec = call(trial)
+        if axes != [(x.shape, x.stride()) for x in trial]:
+            raise CaptureError("it changes the axes of a tensor in place: write y = y.transpose(...) for y.transpose_(...)")
     written = tuple(i for i, (x, v) in enumerate(zip(trial, versions)) if x._version != v)
     results: List[Tuple[str, Any]] = []
     outputs: List[torch.Tensor] = []
