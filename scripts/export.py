@@ -38,7 +38,7 @@ capture = importlib.util.module_from_spec(_capture)
 sys.modules[_capture.name] = capture
 _capture.loader.exec_module(capture)
 from graticule_capture import (CaptureError, add_functions, blocks_of, cells_of_recurrent_layers, detach_parts_without_gradients,  # noqa: E402
-                               drop_other_marks, functions_behind, known_values, marked_regions, noted_causes)
+                               drop_other_marks, functions_behind, known_values, marked_regions, noted_causes, written_buffers)
 
 
 register_hook = torch.Tensor.register_hook  # its own hooks are no causes
@@ -241,7 +241,7 @@ def save(module, inputs, path, dynamic=(), forward_only=False, checkpoint_blocks
     shapes = None
     if dynamic:
         shapes = tuple({axis: torch.export.Dim.AUTO for axis in dynamic if axis < one.dim()} for one in inputs)
-    with marked_regions(module, checkpoint_blocks), known_values(module):
+    with marked_regions(module, checkpoint_blocks), known_values(module), written_buffers(module):
         program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
         detach_parts_without_gradients(program.graph_module)
         undecomposed = program

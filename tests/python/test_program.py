@@ -773,6 +773,57 @@ class Fails(nn.Module):
         raise ValueError("my own trouble")
 
 
+class Replaces(nn.Module):
+    """A part that replaces its buffers, which torch.export does not note."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3, 1, 1, dtype=torch.float64))
+        self.register_buffer("other", torch.ones(3, 1, 1, dtype=torch.float64))
+        self.register_buffer("grid", None)
+
+    def forward(self, h):
+        if self.grid is None:
+            self.grid = torch.linspace(0, 1, h.shape[-1], dtype=h.dtype)
+        before = self.mean
+        self.mean, self.other = 0.9 * self.other + 0.1 * h.detach().mean((0, 2, 3))[:, None, None], self.mean
+        return (h - self.mean + before) * self.grid
+
+
+class Remembers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("previous", None)
+
+    def forward(self, h):
+        y = h if self.previous is None else h - self.previous
+        self.previous = h.detach().mean((0, 2, 3), keepdim=True)
+        return y
+
+
+class Resizes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, h):
+        self.mean = self.mean + h.detach().mean((0, 2, 3))[:, None, None]
+        return h - self.mean
+
+
+def test_buffers_that_the_forward_replaces():
+    nets = [nn.Sequential(nn.Conv2d(3, 3, 3, padding=1, dtype=torch.float64), Replaces()) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    sharded = graticule.shard_program(nets[1], DOMAIN)
+    for _ in range(2):
+        close(graticule.whole_field(sharded(cut(fields())).detach(), DOMAIN), nets[0](fields()), 1e-10)
+        for name in ("mean", "other"):
+            close(getattr(nets[1][1], name), getattr(nets[0][1], name), 1e-10)
+    for part, text in ((Remembers(), "Remembers.previous"), (Resizes(), "Resizes.mean")):
+        net = graticule.shard_program(nn.Sequential(nn.Conv2d(3, 3, 1, dtype=torch.float64), part), DOMAIN)
+        raises("RefusedProgram", lambda: net(cut(fields())), text)
+
+
 class Noisy(nn.Module):
     def __init__(self):
         super().__init__()

@@ -171,6 +171,35 @@ def own_gradients() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def written_buffers(module: torch.nn.Module) -> Iterator[None]:
+    """A buffer that the forward replaces, `self.mean = 0.9 * self.mean + x`, is written to when it ends: torch.export keeps writes alone."""
+    before: List[Tuple[torch.nn.Module, str, torch.Tensor]] = []
+
+    def begin(part: torch.nn.Module, *_: Any) -> None:
+        if part is module:
+            before[:] = [(one, name, x) for one in module.modules() for name, x in one._buffers.items() if x is not None]
+
+    def end(part: torch.nn.Module, *_: Any) -> None:
+        if part is not module:
+            return
+        new = [(one, name, x, one._buffers[name]) for one, name, x in before if one._buffers.get(name) is not None and one._buffers[name] is not x]
+        for one, name, x, value in new:
+            if value.shape != x.shape or value.dtype != x.dtype or sum(x is other for _, _, other in before) > 1:
+                raise CaptureError(f"the forward makes the buffer {type(one).__name__}.{name}, {list(x.shape)} of {x.dtype}, {list(value.shape)} of {value.dtype}, "
+                                   "or another module has it, too: give it its final sizes and type when the module is made, and write to it by copy_")
+        for (one, name, x, _), value in zip(new, [value.detach().clone() for *_, value in new]):
+            x.copy_(value)
+            one._buffers[name] = x
+
+    hooks = [torch.nn.modules.module.register_module_forward_pre_hook(begin), torch.nn.modules.module.register_module_forward_hook(end)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextlib.contextmanager
 def ended_transforms() -> Iterator[None]:
     """Ends the transforms of torch.func that an error has left open, as PyTorch 2.13 does: the process would stay within them."""
     from torch.autograd import forward_ad
@@ -628,7 +657,7 @@ def capture(module: torch.nn.Module, args: Sequence[Any], kwargs: Dict[str, Any]
         if isinstance(part, torch.jit.ScriptModule):
             raise CaptureError(f"{name or 'the network'} is a module of torch.jit.script, which torch.export does not take: use the module that it is made of")
     with (no_collection(), unchanged(module), _named_errors(module), ended_transforms(), _quiet(), marked_regions(module, blocks), own_gradients(),
-          known_values(module) as masks, attributes.followed()):
+          known_values(module) as masks, attributes.followed(), written_buffers(module)):
         prefer_operators(module)  # put back by `unchanged`
         caches = function_caches() if caches is None else caches
         if torch.is_grad_enabled():

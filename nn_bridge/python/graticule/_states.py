@@ -161,7 +161,10 @@ class Attributes:
 
     def compare(self, kept: Kept) -> None:
         """Notes which attributes that the forward has read are not as they were."""
-        for part, attributes, _ in kept.parts:
+        for part, attributes, tables in kept.parts:
+            for name, x in tables["_buffers"].items():
+                if x is None and part._buffers.get(name) is not None and (id(part), name) in self.read:
+                    self.changed[id(part), name] = part
             for name in {*attributes, *part.__dict__} - _OF_MODULES:
                 if (id(part), name) in self.read and kept.changed(part, attributes, name):
                     self.changed[id(part), name] = part
@@ -323,8 +326,10 @@ class Effects:
                 for name in names:
                     self.attributes.written.clear()
                     self._take_own_buffers(kept)
+                    left = [part._buffers.get(key) for part, _, tables in kept.parts for key, x in tables["_buffers"].items() if x is None]
                     for path, x in (*self.module.named_parameters(), *self.module.named_buffers()):
-                        numbers.name(x, path)
+                        if not any(x is one for one in left):
+                            numbers.name(x, path)
                     args, kwargs = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().requires_grad_(x.requires_grad).clone(), self.given)
                     for place, x in enumerate(pytree.tree_leaves((args, kwargs))):
                         if isinstance(x, torch.Tensor):
