@@ -70,6 +70,13 @@ Values called(c10::OperatorHandle const& op, Values stack) {
   return stack;
 }
 
+/// Why a tensor has other values than in LibTorch: it is a copy of another, which has been changed since. Empty: none.
+std::string stale_text(Mark const& mark) {
+  for (auto const& of : mark.copies)
+    if (of.counter.enabled() && of.counter.current_version() != of.version) return of.text;
+  return {};
+}
+
 /// Numbers below are too common to tell anything.
 constexpr std::int64_t least_telling = 5;
 
@@ -115,6 +122,7 @@ struct WaitingCall {
   std::uint64_t forward;
   std::int64_t num_reduced;   ///< cells of this rank per result, where that is not so on the globe
   std::int64_t num_rows = 0;  ///< of this rank in what it takes, where all ranks have as many
+  std::size_t num_local = 0;  ///< tensors that it made of this rank's cells
   std::vector<torch::Tensor> results = {};
 };
 
@@ -203,6 +211,51 @@ void Interceptor::spoil(torch::Tensor const& t, std::string const& text) {
   if (t.is_view()) set(torch::Tensor(t._base()), wrong);
 }
 
+/// Results of an operator that gives views: as their source copies of what that is one of, and where cells have moved
+/// of the source.
+void Interceptor::note_views(OperatorKind const& kind, std::vector<torch::Tensor> const& leaves, Values const& results,
+                             bool copied) {
+  if (!kind.may_alias || leaves.empty()) return;
+  auto const& source = leaves[0];
+  auto const* const mark = find(source);
+  auto copies = mark ? mark->copies : std::vector<CopyOf>();
+  if (copied && source.has_storage() && !source.is_inference()) {
+    auto const& counter = source.unsafeGetTensorImpl()->version_counter();
+    copies.push_back(
+        {source.storage().getWeakStorageImpl(), counter, counter.current_version(),
+         kind.name + place() +
+             " gives a view in LibTorch, and here a copy, because cells move: neither it nor its source can "
+             "be changed in place; write y = h.clone() before, or f(h) for f_(h)"});
+  }
+  if (copies.empty()) return;
+  for_each_tensor(results, [&](torch::Tensor const& t) {
+    if (auto const found = marks_.find(t.unsafeGetTensorImpl()); found != marks_.end())
+      found->second.mark.copies = copies;
+  });
+}
+
+/// A copy has been changed: its sources, and other copies of these, would have changed with it.
+void Interceptor::spoil_sources(torch::Tensor const& copy, std::vector<CopyOf> const& copies) {
+  auto const storage_of = [](c10::TensorImpl const* t) {
+    return t->has_storage() ? t->storage().unsafeGetStorageImpl() : nullptr;
+  };
+  auto const* const own = storage_of(copy.unsafeGetTensorImpl());
+  for (auto const& of : copies) {
+    auto const* const source = of.storage._unsafe_get_target();
+    auto const is_of_source = [&](CopyOf const& other) { return other.storage._unsafe_get_target() == source; };
+    for (auto& [impl, entry] : marks_) {
+      if (entry.tensor.expired() || storage_of(impl) == own) continue;
+      auto const& others = entry.mark.copies;
+      if (storage_of(impl) != source && std::none_of(others.begin(), others.end(), is_of_source)) continue;
+      Mark wrong;
+      wrong.kind = Mark::Kind::wrong;
+      wrong.text = of.text;
+      wrong.model = entry.mark.model;
+      entry.mark = wrong;
+    }
+  }
+}
+
 std::string Interceptor::place() const { return last_path_.empty() ? "" : " (called after layer " + last_path_ + ")"; }
 
 void Interceptor::refuse(std::string const& text, Model const& model) const {
@@ -271,8 +324,8 @@ torch::Tensor Interceptor::enter(torch::Tensor const& x, ShardedLayer const& lay
     return x;
   }
   if (mark->kind == Mark::Kind::made) return x;
-  if (mark->kind == Mark::Kind::wrong) {
-    auto const text = mark->text + ": before layer " + layer.path;
+  if (auto const stale = stale_text(*mark); mark->kind == Mark::Kind::wrong || !stale.empty()) {
+    auto const text = (stale.empty() ? mark->text : stale) + ": before layer " + layer.path;
     if (findings)
       findings->push_back(text);
     else
@@ -426,6 +479,7 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
     if (mark->kind == Mark::Kind::made) return;
     if (!model) model = mark->model.lock();
     if (mark->kind == Mark::Kind::wrong) wrong = mark->text;
+    if (auto stale = stale_text(*mark); !stale.empty()) wrong = std::move(stale);
     has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
     has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
     has_parts = has_parts || (mark->kind == Mark::Kind::waiting && !mark->is_whole);
@@ -831,7 +885,12 @@ Values Interceptor::local_call(c10::OperatorHandle const& op, Values arguments, 
 /// Results on this rank, which are wrong where they meet cells.
 Values Interceptor::wrong_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments,
                                std::string const& text, Model const& model) {
-  auto results = local_call(op, std::move(arguments), kind.name);
+  Values results;
+  try {
+    results = local_call(op, std::move(arguments), kind.name);
+  } catch (c10::Error const&) {  // its sizes are those of the globe, perhaps
+    refuse(text, model);
+  }
   Mark mark;
   mark.kind = Mark::Kind::wrong;
   mark.text = text;
@@ -870,7 +929,7 @@ void Interceptor::in_place(c10::OperatorHandle const& op, OperatorKind const& ki
     if (!mark || mark->kind == Mark::Kind::made) return;
     model = mark->model.lock();
     has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
-    has_wrong = has_wrong || mark->kind == Mark::Kind::wrong;
+    has_wrong = has_wrong || mark->kind == Mark::Kind::wrong || !stale_text(*mark).empty();
     has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
   });
   auto const at = kind.has_out ? arguments.size() - 1 : 0;
@@ -897,7 +956,10 @@ void Interceptor::in_place(c10::OperatorHandle const& op, OperatorKind const& ki
       fits = !own || kind.is_view || (own->place == result.place && own->columns == result.columns);
     }
   }
+  auto const copies = own ? own->copies : std::vector<CopyOf>();
+  result.copies = copies;
   auto results = local_call(op, std::move(arguments), kind.name);
+  if (!copies.empty()) spoil_sources(self, copies);
   if (fits) {
     bool const was_unknown = !own && self.is_view();
     set(self, result);
@@ -973,6 +1035,8 @@ Values Interceptor::waiting_call(c10::OperatorHandle const& op, OperatorKind con
     if (local > 0 && t.numel() > 0 && is_whole && kind.is_reduction) call->num_reduced = local / t.numel();
     set(t, mark);
   });
+  call->num_local = index;
+  note_views(kind, leaves_of(call->arguments), results, false);
   return results;
 }
 
@@ -1006,6 +1070,7 @@ torch::Tensor Interceptor::computed_or_refused(torch::Tensor const& t) {
       ahead.pop_back();
       if (!one->results.empty() || !met.insert(one).second) continue;
       if (!one->kind->takes_sizes) add_numbers(hash, one->arguments);
+      hash.add(Index(one->num_local));
       if (one->num_reduced > 0) reduced.push_back(one->num_reduced);
       if (one->num_rows >= least_telling) reduced.push_back(one->num_rows);
       for (auto const& value : one->arguments) {
@@ -1069,8 +1134,16 @@ torch::Tensor Interceptor::compute(WaitingCall& call, std::size_t index) {
     }
     for_each_tensor(results, [&](torch::Tensor const& t) { call.results.push_back(t); });
     call.arguments.clear();
+    if (call.results.size() != call.num_local)
+      refuse(call.kind->name + place() + " makes " + std::to_string(call.num_local) +
+                 " tensors of this rank's cells and " + std::to_string(call.results.size()) +
+                 " of the globe's; take parts by select or narrow",
+             model);
   }
-  return call.results.at(index);
+  auto const& result = call.results.at(index);
+  if (auto const* const known = find(result))
+    if (auto const stale = stale_text(*known); !stale.empty()) refuse(stale, call.model.lock());
+  return result;
 }
 
 Values Interceptor::planned_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments,
@@ -1115,6 +1188,7 @@ Values Interceptor::planned_call(c10::OperatorHandle const& op, OperatorKind con
     mark.numbers = numbers;
     set(t, std::move(mark));
   });
+  note_views(kind, leaves, results, !planned->direct && !planned->placed->keeps_views());
   return results;
 }
 

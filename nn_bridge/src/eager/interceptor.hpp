@@ -9,6 +9,9 @@
 #include "call/between.hpp"
 #include "call_text.hpp"
 
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -47,6 +50,14 @@ struct ShardedModel {
   [[nodiscard]] program::Cut cut_of(std::int64_t axis, std::int64_t extent) const;
 };
 
+/// A tensor that another one is a view of in LibTorch, and here a copy, because cells of other ranks are in it.
+struct CopyOf {
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  c10::VariableVersion counter;
+  std::uint32_t version = 0;  ///< of the counter when the copy was made
+  std::string text;           ///< the operator, for messages
+};
+
 /// Where the cells of one tensor are.
 struct Mark {
   enum class Kind : std::uint8_t {
@@ -67,8 +78,9 @@ struct Mark {
   bool is_whole = false;                ///< waiting: has no cut axis
   std::string text;                     ///< why, for messages
   bool is_random = false;
-  std::uint64_t stretch = 0;  ///< number of the stretch of code between two layers that made it
-  CellNumbers numbers;        ///< the numbers that its cells were computed with since the last layer
+  std::uint64_t stretch = 0;   ///< number of the stretch of code between two layers that made it
+  CellNumbers numbers;         ///< the numbers that its cells were computed with since the last layer
+  std::vector<CopyOf> copies;  ///< what it is a copy of
 };
 
 /// What a tensor seems to be that no layer has made: it may be an input, before the first layer.
@@ -148,6 +160,9 @@ class Interceptor final : public Between {
   void set(torch::Tensor const& t, Mark mark);
   void set_results(Values const& results, Mark const& mark);
   void spoil(torch::Tensor const& t, std::string const& text);
+  void note_views(OperatorKind const& kind, std::vector<torch::Tensor> const& leaves, Values const& results,
+                  bool copied);
+  void spoil_sources(torch::Tensor const& copy, std::vector<CopyOf> const& copies);
   void set_base(torch::Tensor const& view, Mark const& mark, std::string const& name);
   void sweep();
   void begin(ShardedLayer const& layer);

@@ -94,6 +94,10 @@ OperatorKind make_kind(c10::OperatorHandle const& op) {
   kind.is_part = is_aten && is_among(kind.base, parts);
   kind.is_reduction = known == OperatorClass::statistic;
   kind.is_view = known == OperatorClass::view;
+  auto const shares = [](auto const& all) {
+    return !all.empty() && all[0].alias_info() && !all[0].alias_info()->isWrite();
+  };
+  kind.may_alias = shares(schema.arguments()) && shares(schema.returns());
   kind.takes_indices = known == OperatorClass::table || is_among(kind.base, "cat concat concatenate stack");
   kind.takes_sizes = is_aten && is_among(kind.base, sized);
   bool const is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
@@ -544,6 +548,7 @@ class Planner {
       sizes = lead().shape;
       return;
     }
+    if (t.numel() > 0 && t.numel() == program::num_elements(lead().shape)) return;  // this rank has the globe
     std::int64_t known = 1;
     std::int64_t open = -1;
     for (std::size_t j = 0; j < sizes.size(); ++j) {

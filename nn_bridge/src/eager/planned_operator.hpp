@@ -32,7 +32,8 @@ struct OperatorKind {
   OperatorRole role = OperatorRole::unknown;
   bool in_place = false;
   bool has_out = false;
-  bool is_view = false;  ///< the same cells under other axes
+  bool is_view = false;    ///< the same cells under other axes
+  bool may_alias = false;  ///< its results may share the memory of its first argument
   bool is_cellwise = false;
   bool is_arithmetic = false;                     ///< of two operands
   bool is_part = false;                           ///< takes a part of the cells along an axis

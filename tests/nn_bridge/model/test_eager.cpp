@@ -289,6 +289,12 @@ std::vector<Line> refused_code() {
        }},
       {"noise of the sizes of a shard",
        [](NetImpl&, Tensor const& h) { return h + torch::randn(h.sizes(), torch::kDouble); }},
+      {"as many tensors as a rank has rows", [](NetImpl&, Tensor const& h) { return torch::stack(h.unbind(2), 2); }},
+      {"as many parts as a rank has",
+       [](NetImpl&, Tensor const& h) {
+         auto const parts = h.split(2, 2);
+         return torch::cat({parts[1], parts[0]}, 2).mean(2, true) + h;
+       }},
       {"an operator that is not known",
        [](NetImpl&, Tensor const& h) { return torch::fake_quantize_per_tensor_affine(h, 0.1, 0, -100, 100); }},
   };
@@ -461,6 +467,86 @@ TEST(Eager, what_cannot_be_known_is_refused_on_all_ranks) {
     EXPECT_EQ(thrown.rule, "NotSharded") << thrown.text;
     EXPECT_NE(thrown.text.find("aten::"), std::string::npos) << thrown.text;
     EXPECT_NE(thrown.text.find("after layer first"), std::string::npos) << thrown.text;
+  }
+}
+
+TEST(Eager, copies_of_views_and_their_sources_are_not_changed_in_place) {
+  using torch::indexing::Slice;
+  // [2, 4, 9, 8] as [2, 4, 6, 12]: a view in LibTorch, for which rows move between ranks.
+  auto const view_of = [](Tensor const& h) { return h.view({2, 4, 6, 12}); };
+  std::vector<Line> const wrong{{"the copy is changed",
+                                 [=](NetImpl&, Tensor const& h) {
+                                   auto y = h.clone();
+                                   view_of(y).mul_(2);
+                                   return y;
+                                 }},
+                                {"a part of the copy is changed",
+                                 [=](NetImpl&, Tensor const& h) {
+                                   auto y = h.clone();
+                                   view_of(y).select(1, 2).mul_(2);
+                                   return y;
+                                 }},
+                                {"rows of the copy are changed",
+                                 [=](NetImpl&, Tensor const& h) {
+                                   auto y = h.clone();
+                                   view_of(y).narrow(2, 0, 2).zero_();
+                                   return y;
+                                 }},
+                                {"the source is changed",
+                                 [=](NetImpl&, Tensor const& h) {
+                                   auto y = h.clone();
+                                   auto const view = view_of(y);
+                                   y.mul_(2);
+                                   return view.reshape({2, 4, rows, columns});
+                                 }},
+                                {"a view of the source is changed",
+                                 [=](NetImpl&, Tensor const& h) {
+                                   auto y = h.clone();
+                                   auto const part = y.select(1, 0);
+                                   auto const view = view_of(y);
+                                   part.mul_(2);
+                                   return view.reshape({2, 4, rows, columns});
+                                 }},
+                                {"another copy is changed",
+                                 [=](NetImpl&, Tensor const& h) {
+                                   auto y = h.clone();
+                                   auto const view = view_of(y);
+                                   view_of(y).mul_(2);
+                                   return view.reshape({2, 4, rows, columns});
+                                 }},
+                                {"rows that have been used are changed", [](NetImpl&, Tensor const& h) {
+                                   auto y = h.clone();
+                                   auto const top = y.narrow(2, 0, 2);
+                                   auto const first = h + top.mean(2, true);
+                                   y.mul_(2);
+                                   return first + top.mean(2, true) + top.narrow(2, 0, 1);
+                                 }}};
+  std::vector<Line> const right{{"a copy whose source is not used again",
+                                 [=](NetImpl&, Tensor const& h) {
+                                   auto view = view_of(h.clone());
+                                   view.mul_(2);
+                                   return view.reshape({2, 4, rows, columns});
+                                 }},
+                                {"a view whose cells stay", [](NetImpl&, Tensor const& h) {
+                                   auto y = h.clone();
+                                   y.flatten(2).mul_(2);
+                                   return y;
+                                 }}};
+  expect_serial(right);
+  if (test::world().num_ranks() == 1) return expect_serial(wrong);
+  std::mt19937 random(5);
+  auto const x = random_tensor(random, {2, 2, rows, columns});
+  for (auto const& line : wrong) {
+    SCOPED_TRACE(line.name);
+    auto const domain = bands();
+    Net net(line.code);
+    nn::shard(*net, domain);
+    test::Part const part(domain, cuts_of(domain).back(), Cuts{columns});
+
+    auto const thrown = thrown_by([&] { (void)net->forward(part.of(x)); });
+
+    // PeerFailed where another rank, whose part does not have the sizes that follow, has refused first.
+    EXPECT_TRUE(thrown.rule == "NotSharded" || thrown.rule == "PeerFailed") << thrown.rule << ": " << thrown.text;
   }
 }
 
