@@ -100,15 +100,3 @@ TEST(DeviceOption, memory_is_that_of_the_library_where_the_engine_knows_none) {
   EXPECT_EQ(memory.free_bytes, 20);
   EXPECT_EQ(app::memory_of_device().total_bytes, 0);
 }
-
-TEST(DeviceOption, help_names_the_kinds_that_take_the_option) {
-  CLI::App of_some;
-  CLI::App of_all;
-  app::DeviceOption option;
-
-  option.declare(of_some, "halo, repartition");
-  option.declare(of_all);
-
-  EXPECT_NE(of_some.help().find("in turn (halo, repartition)"), std::string::npos) << of_some.help();
-  EXPECT_EQ(of_all.help().find("in turn ("), std::string::npos) << of_all.help();
-}
