@@ -129,31 +129,24 @@ class Writer {
     if (v.isString()) return {{"as_string", v.toStringRef()}};
     if (v.isDevice()) return {{"as_device", {{"type", "cpu"}, {"index", nullptr}}}};
     if (v.isIntList()) return {{"as_ints", v.toIntVector()}};
-    if (v.isBoolList()) {
-      Json all = Json::array();
-      for (bool const one : v.toBoolList()) all.push_back(one);
-      return {{"as_bools", all}};
-    }
-    if (v.isDoubleList()) {
-      Json all = Json::array();
-      for (double const one : v.toDoubleVector()) all.push_back(real(one));
-      return {{"as_floats", all}};
-    }
-    if (v.isTensorList()) {
-      Json all = Json::array();
-      for (torch::Tensor const& t : v.toTensorVector()) all.push_back(held(t));
-      return {{"as_tensors", all}};
-    }
-    if (v.isList()) {
-      Json all = Json::array();
-      for (c10::IValue const& one : v.toListRef()) {
-        bool const none = one.isNone() || (one.isTensor() && !one.toTensor().defined());
-        if (!none && !one.isTensor()) throw refused(argument);
-        all.push_back(none ? Json{{"as_none", true}} : Json{{"as_tensor", held(one.toTensor())}});
-      }
-      return {{"as_optional_tensors", all}};
-    }
-    throw refused(argument);
+    if (v.isBoolList()) return {{"as_bools", list(v.toBoolList(), [](bool one) { return one; })}};
+    if (v.isDoubleList()) return {{"as_floats", list(v.toDoubleVector(), real)}};
+    if (v.isTensorList())
+      return {{"as_tensors", list(v.toTensorVector(), [this](torch::Tensor const& t) { return held(t); })}};
+    if (!v.isList()) throw refused(argument);
+    auto const optional = [&](c10::IValue const& one) -> Json {
+      if (one.isNone() || (one.isTensor() && !one.toTensor().defined())) return {{"as_none", true}};
+      if (!one.isTensor()) throw refused(argument);
+      return {{"as_tensor", held(one.toTensor())}};
+    };
+    return {{"as_optional_tensors", list(v.toListRef(), optional)}};
+  }
+
+  template <class List, class Write>
+  static Json list(List const& values, Write const& write) {
+    Json all = Json::array();
+    for (auto const& one : values) all.push_back(write(one));
+    return all;
   }
 
   static Error refused(c10::Argument const& argument) {

@@ -12,6 +12,7 @@
 
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/library.h>
 
@@ -33,8 +34,6 @@ constexpr char const* advice =
 
 constexpr char const* marking_advice =
     "; begin the forward with nn::mark_shard(x, *this), then code on the input runs as on the globe";
-
-constexpr char const* index_fault = " makes numbers by the index in a shard, not on the globe";
 
 void on_operator(c10::OperatorHandle const& op, torch::jit::Stack* stack) {
   // Operators of a backward act on cotangents, whose sums over a shard's cells are right.
@@ -80,12 +79,32 @@ std::string stale_text(Mark const& mark) {
 /// Numbers below are too common to tell anything.
 constexpr std::int64_t least_telling = 5;
 
-/// All ranks have as many rows: numbers from the sizes of their shards do not differ.
-bool is_even(program::Cut const& cut) {
-  auto const& bounds = cut.bounds;
-  for (std::size_t p = 2; p < bounds.size(); ++p)
-    if (bounds[p] - bounds[p - 1] != bounds[1] - bounds[0]) return false;
-  return bounds.size() > 2;
+/// A result for this rank's cells, which is refused where cells of the model meet it.
+Mark wrong_mark(std::string text, std::weak_ptr<ShardedModel> model) {
+  Mark mark;
+  mark.kind = Mark::Kind::wrong;
+  mark.text = std::move(text);
+  mark.model = std::move(model);
+  return mark;
+}
+
+/// The number that a tensor stands for, as 2 in `h + 2`.
+std::optional<double> wrapped_number(torch::Tensor const& t) {
+  if (t.dim() != 0 || !t.unsafeGetTensorImpl()->is_wrapped_number()) return std::nullopt;
+  return t.to(torch::kDouble).item<double>();
+}
+
+/// Integers and reals among the arguments.
+std::vector<double> numbers_among(Values const& arguments) {
+  std::vector<double> numbers;
+  for (auto const& value : arguments) {
+    if (value.isInt()) numbers.push_back(double(value.toInt()));
+    if (value.isDouble()) numbers.push_back(value.toDouble());
+    for_each_tensor(value, [&](torch::Tensor const& t) {
+      if (auto const number = wrapped_number(t)) numbers.push_back(*number);
+    });
+  }
+  return numbers;
 }
 
 /// Numbers that leave no trace in a plan: those of the ranks differ where they come from the sizes of shards.
@@ -102,9 +121,8 @@ bool add_numbers(Hash& hash, Values const& arguments) {
     if (value.isDouble()) add(std::bit_cast<Index>(value.toDouble()));
     if (value.isIntList())
       for (auto const one : value.toIntVector()) add(Index(one));
-    if (value.isTensor() && value.toTensor().defined() && value.toTensor().dim() == 0 &&
-        value.toTensor().unsafeGetTensorImpl()->is_wrapped_number())
-      add(std::bit_cast<Index>(value.toTensor().to(torch::kDouble).item<double>()));
+    if (value.isTensor() && value.toTensor().defined())
+      if (auto const number = wrapped_number(value.toTensor())) add(std::bit_cast<Index>(*number));
   }
   return any;
 }
@@ -181,6 +199,15 @@ void Interceptor::set_results(Values const& results, Mark const& mark) {
   for_each_tensor(results, [&](torch::Tensor const& t) { set(t, mark); });
 }
 
+void Interceptor::set_whole(Values const& results, Model const& model) {
+  Mark whole;
+  whole.model = model;
+  for_each_tensor(results, [&](torch::Tensor const& t) {
+    whole.shape = t.sizes().vec();
+    set(t, whole);
+  });
+}
+
 /// Forgets tensors that are gone, and what waits since the forward before the last.
 void Interceptor::sweep() {
   std::erase_if(marks_, [](auto const& entry) { return entry.second.tensor.expired(); });
@@ -196,11 +223,8 @@ void Interceptor::sweep() {
 
 /// What is written to a part of a tensor is in all of it.
 void Interceptor::spoil(torch::Tensor const& t, std::string const& text) {
-  Mark wrong;
-  wrong.kind = Mark::Kind::wrong;
-  wrong.text = text;
-  wrong.model = latest_;
-  if (auto const* const mark = find(t); mark && !mark->model.expired()) wrong.model = mark->model;
+  auto const* const mark = find(t);
+  auto const wrong = wrong_mark(text, mark && !mark->model.expired() ? mark->model : latest_);
   if (t.has_storage()) {
     auto const* const storage = t.storage().unsafeGetStorageImpl();
     for (auto& [impl, entry] : marks_)
@@ -465,29 +489,13 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
   auto const& kind = kind_of(op);
   auto const first = stack.size() - op.schema().arguments().size();
   Values arguments(stack.begin() + std::ptrdiff_t(first), stack.end());
-  Model model;
-  std::string wrong;
-  bool has_cells = false;
-  bool has_waiting = false;
-  bool has_parts = false;
-  bool is_flagged = false;
   if (!guesses_.empty()) take_faults(arguments);
-  for_each_tensor(arguments, [&](torch::Tensor const& t) {
-    auto const* const mark = find(t);
-    if (!mark) return;
-    is_flagged = is_flagged || mark->kind == Mark::Kind::made;
-    if (mark->kind == Mark::Kind::made) return;
-    if (!model) model = mark->model.lock();
-    if (mark->kind == Mark::Kind::wrong) wrong = mark->text;
-    if (auto stale = stale_text(*mark); !stale.empty()) wrong = std::move(stale);
-    has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
-    has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
-    has_parts = has_parts || (mark->kind == Mark::Kind::waiting && !mark->is_whole);
-  });
+  auto const met = met_in(arguments);
+  auto const& model = met.model;
   if (!model) {
     auto results = called(op, arguments);
-    if (kind.role == OperatorRole::by_index || draws(kind, op, arguments) || is_flagged)
-      made_without_shards(kind, arguments, results, is_flagged);
+    if (kind.role == OperatorRole::by_index || draws(kind, op, arguments) || met.is_flagged)
+      made_without_shards(kind, arguments, results, met.is_flagged);
     if (kind.role != OperatorRole::ignored) guess(op, kind, arguments, results);
     return put(stack, first, std::move(results));
   }
@@ -501,29 +509,45 @@ void Interceptor::call(c10::OperatorHandle const& op, Values& stack) {
     return put(stack, first,
                {arguments[0].toTensor().slice(arguments[1].toInt(), start, start + arguments[3].toInt())});
   }
-  if (kind.in_place || kind.has_out) return in_place(op, kind, stack, first);
-  if (!wrong.empty()) return put(stack, first, wrong_call(op, kind, std::move(arguments), wrong, model));
+  if (kind.in_place || kind.has_out) return in_place(op, kind, stack, first, met);
+  if (!met.wrong.empty()) return put(stack, first, wrong_call(op, kind, std::move(arguments), met.wrong, model));
   if (kind.role == OperatorRole::composed) {
-    struct Depth {
-      int& depth;
-      ~Depth() { --depth; }
-    };
     composed_numbers_ = numbers_of(kind, arguments);
     ++composed_depth_;
-    Depth const depth{composed_depth_};
+    auto const leave_composed = c10::make_scope_exit([this] { --composed_depth_; });
     op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
     return;
   }
   if (kind.role == OperatorRole::reading)
     return put(stack, first,
                wrong_call(op, kind, std::move(arguments), kind.name + place() + " is not planned on shards", model));
-  if (has_waiting) {
-    bool const goes_on = !has_cells && (!has_parts || kind.is_cellwise || kind.is_part || kind.is_reduction);
+  if (met.has_waiting) {
+    bool const goes_on = !met.has_cells && (!met.has_parts || kind.is_cellwise || kind.is_part || kind.is_reduction);
     if (goes_on && kind.role != OperatorRole::random)
-      return put(stack, first, waiting_call(op, kind, std::move(arguments), !has_parts, model));
+      return put(stack, first, waiting_call(op, kind, std::move(arguments), !met.has_parts, model));
     for (auto& value : arguments) value = with_tensors_of(value, [&](torch::Tensor const& t) { return computed(t); });
   }
   put(stack, first, planned_call(op, kind, std::move(arguments), false));
+}
+
+Interceptor::Met Interceptor::met_in(Values const& arguments) const {
+  Met met;
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    auto const* const mark = find(t);
+    if (!mark) return;
+    bool const is_made = mark->kind == Mark::Kind::made;
+    met.is_flagged = met.is_flagged || is_made;
+    if (is_made) return;
+    bool const waits = mark->kind == Mark::Kind::waiting;
+    if (!met.model) met.model = mark->model.lock();
+    if (mark->kind == Mark::Kind::wrong) met.wrong = mark->text;
+    if (auto stale = stale_text(*mark); !stale.empty()) met.wrong = std::move(stale);
+    met.is_cut = met.is_cut || mark->kind == Mark::Kind::cut;
+    met.has_cells = met.has_cells || met.is_cut || mark->kind == Mark::Kind::whole;
+    met.has_waiting = met.has_waiting || waits;
+    met.has_parts = met.has_parts || (waits && !mark->is_whole);
+  });
+  return met;
 }
 
 CellNumbers Interceptor::numbers_of(OperatorKind const& kind, Values const& arguments) const {
@@ -577,34 +601,27 @@ std::pair<bool, bool> Interceptor::may_have_rows(torch::Tensor const& t, Values 
 /// Numbers of arithmetic that are the size of this rank's shard, as those of all ranks are.
 void Interceptor::check_numbers(OperatorKind const& kind, Values const& arguments, Model const& model) {
   if (!kind.is_arithmetic) return;
-  std::vector<double> numbers;
   std::map<double, std::int64_t> sizes;  // and how many they are on the globe
   std::int64_t num_rows = 0;
-  for (auto const& value : arguments) {
-    if (value.isInt()) numbers.push_back(double(value.toInt()));
-    if (value.isDouble()) numbers.push_back(value.toDouble());
-    for_each_tensor(value, [&](torch::Tensor const& t) {
-      if (t.dim() == 0 && t.unsafeGetTensorImpl()->is_wrapped_number())
-        numbers.push_back(t.to(torch::kDouble).item<double>());
-      auto const* const mark = find(t);
-      if (!mark || mark->kind != Mark::Kind::cut || !sizes.empty() || !is_even(*mark->place)) return;
-      auto const axis = std::size_t(mark->place->axis);
-      num_rows = t.sizes()[axis];
-      if (num_rows <= 1 || num_rows == mark->shape[axis]) return;
-      std::int64_t own = 1;
-      std::int64_t all = 1;
-      for (std::size_t i = std::size_t(t.dim()); i-- > 0;) {
-        own *= t.sizes()[i];
-        all *= mark->shape[i];
-        if (i <= axis) sizes.emplace(double(own), all);
-      }
-      sizes.emplace(double(num_rows), mark->shape[axis]);
-      if (mark->columns)
-        sizes.emplace(double(t.sizes()[std::size_t(mark->columns->axis)]),
-                      mark->shape[std::size_t(mark->columns->axis)]);
-    });
-  }
-  for (double const number : numbers)
+  for_each_tensor(arguments, [&](torch::Tensor const& t) {
+    auto const* const mark = find(t);
+    if (!mark || mark->kind != Mark::Kind::cut || !sizes.empty() || !is_even(*mark->place)) return;
+    auto const axis = std::size_t(mark->place->axis);
+    num_rows = t.sizes()[axis];
+    if (num_rows <= 1 || num_rows == mark->shape[axis]) return;
+    std::int64_t own = 1;
+    std::int64_t all = 1;
+    for (std::size_t i = std::size_t(t.dim()); i-- > 0;) {
+      own *= t.sizes()[i];
+      all *= mark->shape[i];
+      if (i <= axis) sizes.emplace(double(own), all);
+    }
+    sizes.emplace(double(num_rows), mark->shape[axis]);
+    if (!mark->columns) return;
+    auto const columns = std::size_t(mark->columns->axis);
+    sizes.emplace(double(t.sizes()[columns]), mark->shape[columns]);
+  });
+  for (double const number : numbers_among(arguments))
     for (auto const& [size, on_globe] : sizes) {
       bool const is_inverse = num_rows >= least_telling && std::abs(number * size - 1) < 1e-9;
       if (number != size && !is_inverse) continue;
@@ -840,9 +857,7 @@ void Interceptor::take_faults(Values const& arguments) {
     auto const* const mark = find(field);
     if (!mark || mark->kind != Mark::Kind::cut) return;
     auto const own = field.size(mark->place->axis);
-    Mark wrong;
-    wrong.kind = Mark::Kind::wrong;
-    wrong.model = mark->model;
+    auto wrong = wrong_mark({}, mark->model);
     for_each_tensor(arguments, [&](torch::Tensor const& t) {
       auto const* const guess = find(t) ? nullptr : find_guess(t);
       if (!guess) return;
@@ -891,11 +906,7 @@ Values Interceptor::wrong_call(c10::OperatorHandle const& op, OperatorKind const
   } catch (c10::Error const&) {  // its sizes are those of the globe, perhaps
     refuse(text, model);
   }
-  Mark mark;
-  mark.kind = Mark::Kind::wrong;
-  mark.text = text;
-  mark.model = model;
-  set_results(results, mark);
+  set_results(results, wrong_mark(text, model));
   return results;
 }
 
@@ -917,33 +928,25 @@ void Interceptor::made_without_shards(OperatorKind const& kind, Values const& ar
   set_results(results, mark);
 }
 
-void Interceptor::in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first) {
+void Interceptor::in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first,
+                           Met const& met) {
   Values arguments(stack.begin() + std::ptrdiff_t(first), stack.end());
   auto const name = kind.name + place();
-  bool has_waiting = false;
-  bool has_wrong = false;
-  bool has_cells = false;
-  Model model;
-  for_each_tensor(arguments, [&](torch::Tensor const& t) {
-    auto const* const mark = find(t);
-    if (!mark || mark->kind == Mark::Kind::made) return;
-    model = mark->model.lock();
-    has_waiting = has_waiting || mark->kind == Mark::Kind::waiting;
-    has_wrong = has_wrong || mark->kind == Mark::Kind::wrong || !stale_text(*mark).empty();
-    has_cells = has_cells || mark->kind == Mark::Kind::cut || mark->kind == Mark::Kind::whole;
-  });
+  auto const& model = met.model;
+  bool const has_wrong = !met.wrong.empty();
+  bool has_waiting = met.has_waiting;
   auto const at = kind.has_out ? arguments.size() - 1 : 0;
   auto const self = arguments.empty() || !arguments[at].isTensor() ? torch::Tensor() : arguments[at].toTensor();
   if ((kind.has_out && !kind.functional) || !self.defined() || !model)
     return put(stack, first, refused(op, std::move(arguments), name + " with out= or a list to write to", model));
   auto const* const own = find(self);
   bool const own_waits = own && own->kind == Mark::Kind::waiting;
-  if (has_waiting && has_cells && !own_waits && !has_wrong) {
+  if (has_waiting && met.has_cells && !own_waits && !has_wrong) {
     for (std::size_t i = 1; i < arguments.size(); ++i)
       arguments[i] = with_tensors_of(arguments[i], [&](torch::Tensor const& t) { return computed(t); });
     has_waiting = false;
   }
-  if (has_cells) check_numbers(kind, arguments, model);
+  if (met.has_cells) check_numbers(kind, arguments, model);
   bool fits = false;
   Mark result;
   if (!has_waiting && !has_wrong && kind.functional) {
@@ -964,7 +967,7 @@ void Interceptor::in_place(c10::OperatorHandle const& op, OperatorKind const& ki
     bool const was_unknown = !own && self.is_view();
     set(self, result);
     if (was_unknown) set_base(self, result, name);
-  } else if (own_waits || has_wrong || has_cells) {
+  } else if (own_waits || has_wrong || met.has_cells) {
     spoil(self, name + " changes cells in place otherwise than on the globe");
   } else {
     Mark mark;
@@ -992,12 +995,7 @@ void Interceptor::set_base(torch::Tensor const& view, Mark const& mark, std::str
     return true;
   };
   bool const fits = (!of_base.place || take(*of_base.place)) && (!of_base.columns || take(*of_base.columns));
-  if (!fits) {
-    of_base = {};
-    of_base.kind = Mark::Kind::wrong;
-    of_base.model = mark.model;
-    of_base.text = name + " writes cells of this rank to a part of a tensor";
-  }
+  if (!fits) of_base = wrong_mark(name + " writes cells of this rank to a part of a tensor", mark.model);
   set(base, of_base);
 }
 
@@ -1073,16 +1071,12 @@ torch::Tensor Interceptor::computed_or_refused(torch::Tensor const& t) {
       hash.add(Index(one->num_local));
       if (one->num_reduced > 0) reduced.push_back(one->num_reduced);
       if (one->num_rows >= least_telling) reduced.push_back(one->num_rows);
-      for (auto const& value : one->arguments) {
-        if (value.isInt()) numbers.push_back(double(value.toInt()));
-        if (value.isDouble()) numbers.push_back(value.toDouble());
-        for_each_tensor(value, [&](torch::Tensor const& given) {
-          auto const* const other = find(given);
-          if (other && other->kind == Mark::Kind::waiting && other->call) ahead.push_back(other->call.get());
-          if (given.dim() == 0 && given.unsafeGetTensorImpl()->is_wrapped_number())
-            numbers.push_back(given.to(torch::kDouble).item<double>());
-        });
-      }
+      auto const own = numbers_among(one->arguments);
+      numbers.insert(numbers.end(), own.begin(), own.end());
+      for_each_tensor(one->arguments, [&](torch::Tensor const& given) {
+        auto const* const other = find(given);
+        if (other && other->kind == Mark::Kind::waiting && other->call) ahead.push_back(other->call.get());
+      });
     }
     std::string fault;
     for (double const number : numbers)
@@ -1125,12 +1119,7 @@ torch::Tensor Interceptor::compute(WaitingCall& call, std::size_t index) {
       results = planned_call(call.op, *call.kind, std::move(arguments), true);
     } else {
       results = called(call.op, std::move(arguments));
-      Mark whole;
-      whole.model = model;
-      for_each_tensor(results, [&](torch::Tensor const& t) {
-        whole.shape = t.sizes().vec();
-        set(t, whole);
-      });
+      set_whole(results, model);
     }
     for_each_tensor(results, [&](torch::Tensor const& t) { call.results.push_back(t); });
     call.arguments.clear();
@@ -1149,26 +1138,15 @@ torch::Tensor Interceptor::compute(WaitingCall& call, std::size_t index) {
 Values Interceptor::planned_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments,
                                  bool on_globe) {
   auto const leaves = leaves_of(arguments);
-  Model model;
-  bool is_cut = false;
-  for (auto const& t : leaves)
-    if (auto const* const mark = find(t); mark && mark->kind != Mark::Kind::made) {
-      if (!model) model = mark->model.lock();
-      is_cut = is_cut || mark->kind == Mark::Kind::cut;
-    }
-  if (!is_cut) {
+  auto const met = met_in(arguments);
+  auto const& model = met.model;
+  if (!met.is_cut) {
     bool const is_random = draws(kind, op, arguments);
     auto results = called(op, std::move(arguments));
-    Mark whole;
-    whole.model = model;
-    for_each_tensor(results, [&](torch::Tensor const& t) {
-      whole.shape = t.sizes().vec();
-      if (is_random) {
-        whole.kind = Mark::Kind::wrong;
-        whole.text = kind.name + place() + " draws random numbers that differ between ranks";
-      }
-      set(t, whole);
-    });
+    if (is_random)
+      set_results(results, wrong_mark(kind.name + place() + " draws random numbers that differ between ranks", model));
+    else
+      set_whole(results, model);
     return results;
   }
   auto const planned = plan(op, kind, arguments, leaves, model);

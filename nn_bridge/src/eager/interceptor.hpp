@@ -155,10 +155,23 @@ class Interceptor final : public Between {
     Guess guess;
   };
 
+  /// What the marks of a call's tensors say.
+  struct Met {
+    Model model;
+    std::string wrong;         ///< the text of one that is wrong; empty: none is
+    bool is_cut = false;       ///< one is
+    bool has_cells = false;    ///< one is cut or whole
+    bool has_waiting = false;  ///< one waits
+    bool has_parts = false;    ///< one waits that has a cut axis
+    bool is_flagged = false;   ///< one is made of local indices or of random numbers
+  };
+  [[nodiscard]] Met met_in(Values const& arguments) const;
+
   [[nodiscard]] Mark const* find(torch::Tensor const& t) const;
   [[nodiscard]] Guess const* find_guess(torch::Tensor const& t) const;
   void set(torch::Tensor const& t, Mark mark);
   void set_results(Values const& results, Mark const& mark);
+  void set_whole(Values const& results, Model const& model);
   void spoil(torch::Tensor const& t, std::string const& text);
   void note_views(OperatorKind const& kind, std::vector<torch::Tensor> const& leaves, Values const& results,
                   bool copied);
@@ -183,7 +196,8 @@ class Interceptor final : public Between {
   void check_numbers(OperatorKind const& kind, Values const& arguments, Model const& model);
   void warn(std::string const& text, Model const& model) const;
   void made_without_shards(OperatorKind const& kind, Values const& arguments, Values const& results, bool is_flagged);
-  void in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first);
+  void in_place(c10::OperatorHandle const& op, OperatorKind const& kind, Values& stack, std::size_t first,
+                Met const& met);
   /// @param on_globe compute the globe's result now instead of letting it wait
   Values planned_call(c10::OperatorHandle const& op, OperatorKind const& kind, Values arguments, bool on_globe);
   [[nodiscard]] CellNumbers numbers_of(OperatorKind const& kind, Values const& arguments) const;

@@ -207,7 +207,7 @@ class Planner {
           error.rule() != "NotSharded")
         throw;
       refuse(error.text());
-      result_->poisons = error.rule() == "NotSharded" && !(is_regular() && is_even());
+      result_->poisons = error.rule() == "NotSharded" && !(is_regular() && is_even(*lead().place));
     } catch (c10::Error const& error) {
       refuse(first_line(error.what_without_backtrace()));
       result_->poisons = !is_regular();
@@ -240,14 +240,6 @@ class Planner {
     }
     return true;
   }
-  /// All ranks have as many rows: numbers from the sizes of shards are the same on all.
-  [[nodiscard]] bool is_even() const {
-    auto const& bounds = lead().place->bounds;
-    for (std::size_t p = 2; p < bounds.size(); ++p)
-      if (bounds[p] - bounds[p - 1] != bounds[1] - bounds[0]) return false;
-    return true;
-  }
-
   void plan() {
     if (kind_.role == OperatorRole::unknown || kind_.role == OperatorRole::by_index)
       return refuse("it is not known here");
@@ -258,7 +250,7 @@ class Planner {
       auto const sizes = call_.leaves[i].sizes();
       if (kind_.takes_indices && mark && mark->kind == Mark::Kind::made && local_extent() != extent() &&
           std::find(sizes.begin(), sizes.end(), local_extent()) != sizes.end())
-        throw Error("NotSharded", mark->text + " makes numbers by the index in a shard, not on the globe");
+        throw Error("NotSharded", mark->text + index_fault);
       if (call_.leaves[i].layout() != torch::kStrided) return refuse("a tensor that is not strided");
     }
     arguments_ = call_.arguments;
@@ -329,7 +321,7 @@ class Planner {
       auto const at = t.dim() + cut.axis - std::int64_t(lead().shape.size());
       if (at < 0 || t.size(at) != local || local == whole) return std::optional<Cut>();
       if (call_.marks[i] && call_.marks[i]->kind == Mark::Kind::made)
-        throw Error("NotSharded", call_.marks[i]->text + " makes numbers by the index in a shard, not on the globe");
+        throw Error("NotSharded", call_.marks[i]->text + index_fault);
       Cut own = cut;
       own.axis = at;
       shapes_[i][std::size_t(at)] = whole;
@@ -491,11 +483,7 @@ class Planner {
     auto const& scale = index ? arguments_[std::size_t(*index)] : c10::IValue();
     auto& size = sizes[std::size_t(at)];
     auto const before = size;
-    if (scale.isDouble()) {
-      size = std::int64_t(std::floor(double(extent()) * scale.toDouble()));
-    } else {
-      size = resized(size);
-    }
+    size = scale.isDouble() ? std::int64_t(std::floor(double(extent()) * scale.toDouble())) : resized(size);
     arguments_[1] = sizes;
     return size != before;
   }
@@ -511,7 +499,8 @@ class Planner {
       if (size == local) as_local.insert(whole);
       if (size == whole) as_whole.insert(whole);
     }
-    if (as_local.size() == 1 && (as_whole.empty() || as_whole == as_local || !is_even())) return *as_local.begin();
+    if (as_local.size() == 1 && (as_whole.empty() || as_whole == as_local || !is_even(*lead().place)))
+      return *as_local.begin();
     if (as_local.empty() && !as_whole.empty()) return size;
     throw Error("NotSharded", "whether " + std::to_string(size) +
                                   " rows are those of this rank or of the globe is not known; give a scale factor, or "
@@ -600,7 +589,7 @@ class Planner {
 
   /// Numbers along the cut axis that all ranks may have from the sizes of their shards, which are alike.
   [[nodiscard]] bool is_doubtful() const {
-    if (!is_even()) return false;
+    if (!is_even(*lead().place)) return false;
     bool const moves =
         is_among(kind_.base,
                  "roll adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d "
@@ -640,11 +629,13 @@ class Planner {
   std::shared_ptr<PlannedOperator> result_;
 };
 
+void add_integers(std::string& key, at::IntArrayRef numbers) {
+  key.append(reinterpret_cast<char const*>(numbers.data()), numbers.size() * sizeof(std::int64_t));
+}
+
 void add_cut(std::string& key, Cut const& cut) {
-  auto const add = [&](std::int64_t value) { key.append(reinterpret_cast<char const*>(&value), sizeof value); };
-  add(cut.axis);
-  add(cut.period);
-  for (auto const bound : cut.bounds) add(bound);
+  add_integers(key, {cut.axis, cut.period});
+  add_integers(key, cut.bounds);
 }
 
 }  // namespace
@@ -656,6 +647,13 @@ OperatorKind const& kind_of(c10::OperatorHandle const& op) {
   auto& kind = (*kinds)[&op.schema()];
   if (!kind) kind = std::make_unique<OperatorKind>(make_kind(op));
   return *kind;
+}
+
+bool is_even(Cut const& cut) {
+  auto const& bounds = cut.bounds;
+  for (std::size_t p = 2; p < bounds.size(); ++p)
+    if (bounds[p] - bounds[p - 1] != bounds[1] - bounds[0]) return false;
+  return bounds.size() > 2;
 }
 
 bool draws(OperatorKind const& kind, c10::OperatorHandle const& op, Values const& arguments) {
@@ -679,17 +677,16 @@ std::size_t index_in(std::vector<torch::Tensor> const& leaves, torch::Tensor con
 }
 
 void add_leaf_to_key(std::string& key, torch::Tensor const& t, Mark const* mark) {
-  auto const add = [&](std::int64_t value) { key.append(reinterpret_cast<char const*>(&value), sizeof value); };
   key += char('a' + int(t.scalar_type()) % 60);
   key += char('a' + int(t.device().type()) % 60);
   key += t.unsafeGetTensorImpl()->is_wrapped_number() ? 'w' : t.layout() == torch::kStrided ? '-' : 'l';
-  for (auto const size : t.sizes()) add(size);
+  add_integers(key, t.sizes());
   key += '|';
   if (!mark) return;
   key += char('0' + int(mark->kind));
   key += mark->is_random ? 'r' : '-';
   key += mark->is_input ? 'i' : '-';
-  for (auto const size : mark->shape) add(size);
+  add_integers(key, mark->shape);
   if (mark->place) add_cut(key, *mark->place);
   if (mark->columns) add_cut(key, *mark->columns);
 }

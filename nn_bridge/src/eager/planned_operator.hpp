@@ -88,6 +88,11 @@ struct OperatorCall {
                                                             program::Cut const& to,
                                                             std::shared_ptr<ShardedModel> const& model);
 
+/// Whether all ranks have as many rows: then numbers from the sizes of their shards do not differ.
+[[nodiscard]] bool is_even(program::Cut const& cut);
+
+inline constexpr char const* index_fault = " makes numbers by the index in a shard, not on the globe";
+
 /// Tensors among the arguments, each once.
 [[nodiscard]] std::vector<torch::Tensor> leaves_of(Values const& arguments);
 [[nodiscard]] std::size_t index_in(std::vector<torch::Tensor> const& leaves, torch::Tensor const& t);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/detail/check_operators.hpp>
 #include <graticule/program/detail/operators.hpp>
 
 #include "expect_error.hpp"

@@ -4,7 +4,7 @@
 #include <graticule/program/sharded_program.hpp>
 
 #include "graph_text.hpp"
-#include "shard/overlaps.hpp"
+#include "shard/local_graph.hpp"
 
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace graticule::program::detail {
@@ -35,6 +36,11 @@ struct ArchiveContent {
 /// Reads an archive and checks all that it says about its tensors.
 /// @throws Error `BrokenFile`, `RefusedProgram`, `UnsupportedFile`, each with the path
 [[nodiscard]] ArchiveContent read_archive(std::filesystem::path const& path);
+
+/// The tensors in the text of a table (`model_weights_config.json`), without their content.
+/// @param folder of the records, with a slash
+[[nodiscard]] std::vector<StoredTensor> read_tensor_table(std::string const& text, std::string const& folder,
+                                                          std::string_view place);
 
 /// Writes an archive that Python's torch.export.load reads, under a temporary name beside `path` that is renamed at the
 /// end.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 
-#include "archive/stored_tensors.hpp"
+#include "archive/archive.hpp"
 #include "archive/zip_reader.hpp"
 
 #include <algorithm>
@@ -28,31 +28,7 @@ constexpr std::size_t max_kept_example = std::size_t(64) << 20;
 constexpr char const* container_version = ".data/version";
 constexpr int newest_container = 10;
 
-class Archive {
- public:
-  explicit Archive(std::filesystem::path const& path) : reader_(path) {}
-
-  [[nodiscard]] std::vector<std::string> const& records() const { return reader_.records(); }
-  [[nodiscard]] bool has(std::string const& record) const { return reader_.has(record); }
-  [[nodiscard]] std::size_t bytes(std::string const& record) const { return reader_.bytes(record); }
-
-  [[nodiscard]] std::string text(std::string const& record) {
-    std::string content(bytes(record), '\0');
-    reader_.read(record, content.data());
-    return content;
-  }
-
-  [[nodiscard]] torch::Tensor storage(std::string const& record) {
-    torch::Tensor content = torch::empty({static_cast<std::int64_t>(bytes(record))}, torch::kUInt8);
-    reader_.read(record, content.data_ptr());
-    return content;
-  }
-
- private:
-  ZipReader reader_;
-};
-
-void expect_text(Archive& archive, std::string const& record, std::string const& wanted, char const* advice) {
+void expect_text(ZipReader& archive, std::string const& record, std::string const& wanted, char const* advice) {
   std::string found = archive.text(record);
   found.erase(found.find_last_not_of(" \n\r\t") + 1);
   if (found != wanted) {
@@ -61,7 +37,7 @@ void expect_text(Archive& archive, std::string const& record, std::string const&
   }
 }
 
-void check_format(Archive& archive) {
+void check_format(ZipReader& archive) {
   if (archive.has("serialized_exported_program.json")) {
     throw Error(Fault::input, "RefusedProgram",
                 "it was saved by an old PyTorch; load and save it again with PyTorch 2.9 or newer");
@@ -87,7 +63,7 @@ void check_format(Archive& archive) {
 }
 
 // "model" of models/model.json: one network is in the file.
-std::string model_name(Archive const& archive) {
+std::string model_name(ZipReader const& archive) {
   std::string const folder = "models/";
   std::string const extension = ".json";
   std::vector<std::string> names;
@@ -106,7 +82,7 @@ std::string model_name(Archive const& archive) {
   return names[0];
 }
 
-void fill_tensors(Archive& archive, std::vector<StoredTensor>& tensors,
+void fill_tensors(ZipReader& archive, std::vector<StoredTensor>& tensors,
                   std::map<std::string, std::size_t>& record_bytes) {
   std::map<std::string, torch::Tensor> storages;
   for (StoredTensor& stored : tensors) {
@@ -119,7 +95,8 @@ void fill_tensors(Archive& archive, std::vector<StoredTensor>& tensors,
     }
     auto const [place, is_new] = storages.try_emplace(stored.record);
     if (is_new) {
-      place->second = archive.storage(stored.record);
+      place->second = torch::empty({held}, torch::kUInt8);
+      archive.read(stored.record, place->second.data_ptr());
       record_bytes[stored.record] = static_cast<std::size_t>(held);
     }
     stored.tensor = view_of(place->second, stored);
@@ -133,7 +110,7 @@ bool is_zip(std::ifstream& file) {
 }
 
 ArchiveContent read_content(std::filesystem::path const& path) {
-  Archive archive(path);
+  ZipReader archive(path);
   check_format(archive);
   std::string const model = model_name(archive);
   ArchiveContent content;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "archive/stored_tensors.hpp"
-
 #include <graticule/partition/error.hpp>
 
+#include "archive/archive.hpp"
 #include "graph/graph_reader.hpp"
 
 #include <algorithm>

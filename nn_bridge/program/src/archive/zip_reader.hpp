@@ -34,6 +34,8 @@ class ZipReader {
   /// Copies the content of a record, and compares its checksum.
   /// @param target room for `bytes` @throws Error `BrokenFile` with the record's name
   void read(std::string const& record, void* target);
+  /// The content of a record. @throws Error as `read`
+  [[nodiscard]] std::string text(std::string const& record);
 
  private:
   void read_at(std::uint64_t offset, char* target, std::uint64_t count);

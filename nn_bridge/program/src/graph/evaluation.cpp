@@ -2,6 +2,8 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/program/detail/evaluation.hpp>
 
+#include "graph/nodes.hpp"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -12,15 +14,6 @@ namespace graticule::program::detail {
 namespace {
 
 constexpr std::array<char const*, 2> statistics{"running_mean", "running_var"};
-
-bool is_norm(Node const& node) {
-  return node.target.find("batch_norm") != std::string::npos || node.target.find("instance_norm") != std::string::npos;
-}
-
-bool has_statistics(Node const& node) {
-  auto const* const mean = node.input(statistics[0]);
-  return mean != nullptr && std::holds_alternative<TensorRef>(*mean);
-}
 
 void set_flag(Node& node, char const* name, bool value) {
   auto const found = std::ranges::find(node.inputs, std::string_view(name), &NamedArgument::name);
@@ -46,7 +39,7 @@ char const* flag_of(std::string_view target) {
 void empty_saved_statistics(Graph& graph, Node const& node) {
   for (std::size_t o = 1; o < std::min<std::size_t>(3, node.outputs.size()); ++o) {
     if (auto const* const saved = std::get_if<TensorRef>(&node.outputs[o])) {
-      graph.values.at(static_cast<std::size_t>(saved->value)).tensor.sizes = {Extent{0}};
+      graph.values.at(static_cast<std::size_t>(saved->value)).tensor.sizes = {Extent{0, {}}};
     }
   }
 }
@@ -62,13 +55,13 @@ void evaluate(Graph& graph, Node& node) {
     }
   }
   bool const always = node.target.find("no_training") != std::string::npos;
-  if (!is_norm(node) || always || !has_statistics(node)) {
+  bool const has_statistics = std::get_if<TensorRef>(node.input(statistics[0])) != nullptr;
+  if (!is_norm_by_channels(node) || always || !has_statistics) {
     return;
   }
   char const* const flag = flag_of(node.target);
   if (flag == nullptr) {
-    throw Error(Fault::input, "RefusedProgram",
-                "refused: " + node.describe() + ": it has no evaluation mode; export the network after model.eval()");
+    refuse_node(node, "it has no evaluation mode; export the network after model.eval()");
   }
   set_flag(node, flag, false);
   empty_saved_statistics(graph, node);
@@ -80,50 +73,33 @@ void evaluate(Graph& graph) {
   }
 }
 
-/// The node that gives a value; null for an input.
-Node const* source_of(Graph const& graph, ValueId value) {
-  for (Node const& node : graph.nodes) {
-    for (Argument const& output : node.outputs) {
-      auto const* const tensor = std::get_if<TensorRef>(&output);
-      if (tensor != nullptr && tensor->value == value) {
-        return &node;
-      }
-    }
-  }
-  return nullptr;
-}
-
 /// Inputs of a graph whose memory its nodes write.
 void find_written(Graph const& graph, std::set<ValueId>& written) {
   auto const note = [&](Argument const* argument) {
-    if (auto const* const tensor = argument != nullptr ? std::get_if<TensorRef>(argument) : nullptr) {
+    if (auto const* const tensor = std::get_if<TensorRef>(argument)) {
       written.insert(tensor->value);
     }
   };
   for (Node const& node : graph.nodes) {
-    if (is_norm(node)) {
+    if (is_norm_by_channels(node)) {
       for (char const* name : statistics) {
         note(node.input(name));
       }
     }
-    auto const end = node.target.rfind('.');
-    if (end != std::string::npos && end > 0 && node.target[end - 1] == '_' && !node.inputs.empty()) {
-      note(&node.inputs.front().value);  // in place, such as aten.add_.Tensor
+    if (in_place(node.target) && !node.inputs.empty()) {
+      note(&node.inputs.front().value);
     }
     // What a part writes of what it is given.
-    for (NamedArgument const& argument : node.inputs) {
-      auto const* const part = std::get_if<SubgraphRef>(&argument.value);
-      if (part == nullptr || part->graph == nullptr) {
-        continue;
-      }
+    visit_arguments(node.inputs, [&](Argument const& argument) {
+      auto const* const part = std::get_if<SubgraphRef>(&argument);
       std::set<ValueId> inner;
-      find_written(*part->graph, inner);
-      if (!inner.empty()) {
-        for (NamedArgument const& given : node.inputs) {
-          note(&given.value);
-        }
+      if (part != nullptr && part->graph != nullptr) {
+        find_written(*part->graph, inner);
       }
-    }
+      if (!inner.empty()) {
+        visit_arguments(node.inputs, [&](Argument const& given) { note(&given); });
+      }
+    });
   }
 }
 
@@ -139,10 +115,11 @@ ExportedGraph evaluated(ExportedGraph const& program) {
     if (output.kind != OutputSpec::Kind::buffer_mutation || !is_statistic || tensor == nullptr) {
       continue;
     }
-    Node const* const source = source_of(result.graph, tensor->value);
-    if (source != nullptr && !is_norm(*source)) {
+    NodeId const source = result.graph.value(tensor->value).producer;
+    if (source >= 0 && !is_norm_by_channels(result.graph.nodes[static_cast<std::size_t>(source)])) {
       throw Error(Fault::input, "RefusedProgram",
-                  "'" + output.name + "' is computed by " + source->describe() +
+                  "'" + output.name + "' is computed by " +
+                      result.graph.nodes[static_cast<std::size_t>(source)].describe() +
                       ", not by a norm: for evaluation export the network after model.eval()");
     }
   }

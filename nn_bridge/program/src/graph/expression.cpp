@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "expression.hpp"
 
+#include "graph/nodes.hpp"
 #include "number.hpp"
-#include "words.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
+#include <initializer_list>
 #include <stdexcept>
 #include <utility>
 
@@ -162,46 +162,33 @@ class ExpressionParser {
     return take_word("not") ? term("Not", {negation()}) : comparison();
   }
 
-  Id comparison() {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> relations{
-        {{"==", "Eq"}, {"!=", "Ne"}, {"<=", "Le"}, {">=", "Ge"}, {"<", "Lt"}, {">", "Gt"}}};
-    Id left = sum();
-    for (auto const& [token, function] : relations) {
-      if (take(token)) {
-        return term(std::string(function), {left, sum()});
-      }
+  using Operators = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+  // The function of the operator that comes next; nothing for another text.
+  std::string taken(Operators operators) {
+    auto const* const found = std::ranges::find_if(operators, [this](auto const& one) { return take(one.first); });
+    return found == operators.end() ? std::string() : std::string(found->second);
+  }
+
+  // What `next` reads, with such operators between, from the left.
+  Id series(Id (ExpressionParser::*next)(), Operators operators) {
+    Id left = (this->*next)();
+    for (auto function = taken(operators); !function.empty(); function = taken(operators)) {
+      left = term(function, {left, (this->*next)()});
     }
     return left;
   }
 
-  Id sum() {
-    Id left = product();
-    while (true) {
-      if (take("+")) {
-        left = term("Add", {left, product()});
-      } else if (take("-")) {
-        left = term("Sub", {left, product()});
-      } else {
-        return left;
-      }
-    }
+  Id comparison() {
+    Id const left = sum();
+    auto const function = taken({{"==", "Eq"}, {"!=", "Ne"}, {"<=", "Le"}, {">=", "Ge"}, {"<", "Lt"}, {">", "Gt"}});
+    return function.empty() ? left : term(function, {left, sum()});
   }
 
+  Id sum() { return series(&ExpressionParser::product, {{"+", "Add"}, {"-", "Sub"}}); }
+
   Id product() {
-    Id left = factor();
-    while (true) {
-      if (take("//")) {
-        left = term("FloorDiv", {left, factor()});
-      } else if (take("/")) {
-        left = term("TrueDiv", {left, factor()});
-      } else if (take("*")) {
-        left = term("Mul", {left, factor()});
-      } else if (take("%")) {
-        left = term("Mod", {left, factor()});
-      } else {
-        return left;
-      }
-    }
+    return series(&ExpressionParser::factor, {{"//", "FloorDiv"}, {"/", "TrueDiv"}, {"*", "Mul"}, {"%", "Mod"}});
   }
 
   Id factor() {

@@ -11,8 +11,7 @@
 namespace graticule::program {
 
 /// A formula in sizes, as exported programs contain them: a size ("FloorDiv(Symbol('s7', positive=True), Integer(2))"),
-/// a bound
-/// ("8*s7") or a condition ("L['x'].size()[2] % 8 == 0").
+/// a bound ("8*s7") or a condition ("L['x'].size()[2] % 8 == 0").
 class Expression {
  public:
   /// Value of a symbol ("s7"), or of a size of an input ("L['x'].size()[2]"); nothing where it is unknown.
@@ -26,7 +25,6 @@ class Expression {
   [[nodiscard]] std::optional<std::int64_t> evaluate(Lookup const& lookup) const;
   /// The symbols in it, each once.
   [[nodiscard]] std::vector<std::string> const& symbols() const noexcept { return symbols_; }
-  [[nodiscard]] bool understood() const noexcept { return root_ >= 0; }
 
  private:
   friend class ExpressionParser;

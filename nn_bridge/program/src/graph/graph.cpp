@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
 #include <graticule/program/detail/graph.hpp>
+
+#include "graph/nodes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -93,6 +96,49 @@ std::string Node::describe() const {
 ValueId Graph::find(std::string_view value_name) const {
   auto const found = std::ranges::find(values, value_name, &Value::name);
   return found == values.end() ? -1 : static_cast<ValueId>(found - values.begin());
+}
+
+std::string_view detail::base_name(std::string_view target) {
+  auto const first = target.find('.');
+  auto const second = first == std::string_view::npos ? first : target.find('.', first + 1);
+  return second == std::string_view::npos ? std::string_view() : target.substr(first + 1, second - first - 1);
+}
+
+bool detail::in_place(std::string_view target) {
+  std::string_view const base = base_name(target);
+  return base.ends_with('_') && !base.ends_with("__");
+}
+
+bool detail::is_norm_by_channels(Node const& node) {
+  return node.target.find("batch_norm") != std::string::npos || node.target.find("instance_norm") != std::string::npos;
+}
+
+void detail::refuse_node(Node const& node, std::string const& why) {
+  throw Error(Fault::input, "RefusedProgram", "refused: " + node.describe() + ": " + why);
+}
+
+void detail::broken_node(Node const& node, std::string const& why) {
+  throw Error(Fault::input, "BrokenFile", node.describe() + ": " + why);
+}
+
+std::vector<NodeId> detail::last_reads(Graph const& graph) {
+  std::vector<NodeId> last(graph.values.size(), -1);
+  NodeId place = 0;
+  auto const note = [&](ValueId id) { last[static_cast<std::size_t>(id)] = place; };
+  for (Node const& node : graph.nodes) {
+    visit_tensors(node.inputs, note);
+    ++place;
+  }
+  visit_tensors(graph.outputs, note);
+  return last;
+}
+
+double detail::real_input(Node const& node, std::string_view name, double otherwise) {
+  if (auto const* const whole = std::get_if<std::int64_t>(node.input(name))) {
+    return static_cast<double>(*whole);
+  }
+  auto const* const real = std::get_if<double>(node.input(name));
+  return real == nullptr ? otherwise : *real;
 }
 
 }  // namespace graticule::program

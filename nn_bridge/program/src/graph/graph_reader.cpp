@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "graph/graph_reader.hpp"
 
-#include "graph/graph_edit.hpp"
-#include "graph/visit.hpp"
+#include "graph/nodes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -178,14 +177,9 @@ bool came_of(Json const& metadata, std::string_view function, std::string_view t
   return has("torch_fn", function) || has("from_node", target);
 }
 
-std::vector<ValueId> tensors_of(std::vector<Argument> const& arguments) {
-  std::vector<ValueId> ids;
-  for (Argument const& argument : arguments) visit_tensors(argument, [&](ValueId id) { ids.push_back(id); });
-  return ids;
-}
-
-void replace_tensors(Argument& argument, std::map<ValueId, ValueId> const& ids) {
-  visit_tensors(argument, [&](ValueId& id) {
+template <class Arguments>
+void replace_tensors(Arguments& arguments, std::map<ValueId, ValueId> const& ids) {
+  visit_tensors(arguments, [&](ValueId& id) {
     if (auto const found = ids.find(id); found != ids.end()) id = found->second;
   });
 }
@@ -232,11 +226,9 @@ void GraphReader::detach_parts() {
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     Node const& node = graph_.nodes[i];
     if (without_gradients_[i] != 0 && node.target != "aten.detach.default") {
-      std::ranges::copy(tensors_of(node.outputs), std::inserter(inner, inner.end()));
+      visit_tensors(node.outputs, [&](ValueId id) { inner.insert(id); });
     }
-    for (NamedArgument const& input : node.inputs) {
-      if (without_gradients_[i] == 0) visit_tensors(input.value, [&](ValueId id) { leaving.insert(id); });
-    }
+    if (without_gradients_[i] == 0) visit_tensors(node.inputs, [&](ValueId id) { leaving.insert(id); });
   }
   auto const results = tensors_of(graph_.outputs);
   leaving.insert(results.begin(), results.end());
@@ -260,8 +252,8 @@ void GraphReader::detach_parts() {
     Node node = std::move(graph_.nodes[i]);
     auto const made = tensors_of(node.outputs);
     if (without_gradients_[i] != 0 || are_lost) {
-      for (NamedArgument& input : node.inputs) replace_tensors(input.value, within);
-      for (Argument& output : node.outputs) replace_tensors(output, within);
+      replace_tensors(node.inputs, within);
+      replace_tensors(node.outputs, within);
     }
     Node detach{.target = "aten.detach.default",
                 .name = node.name,

@@ -46,8 +46,8 @@ class GraphReader {
   int depth_;
   Graph graph_;
   std::unordered_map<std::string, ValueId> ids_;
-  std::vector<char> without_gradients_;  ///< of each node whether it ran within `torch.no_grad()`
-  std::vector<std::string> parts_;       ///< of each node which such part that was, if the file says so
+  std::vector<char> without_gradients_;  ///< per node: whether it ran within `torch.no_grad()`
+  std::vector<std::string> parts_;       ///< per node: that part, where the file names it
 };
 
 }  // namespace graticule::program::detail

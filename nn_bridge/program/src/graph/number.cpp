@@ -3,11 +3,12 @@
 
 #include <graticule/partition/detail/division.hpp>
 
-#include "words.hpp"
+#include "graph/nodes.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 namespace graticule::program::detail {
 
@@ -168,6 +169,39 @@ Number of_two(std::string_view function, Number const& a, Number const& b) {
     return condition(function, a, b);
   }
   throw NotUnderstood();
+}
+
+Arithmetic const* find_arithmetic(std::string_view target) {
+  using enum Arithmetic::Result;
+  static std::unordered_map<std::string_view, Arithmetic> const table{{"_operator.add", {"Add"}},
+                                                                      {"_operator.sub", {"Sub"}},
+                                                                      {"_operator.mul", {"Mul"}},
+                                                                      {"_operator.floordiv", {"FloorDiv"}},
+                                                                      {"_operator.truediv", {"TrueDiv"}},
+                                                                      {"_operator.mod", {"Mod"}},
+                                                                      {"_operator.pow", {"Pow"}},
+                                                                      {"_operator.eq", {"Eq", 2, truth}},
+                                                                      {"_operator.ne", {"Ne", 2, truth}},
+                                                                      {"_operator.lt", {"Lt", 2, truth}},
+                                                                      {"_operator.le", {"Le", 2, truth}},
+                                                                      {"_operator.gt", {"Gt", 2, truth}},
+                                                                      {"_operator.ge", {"Ge", 2, truth}},
+                                                                      {"_operator.and_", {"And", 2, truth}},
+                                                                      {"_operator.or_", {"Or", 2, truth}},
+                                                                      {"torch.sym_max", {"Max"}},
+                                                                      {"torch.sym_min", {"Min"}},
+                                                                      {"_operator.neg", {"Neg", 1}},
+                                                                      {"math.ceil", {"CeilToInt", 1, integer}},
+                                                                      {"math.floor", {"FloorToInt", 1, integer}},
+                                                                      {"math.trunc", {"TruncToInt", 1, integer}},
+                                                                      {"round", {"RoundToInt", 1, integer}},
+                                                                      {"torch.sym_float", {"ToFloat", 1}},
+                                                                      {"torch.sym_int", {"TruncToInt", 1, integer}},
+                                                                      {"torch.sym_not", {"Not", 1, truth}},
+                                                                      {"torch.sym_ite", {"ITE", 3}},
+                                                                      {"torch.sym_sum", {"Add", 1}}};  // of one list
+  auto const found = table.find(target);
+  return found == table.end() ? nullptr : &found->second;
 }
 
 }  // namespace graticule::program::detail

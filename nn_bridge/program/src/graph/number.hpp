@@ -2,6 +2,7 @@
 // Arithmetic with sizes, in formulas of a file and in nodes of a graph.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -28,5 +29,15 @@ struct NotUnderstood {};
 [[nodiscard]] Number of_one(std::string_view function, Number const& a);
 /// "Add", "FloorDiv", "Mod", "Le", ... @throws NotUnderstood
 [[nodiscard]] Number of_two(std::string_view function, Number const& a, Number const& b);
+
+/// What a node computes from numbers.
+struct Arithmetic {
+  std::string_view function;  ///< the formula that does the same
+  std::size_t num_operands = 2;
+  enum class Result { number, integer, truth } result = Result::number;
+};
+
+/// By the target of a node, "_operator.add"; null for another one.
+[[nodiscard]] Arithmetic const* find_arithmetic(std::string_view target);
 
 }  // namespace graticule::program::detail

@@ -2,6 +2,7 @@
 #include <graticule/partition/error.hpp>
 
 #include "graph/graph_reader.hpp"
+#include "graph/nodes.hpp"
 
 #include <cstddef>
 #include <utility>
@@ -36,90 +37,59 @@ Argument same_value(detail::GraphReader const& reader, Json const& spec, std::st
                   "', which is neither a tensor nor a number");
 }
 
-Argument read_constant(Json const& value, std::string_view place) {
-  auto const held = detail::alternative(value, place);
-  if (held.name == "as_none") {
-    return None{};
+// The tensor or number that it is; -1 for another argument.
+ValueId value_of(Argument const& argument) {
+  auto const* const tensor = std::get_if<TensorRef>(&argument);
+  auto const* const symbol = std::get_if<SymbolRef>(&argument);
+  return tensor != nullptr ? tensor->value : symbol != nullptr ? symbol->value : -1;
+}
+
+Argument read_constant(detail::GraphReader const& reader, Json const& value, std::string_view place) {
+  if (!detail::one_of(detail::alternative(value, place).name,
+                      {"as_none", "as_int", "as_float", "as_bool", "as_string"})) {
+    detail::malformed(place, "a text is expected");
   }
-  if (held.name == "as_int") {
-    return detail::as_integer(held.value, place);
-  }
-  if (held.name == "as_float") {
-    return detail::as_real(held.value, place);
-  }
-  if (held.name == "as_bool") {
-    return detail::as_boolean(held.value, place);
-  }
-  return detail::as_text(held.value, place);
+  return reader.argument(value, place);
 }
 
 InputSpec read_input(detail::GraphReader const& reader, Json const& json, std::string_view place) {
+  using Kind = InputSpec::Kind;
   auto const [kind, spec] = detail::alternative(json, place);
-  if (kind == "parameter") {
-    return {InputSpec::Kind::parameter, detail::text(spec, "parameter_name", place), same_value(reader, spec, place),
-            true};
-  }
-  if (kind == "buffer") {
-    bool const persistent = detail::as_boolean(detail::member(spec, "persistent", place), place);
-    return {InputSpec::Kind::buffer, detail::text(spec, "buffer_name", place), same_value(reader, spec, place),
-            persistent};
-  }
-  if (kind == "tensor_constant") {
-    return {InputSpec::Kind::constant, detail::text(spec, "tensor_constant_name", place),
-            same_value(reader, spec, place), false};
+  if (kind == "user_input") {
+    Argument value = reader.argument(detail::member(spec, "arg", place), place);
+    ValueId const id = value_of(value);
+    return {Kind::user, id < 0 ? std::string() : reader.graph().value(id).name, std::move(value), true};
   }
   if (kind == "constant_input") {
-    return {InputSpec::Kind::user, detail::text(spec, "name", place),
-            read_constant(detail::member(spec, "value", place), place), true};
+    return {Kind::user, detail::text(spec, "name", place),
+            read_constant(reader, detail::member(spec, "value", place), place), true};
   }
-  if (kind != "user_input") {
+  if (!detail::one_of(kind, {"parameter", "buffer", "tensor_constant"})) {
     refuse("an input", kind);
   }
-  InputSpec input{InputSpec::Kind::user, {}, reader.argument(detail::member(spec, "arg", place), place), true};
-  if (auto const* tensor = std::get_if<TensorRef>(&input.value)) {
-    input.name = reader.graph().value(tensor->value).name;
-  } else if (auto const* symbol = std::get_if<SymbolRef>(&input.value)) {
-    input.name = reader.graph().value(symbol->value).name;
-  }
-  return input;
+  Kind const own = kind == "parameter" ? Kind::parameter : kind == "buffer" ? Kind::buffer : Kind::constant;
+  bool const persistent = own == Kind::buffer ? detail::as_boolean(detail::member(spec, "persistent", place), place)
+                                              : own == Kind::parameter;
+  return {own, detail::text(spec, (kind + "_name").c_str(), place), same_value(reader, spec, place), persistent};
 }
 
 OutputSpec read_output(detail::GraphReader const& reader, Json const& json, std::string_view place) {
+  using Kind = OutputSpec::Kind;
   auto const [kind, spec] = detail::alternative(json, place);
   if (kind == "user_output") {
-    return {OutputSpec::Kind::user, {}, reader.argument(detail::member(spec, "arg", place), place)};
+    return {Kind::user, {}, reader.argument(detail::member(spec, "arg", place), place)};
   }
   if (kind == "loss_output") {
-    return {OutputSpec::Kind::user, {}, same_value(reader, spec, place)};
+    return {Kind::user, {}, same_value(reader, spec, place)};
   }
-  if (kind == "buffer_mutation") {
-    return {OutputSpec::Kind::buffer_mutation, detail::text(spec, "buffer_name", place),
-            same_value(reader, spec, place)};
+  std::string const mutated = kind.substr(0, kind.find("_mutation"));
+  if (kind != mutated + "_mutation" || !detail::one_of(mutated, {"buffer", "parameter", "user_input"})) {
+    refuse("an output", kind);
   }
-  if (kind == "parameter_mutation") {
-    return {OutputSpec::Kind::parameter_mutation, detail::text(spec, "parameter_name", place),
-            same_value(reader, spec, place)};
-  }
-  if (kind == "user_input_mutation") {
-    return {OutputSpec::Kind::user_input_mutation, detail::text(spec, "user_input_name", place),
-            same_value(reader, spec, place)};
-  }
-  refuse("an output", kind);
-}
-
-bool same(Argument const& a, Argument const& b) {
-  auto const* tensor = std::get_if<TensorRef>(&a);
-  auto const* symbol = std::get_if<SymbolRef>(&a);
-  if (tensor != nullptr && std::holds_alternative<TensorRef>(b)) {
-    return tensor->value == std::get<TensorRef>(b).value;
-  }
-  if (symbol != nullptr && std::holds_alternative<SymbolRef>(b)) {
-    return symbol->value == std::get<SymbolRef>(b).value;
-  }
-  auto const is_value = [](Argument const& one) {
-    return std::holds_alternative<TensorRef>(one) || std::holds_alternative<SymbolRef>(one);
-  };
-  return !is_value(a) && !is_value(b);
+  Kind const own = mutated == "buffer"      ? Kind::buffer_mutation
+                   : mutated == "parameter" ? Kind::parameter_mutation
+                                            : Kind::user_input_mutation;
+  return {own, detail::text(spec, (mutated + "_name").c_str(), place), same_value(reader, spec, place)};
 }
 
 template <class Specs>
@@ -129,7 +99,7 @@ void check_same(Specs const& specs, std::vector<Argument> const& in_graph, std::
                                            std::to_string(in_graph.size()));
   }
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (!same(specs[i].value, in_graph[i])) {
+    if (value_of(specs[i].value) != value_of(in_graph[i])) {
       detail::malformed("the signature", what + " " + std::to_string(i) + " is another value than in the graph");
     }
   }

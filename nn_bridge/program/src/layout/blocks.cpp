@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "blocks.hpp"
-
-#include <graticule/program/detail/plan_layout.hpp>
+#include "cut_moves.hpp"
+#include "passes.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -12,10 +11,8 @@ namespace {
 
 using Interval = std::pair<std::int64_t, std::int64_t>;  // [lo, hi)
 
-std::size_t slot(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 Interval part_of(std::vector<std::int64_t> const& bounds, std::int64_t part) {
-  return {bounds[slot(part)], bounds[slot(part) + 1]};
+  return {bounds[index(part)], bounds[index(part) + 1]};
 }
 
 std::int64_t length(Interval const& interval) { return std::max<std::int64_t>(interval.second - interval.first, 0); }
@@ -66,7 +63,7 @@ class FieldMove {
 };
 
 void count_field(Plan& plan, ValueId id, Placement const& bands, BlockCuts const& blocks, bool to_bands) {
-  Shape const& shape = plan.shapes[slot(id)];
+  Shape const& shape = plan.shapes[index(id)];
   std::int64_t const cells = shape.size() < 2 ? 0 : shape[shape.size() - 2] * shape.back();
   if (!bands || cells == 0) {
     return;
@@ -76,8 +73,8 @@ void count_field(Plan& plan, ValueId id, Placement const& bands, BlockCuts const
   std::int64_t messages = 0;
   for (std::int64_t rank = 0; rank < plan.num_ranks; ++rank) {
     auto const [received, peers] = move.received(rank, to_bands);
-    plan.block_bytes[slot(rank)] += received * bytes;
-    plan.received_bytes[slot(rank)] += received * bytes;
+    plan.block_bytes[index(rank)] += received * bytes;
+    plan.received_bytes[index(rank)] += received * bytes;
     messages = std::max(messages, peers);
   }
   plan.messages += messages;
@@ -86,9 +83,9 @@ void count_field(Plan& plan, ValueId id, Placement const& bands, BlockCuts const
 }  // namespace
 
 void count_blocks(Plan& plan, BlockCuts const& blocks) {
-  plan.block_bytes.assign(slot(plan.num_ranks), 0);
+  plan.block_bytes.assign(index(plan.num_ranks), 0);
   for (ValueId const id : plan.user_inputs) {
-    count_field(plan, id, plan.inputs[slot(id)], blocks, true);
+    count_field(plan, id, plan.inputs[index(id)], blocks, true);
   }
   for (Transfer const& output : plan.outputs) {
     count_field(plan, output.value, output.to, blocks, false);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "constants.hpp"
-
 #include <graticule/program/detail/operators.hpp>
 
+#include "graph/nodes.hpp"
 #include "node_shapes.hpp"
+#include "passes.hpp"
 #include "strategy.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ bool may_run_on_parts(NodePlan const& node, NodeRule const& rule, Node const& op
   auto const kind = operator_class(operation.target);
   bool const known =
       kind == OperatorClass::local || kind == OperatorClass::contraction || (views && kind == OperatorClass::view);
-  return known && rule.axes.at(static_cast<std::size_t>(cut.axis)).mode == RunMode::same;
+  return known && rule.axes.at(index(cut.axis)).mode == RunMode::same;
 }
 
 /// A part of a view of a weight would be out of date where the weight is written to.
@@ -59,16 +59,15 @@ bool overwrites(Graph const& graph) {
 std::vector<bool> weights_as_they_are(Plan const& plan) {
   std::vector<bool> found(plan.graph.values.size(), false);
   for (Argument const& input : plan.graph.inputs)
-    if (auto const* tensor = std::get_if<TensorRef>(&input)) found[static_cast<std::size_t>(tensor->value)] = true;
-  auto const num_cells = [&](ValueId id) { return num_elements(plan.shapes[static_cast<std::size_t>(id)]); };
+    if (auto const* tensor = std::get_if<TensorRef>(&input)) found[index(tensor->value)] = true;
+  auto const num_cells = [&](ValueId id) { return num_elements(plan.shapes[index(id)]); };
   for (NodePlan const& node : plan.nodes) {
-    auto const& operation = plan.graph.nodes[static_cast<std::size_t>(node.node)];
+    auto const& operation = plan.graph.nodes[index(node.node)];
     auto const* result = operation.outputs.size() == 1 ? std::get_if<TensorRef>(&operation.outputs[0]) : nullptr;
     if (result == nullptr || node.tensors.size() != 1 || operator_class(operation.target) != OperatorClass::view)
       continue;
     ValueId const source = node.tensors[0].value;
-    found[static_cast<std::size_t>(result->value)] =
-        found[static_cast<std::size_t>(source)] && num_cells(source) == num_cells(result->value);
+    found[index(result->value)] = found[index(source)] && num_cells(source) == num_cells(result->value);
   }
   return found;
 }
@@ -80,10 +79,10 @@ void cut_constants(Plan& plan, Sizes const& sizes) {
   auto const weights = weights_as_they_are(plan);
   auto const uses = uses_of(plan);
   for (auto node = plan.nodes.rbegin(); node != plan.nodes.rend(); ++node) {
-    auto const& operation = plan.graph.nodes[static_cast<std::size_t>(node->node)];
+    auto const& operation = plan.graph.nodes[index(node->node)];
     if (node->field || node->placement) continue;
     auto const rule = node_rule(plan.graph, operation, sizes);
-    if (weights[static_cast<std::size_t>(rule->results.front())]) continue;
+    if (weights[index(rule->results.front())]) continue;
     auto const found = uses.find(rule->results.front());
     auto const cut = found == uses.end() ? Placement() : wanted_cut(found->second);
     if (!cut || !may_run_on_parts(*node, *rule, operation, *cut, views)) continue;

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of a cut in views.
+// Indices and cuts of axes, and what becomes of a cut in views.
 #pragma once
 
 #include <graticule/program/detail/shape.hpp>
 #include <graticule/program/layout/digits.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 namespace graticule::program {
+
+/// An axis, extent or place that is not negative, to index a container with.
+[[nodiscard]] constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+/// 0, 1, ..., count - 1.
+[[nodiscard]] std::vector<std::int64_t> numbers_below(std::int64_t count);
 
 /// What a cut divides, as the place value (stride) and the number of values (size) of a digit: {7, 103} are 103 windows
 /// of 7 rows. The stride is the largest one that all bounds are multiples of.

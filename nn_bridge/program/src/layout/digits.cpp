@@ -3,7 +3,6 @@
 #include <graticule/program/layout/digits.hpp>
 
 #include "cut_moves.hpp"
-#include "index.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -47,6 +46,12 @@ std::optional<Cut> undivided(Cut const& cut, Shape const& to) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> numbers_below(std::int64_t count) {
+  std::vector<std::int64_t> numbers(index(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
 
 Digit digit_of(Cut const& cut) {
   std::int64_t const stride = std::accumulate(cut.bounds.begin(), cut.bounds.end(), std::int64_t{0},

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node_shapes.hpp"
 
-#include <graticule/partition/error.hpp>
-#include <graticule/program/detail/check_operators.hpp>
+#include <graticule/program/detail/operators.hpp>
 
-#include "graph/visit.hpp"
+#include "graph/nodes.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +13,13 @@ namespace graticule::program::detail {
 
 namespace {
 
-std::int64_t from_front(std::int64_t axis, std::int64_t ndim) { return axis < 0 ? axis + ndim : axis; }
+std::int64_t from_front(NodeShapes const& shapes, std::string_view argument, std::int64_t axis, std::int64_t ndim) {
+  axis = axis < 0 ? axis + ndim : axis;
+  if (axis < 0 || axis >= std::max<std::int64_t>(ndim, 1)) {
+    shapes.refuse("the argument '" + std::string(argument) + "' names an axis that the tensor lacks");
+  }
+  return axis;
+}
 
 }  // namespace
 
@@ -32,9 +37,7 @@ NodeShapes::NodeShapes(Graph const& graph, Node const& node, Sizes const& sizes)
     places_.emplace_back(input.name, rule.tensors.size());
     visit_tensors(input.value, [&](ValueId id) { add(id, rule.tensors, rule.shapes); });
   }
-  for (Argument const& output : node.outputs) {
-    visit_tensors(output, [&](ValueId id) { add(id, rule.results, rule.result_shapes); });
-  }
+  visit_tensors(node.outputs, [&](ValueId id) { add(id, rule.results, rule.result_shapes); });
   if (!rule.results.empty()) {
     rule.axes.resize(out().size());
   }
@@ -60,26 +63,16 @@ std::int64_t NodeShapes::integer(std::string_view argument, std::int64_t otherwi
 }
 
 bool NodeShapes::real() const {
-  return std::ranges::all_of(rule.tensors, [this](ValueId id) {
-    switch (graph_->value(id).tensor.dtype) {
-      case Dtype::f16:
-      case Dtype::bf16:
-      case Dtype::f32:
-      case Dtype::f64: return true;
-      default: return false;
-    }
-  });
+  return std::ranges::all_of(rule.tensors, [this](ValueId id) { return is_real(graph_->value(id).tensor.dtype); });
 }
 
 bool NodeShapes::flag(std::string_view argument, bool otherwise) const {
-  Argument const* const found = node_->input(argument);
-  auto const* const value = found == nullptr ? nullptr : std::get_if<bool>(found);
+  auto const* const value = std::get_if<bool>(node_->input(argument));
   return value == nullptr ? otherwise : *value;
 }
 
 std::string NodeShapes::text(std::string_view argument, std::string otherwise) const {
-  Argument const* const found = node_->input(argument);
-  auto const* const value = found == nullptr ? nullptr : std::get_if<std::string>(found);
+  auto const* const value = std::get_if<std::string>(node_->input(argument));
   return value == nullptr ? std::move(otherwise) : *value;
 }
 
@@ -107,61 +100,59 @@ std::vector<std::int64_t> NodeShapes::integers(std::string_view argument, std::s
   return std::vector<std::int64_t>(count, number(*found).value_or(otherwise));
 }
 
-std::optional<std::vector<std::int64_t>> NodeShapes::axes(std::string_view argument, std::int64_t ndim) const {
+std::vector<std::int64_t> NodeShapes::axes(std::string_view argument, std::int64_t ndim,
+                                           std::vector<std::int64_t> otherwise) const {
   if (!has(argument)) {
-    return std::nullopt;
+    return otherwise;
   }
   std::vector<std::int64_t> result = integers(argument, 1, 0);
   for (std::int64_t& axis : result) {
-    axis = from_front(axis, ndim);
-    if (axis < 0 || axis >= std::max<std::int64_t>(ndim, 1)) {
-      refuse("the argument '" + std::string(argument) + "' names an axis that the tensor lacks");
-    }
+    axis = from_front(*this, argument, axis, ndim);
   }
   return result;
 }
 
 std::int64_t NodeShapes::axis(std::string_view argument, std::int64_t otherwise, std::int64_t ndim) const {
-  std::int64_t const axis = from_front(integer(argument, otherwise), ndim);
-  if (axis < 0 || axis >= std::max<std::int64_t>(ndim, 1)) {
-    refuse("the argument '" + std::string(argument) + "' names an axis that the tensor lacks");
-  }
-  return axis;
+  return from_front(*this, argument, integer(argument, otherwise), ndim);
 }
 
 std::optional<std::size_t> NodeShapes::tensor(std::string_view argument) const {
   for (auto const& [name, place] : places_) {
-    Argument const* const found = name == argument ? node_->input(argument) : nullptr;
-    if (found != nullptr && std::holds_alternative<TensorRef>(*found)) {
+    if (name == argument && std::get_if<TensorRef>(node_->input(argument)) != nullptr) {
       return place;
     }
   }
   return std::nullopt;
 }
 
-void NodeShapes::refuse(std::string const& why) const {
-  throw Error(Fault::input, "RefusedProgram", "refused: " + node_->describe() + ": " + why);
+void NodeShapes::refuse(std::string const& why) const { refuse_node(*node_, why); }
+
+std::vector<std::int64_t> NodeShapes::of_all(std::int64_t axis) const {
+  return std::vector<std::int64_t>(rule.tensors.size(), axis);
 }
 
-std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t axis) {
+std::vector<std::int64_t> NodeShapes::of_first(std::int64_t axis) const {
+  std::vector<std::int64_t> axes = of_all(-1);
+  axes.at(0) = axis;
+  return axes;
+}
+
+std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t axis,
+                                         std::optional<std::int64_t> gone) {
+  std::int64_t const from_end = axis + (gone && axis >= *gone ? 1 : 0) - shapes.ndim() - (gone ? 1 : 0);
   std::vector<std::int64_t> axes;
   for (Shape const& shape : shapes.rule.shapes) {
-    std::int64_t const own = axis - shapes.ndim() + static_cast<std::int64_t>(shape.size());
-    bool const repeated =
-        own < 0 || (shape[static_cast<std::size_t>(own)] == 1 && shapes.out()[static_cast<std::size_t>(axis)] != 1);
+    std::int64_t const own = from_end + static_cast<std::int64_t>(shape.size());
+    bool const repeated = own < 0 || (shape[index(own)] == 1 && shapes.out()[index(axis)] != 1);
     axes.push_back(repeated ? -1 : own);
   }
   return axes;
 }
 
-bool in_place(std::string_view target) {
-  auto const first = target.find('.');
-  auto const second = target.find('.', first + 1);
-  if (second == std::string_view::npos) {
-    return false;
-  }
-  std::string_view const base = target.substr(first + 1, second - first - 1);
-  return base.ends_with('_') && !base.ends_with("__");
+std::vector<std::int64_t> reduced_axes(NodeShapes const& shapes) {
+  auto const ndim = static_cast<std::int64_t>(shapes.in().size());
+  auto axes = shapes.axes("dim", ndim);
+  return axes.empty() ? numbers_below(ndim) : axes;
 }
 
 std::int64_t unnamed_axis_of_cross(NodeShapes const& shapes) {

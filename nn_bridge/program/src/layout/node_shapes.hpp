@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/program/detail/operators.hpp>
+
 #include "cut_moves.hpp"
 #include "rules.hpp"
 
@@ -32,15 +34,27 @@ class NodeShapes {
   [[nodiscard]] bool flag(std::string_view argument, bool otherwise) const;
   [[nodiscard]] std::string text(std::string_view argument, std::string otherwise) const;
   [[nodiscard]] bool has(std::string_view argument) const;
-  /// A list of integers; a single one is repeated `count` times, a missing one is `otherwise` so often.
+  /// A list of integers. A single one is repeated `count` times; a missing list is `count` times `otherwise`.
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view argument, std::size_t count,
                                                    std::int64_t otherwise) const;
-  /// Axes named by an argument, from 0 on; nothing where it is missing.
-  [[nodiscard]] std::optional<std::vector<std::int64_t>> axes(std::string_view argument, std::int64_t ndim) const;
+  /// Axes named by an argument, from 0 on.
+  [[nodiscard]] std::vector<std::int64_t> axes(std::string_view argument, std::int64_t ndim,
+                                               std::vector<std::int64_t> otherwise = {}) const;
   /// One axis named by an argument.
   [[nodiscard]] std::int64_t axis(std::string_view argument, std::int64_t otherwise, std::int64_t ndim) const;
   /// Place of a tensor argument among `rule.tensors`; nothing where it is missing.
   [[nodiscard]] std::optional<std::size_t> tensor(std::string_view argument) const;
+
+  /// The rule of an axis of the result.
+  [[nodiscard]] AxisRule& at(std::int64_t axis) { return rule.axes.at(index(axis)); }
+  /// With this axis of the result, these axes of the tensors are cut alike; -1: all of the tensor is needed.
+  void cut_alike(std::int64_t axis, std::vector<std::int64_t> axes) {
+    at(axis) = {RunMode::same, std::move(axes), {}, {}};
+  }
+  /// This axis of each tensor.
+  [[nodiscard]] std::vector<std::int64_t> of_all(std::int64_t axis) const;
+  /// This axis of the first tensor; all of the others.
+  [[nodiscard]] std::vector<std::int64_t> of_first(std::int64_t axis) const;
 
   [[noreturn]] void refuse(std::string const& why) const;
 
@@ -81,13 +95,27 @@ void split_rule(NodeShapes& shapes);
 void stack_rule(NodeShapes& shapes);
 
 /// The tensors' axes that stand below an axis of a result of the same number of axes or more, from the right; -1 for a
-/// tensor that is repeated along it.
-[[nodiscard]] std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t axis);
+/// tensor that is repeated along it. @param gone an axis of the tensors that the result lacks
+[[nodiscard]] std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t axis,
+                                                       std::optional<std::int64_t> gone = std::nullopt);
+
+/// The axes of the first tensor that a reduction names, or all.
+[[nodiscard]] std::vector<std::int64_t> reduced_axes(NodeShapes const& shapes);
 
 /// The axis of vectors of `cross` where none is named: the first one of three cells of the first tensor.
 [[nodiscard]] std::int64_t unnamed_axis_of_cross(NodeShapes const& shapes);
 
-/// Whether an operator overwrites its first tensor, as "aten.add_.Tensor" does.
-[[nodiscard]] bool in_place(std::string_view target);
+/// What is known about one operator.
+struct OperatorEntry {
+  OperatorClass kind;
+  void (*rule)(NodeShapes&);  ///< where the axes of its result may be cut; null: every rank runs it on the whole
+};
+
+/// The entry of a name as `operator_name` gives it, with the package in front where that is not PyTorch; null where
+/// there is none. The table of all operators stands in `rules.cpp`.
+[[nodiscard]] OperatorEntry const* find_entry(std::string_view name);
+
+/// The entry of an operator by the target of its node ("aten.relu_.default"); null where there is none.
+[[nodiscard]] OperatorEntry const* find_operator(std::string_view target);
 
 }  // namespace graticule::program::detail

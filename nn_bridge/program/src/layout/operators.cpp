@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/program/detail/check_operators.hpp>
 #include <graticule/program/detail/operators.hpp>
 
-#include "graph/words.hpp"
-#include "operator_table.hpp"
+#include "graph/nodes.hpp"
+#include "graph/number.hpp"
+#include "node_shapes.hpp"
 
 #include <algorithm>
 #include <string>
@@ -14,22 +14,9 @@ namespace graticule::program {
 
 namespace {
 
+using detail::base_name;
 using detail::one_of;
-bool arithmetic(std::string_view target) {
-  return one_of(target, {"_operator.add",   "_operator.sub", "_operator.mul", "_operator.floordiv", "_operator.mod",
-                         "_operator.neg",   "_operator.pow", "_operator.eq",  "_operator.ne",       "_operator.lt",
-                         "_operator.le",    "_operator.gt",  "_operator.ge",  "_operator.truediv",  "_operator.and_",
-                         "_operator.or_",   "math.ceil",     "math.floor",    "math.trunc",         "round",
-                         "torch.sym_float", "torch.sym_int", "torch.sym_max", "torch.sym_min",      "torch.sym_not",
-                         "torch.sym_ite",   "torch.sym_sum"});
-}
-
-// "roll" of "aten.roll.default", "add_" of "aten.add_.Tensor"; nothing for a target of another form.
-std::string_view base_name(std::string_view target) {
-  auto const first = target.find('.');
-  auto const second = first == std::string_view::npos ? first : target.find('.', first + 1);
-  return second == std::string_view::npos ? std::string_view() : target.substr(first + 1, second - first - 1);
-}
+using detail::refuse_node;
 
 // Without the mark of operators in place and of copies of views ("permute_copy"), which no other name ends with.
 std::string_view plain_name(std::string_view base) {
@@ -83,20 +70,15 @@ std::string reason(std::string_view target) {
          "the network; a file may have it for lack of run_decompositions({})";
 }
 
-[[noreturn]] void refuse(Node const& node, std::string const& why) {
-  throw Error(Fault::input, "RefusedProgram", "refused: " + node.describe() + ": " + why);
-}
-
 // index.Tensor by a mask has as many results as the mask has ones.
 void check_index(Graph const& graph, Node const& node) {
-  Argument const* const indices = node.input("indices");
-  auto const* const tensors = indices == nullptr ? nullptr : std::get_if<OptionalTensors>(indices);
+  auto const* const tensors = std::get_if<OptionalTensors>(node.input("indices"));
   if (tensors == nullptr) {
     return;
   }
   for (auto const& tensor : *tensors) {
     if (tensor && one_of(name(graph.value(tensor->value).tensor.dtype), {"boolean", "u8"})) {
-      refuse(node, "an index by a mask has a shape that depends on data; use torch.where");
+      refuse_node(node, "an index by a mask has a shape that depends on data; use torch.where");
     }
   }
 }
@@ -105,18 +87,18 @@ void check_graph(Graph const& graph) {
   for (Node const& node : graph.nodes) {
     auto const kind = operator_class(node.target);
     if (!kind) {
-      refuse(node, reason(node.target));
+      refuse_node(node, reason(node.target));
     }
     if (node.target == "aten.index.Tensor") {
       check_index(graph, node);
     }
     for (NamedArgument const& input : node.inputs) {
       if (auto const* unsupported = std::get_if<Unsupported>(&input.value)) {
-        refuse(node, "the argument '" + input.name + "' is of the kind '" + unsupported->kind + "'");
+        refuse_node(node, "the argument '" + input.name + "' is of the kind '" + unsupported->kind + "'");
       }
       if (auto const* subgraph = std::get_if<SubgraphRef>(&input.value)) {
         if (kind != OperatorClass::subgraph) {
-          refuse(node, "it takes a graph as argument '" + input.name + "'");
+          refuse_node(node, "it takes a graph as argument '" + input.name + "'");
         }
         check_graph(*subgraph->graph);
       }
@@ -147,7 +129,7 @@ std::optional<OperatorClass> operator_class(std::string_view target) {
   if (target == "higher_order.wrap_with_autocast" || target == "higher_order.wrap_with_set_grad_enabled") {
     return OperatorClass::subgraph;
   }
-  if (arithmetic(target)) {
+  if (detail::find_arithmetic(target) != nullptr) {
     return OperatorClass::number;
   }
   auto const* const entry = detail::find_operator(target);

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "overwritten.hpp"
-
 #include <graticule/program/detail/operators.hpp>
 
 #include "cut_moves.hpp"
-#include "graph/graph_edit.hpp"
+#include "graph/nodes.hpp"
 #include "node_shapes.hpp"
+#include "passes.hpp"
 #include "rules.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <ranges>
@@ -25,21 +23,17 @@ namespace graticule::program::detail {
 namespace {
 
 std::optional<ValueId> single_tensor(Argument const* argument) {
-  auto const* const tensor = argument == nullptr ? nullptr : std::get_if<TensorRef>(argument);
+  auto const* const tensor = std::get_if<TensorRef>(argument);
   return tensor == nullptr ? std::nullopt : std::optional(tensor->value);
 }
 
-bool is_named(std::string_view target, std::initializer_list<std::string_view> names) {
-  return std::ranges::any_of(names, [&](std::string_view name) { return target == name; });
-}
-
 bool changes_order(std::string_view target) {
-  return is_named(target, {"aten.permute.default", "aten.transpose.int", "aten.t.default"});
+  return one_of(target, {"aten.permute.default", "aten.transpose.int", "aten.t.default"});
 }
 
 bool changes_sizes(std::string_view target) {
-  return is_named(target, {"aten.view.default", "aten.unsqueeze.default", "aten.squeeze.dim", "aten.squeeze.default",
-                           "aten.squeeze.dims", "aten.unflatten.int"});
+  return one_of(target, {"aten.view.default", "aten.unsqueeze.default", "aten.squeeze.dim", "aten.squeeze.default",
+                         "aten.squeeze.dims", "aten.unflatten.int"});
 }
 
 /// Rewrites one graph; ids in the keys are those of the graph that is read.
@@ -49,8 +43,9 @@ class Rewriter {
       : graph_(&graph), sizes_(&sizes), memory_(graph.values.size()), tensors_(graph.values.size()) {
     result.values = graph.values;
     result.inputs = graph.inputs;
-    find_last_reads();
+    auto const last = last_reads(graph);
     for (std::size_t id = 0; id < graph.values.size(); ++id) {
+      tensors_[id].last_read = static_cast<std::size_t>(last[id] + 1);
       tensors_[id].alias_of = static_cast<ValueId>(id);
       tensors_[id].root = static_cast<ValueId>(id);
       if (graph.values[id].producer < 0) {
@@ -60,9 +55,8 @@ class Rewriter {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       step(i);
     }
-    for (Argument const& output : graph.outputs) {
-      result.outputs.push_back(renamed(output));
-    }
+    result.outputs = graph.outputs;
+    visit_tensors(result.outputs, [&](ValueId& id) { id = read(id); });
   }
 
   Graph result;
@@ -86,21 +80,6 @@ class Rewriter {
     ValueId now = -1;            ///< the value with its present content, where that is another
     std::int64_t version = 0;    ///< of its memory, which that content has
   };
-
-  void find_last_reads() {
-    std::size_t place = 0;
-    auto const note = [&](ValueId id) { at(id).last_read = place; };
-    for (Node const& node : graph_->nodes) {
-      ++place;
-      for (NamedArgument const& input : node.inputs) {
-        visit_tensors(input.value, note);
-      }
-    }
-    ++place;
-    for (Argument const& output : graph_->outputs) {
-      visit_tensors(output, note);
-    }
-  }
 
   void begin_memory(ValueId id, bool goes_back) {
     at(id).root = id;
@@ -134,19 +113,17 @@ class Rewriter {
       return;
     }
     push(copy_of(node));
-    bool const known = is_named(node.target, {"aten.alias.default", "aten.slice.Tensor", "aten.select.int"}) ||
+    bool const known = one_of(node.target, {"aten.alias.default", "aten.slice.Tensor", "aten.select.int"}) ||
                        changes_order(node.target) || changes_sizes(node.target);
     auto const shared = shared_memory(node);
-    for (Argument const& output : node.outputs) {
-      visit_tensors(output, [&](ValueId id) {
-        auto const found = std::ranges::find(shared, id, &std::pair<ValueId, ValueId>::first);
-        if (found != shared.end()) {
-          join(id, found->second, out && known);
-        } else {
-          begin_memory(id, true);
-        }
-      });
-    }
+    visit_tensors(node.outputs, [&](ValueId id) {
+      auto const found = std::ranges::find(shared, id, &std::pair<ValueId, ValueId>::first);
+      if (found != shared.end()) {
+        join(id, found->second, out && known);
+      } else {
+        begin_memory(id, true);
+      }
+    });
     if (self && out && known) {
       at(*out).base = named(*self);
       at(*out).view = &node;
@@ -216,22 +193,18 @@ class Rewriter {
   // The permutation from a permuted tensor back to the tensor.
   [[nodiscard]] std::vector<std::int64_t> order_back(Node const& node, ValueId base) const {
     auto const ndim = static_cast<std::int64_t>(graph_->value(base).tensor.sizes.size());
-    std::vector<std::int64_t> order(static_cast<std::size_t>(ndim));
-    for (std::int64_t axis = 0; axis < ndim; ++axis) {
-      order[static_cast<std::size_t>(axis)] = axis;
-    }
+    auto order = numbers_below(ndim);
     NodeShapes const shapes(*graph_, node, *sizes_);
     if (node.target == "aten.permute.default") {
-      auto const dims = shapes.axes("dims", ndim).value_or(order);
+      auto const dims = shapes.axes("dims", ndim, order);
       if (dims.size() != order.size()) {
         shapes.refuse("it does not name each axis once");
       }
       for (std::size_t axis = 0; axis < dims.size(); ++axis) {
-        order[static_cast<std::size_t>(dims[axis])] = static_cast<std::int64_t>(axis);
+        order[index(dims[axis])] = static_cast<std::int64_t>(axis);
       }
     } else if (node.target == "aten.transpose.int") {
-      std::swap(order.at(static_cast<std::size_t>(shapes.axis("dim0", 0, ndim))),
-                order.at(static_cast<std::size_t>(shapes.axis("dim1", 0, ndim))));
+      std::swap(order.at(index(shapes.axis("dim0", 0, ndim))), order.at(index(shapes.axis("dim1", 0, ndim))));
     } else {
       std::ranges::reverse(order);
     }
@@ -272,17 +245,9 @@ class Rewriter {
     return add(node, copies ? "aten.reshape.default" : std::string_view(node.target), std::move(inputs), like);
   }
 
-  [[nodiscard]] Argument renamed(Argument const& argument) {
-    Argument copy = argument;
-    visit_tensors(copy, [&](ValueId& id) { id = read(id); });
-    return copy;
-  }
-
   [[nodiscard]] Node copy_of(Node const& node) {
     Node copy = node;
-    for (NamedArgument& input : copy.inputs) {
-      input.value = renamed(input.value);
-    }
+    visit_tensors(copy.inputs, [&](ValueId& id) { id = read(id); });
     return copy;
   }
 
@@ -311,41 +276,53 @@ class Rewriter {
 // By LibTorch's rules: views, operators that return their tensor where nothing has to be done, and products of one
 // tensor, which only order its axes.
 std::vector<std::pair<ValueId, ValueId>> shared_memory(Node const& node) {
-  std::string_view base = node.target;
-  base.remove_prefix(std::min(base.find('.'), base.size() - 1) + 1);
-  base = base.substr(0, base.find('.'));
-  Argument const* const train = node.input("train");
-  bool const idle =
-      base == "dropout" && train != nullptr && std::get_if<bool>(train) != nullptr && !std::get<bool>(*train);
+  std::string_view const base = base_name(node.target);
+  auto const* const train = std::get_if<bool>(node.input("train"));
+  bool const idle = base == "dropout" && train != nullptr && !*train;
   std::vector<ValueId> sources;
   for (NamedArgument const& input : node.inputs) {
     bool const listed = std::holds_alternative<Tensors>(input.value);
     if (input.name == "self" || (idle && input.name == "input") ||
-        (listed && is_named(base, {"broadcast_tensors", "einsum", "meshgrid"}))) {
+        (listed && one_of(base, {"broadcast_tensors", "einsum", "meshgrid"}))) {
       visit_tensors(input.value, [&](ValueId id) { sources.push_back(id); });
     }
   }
   bool const copies = base != "_to_copy" && base.ends_with("_copy");
   bool const shares = (operator_class(node.target) == OperatorClass::view && !copies) || idle ||
                       (base == "einsum" && sources.size() == 1) ||
-                      is_named(base, {"_conj", "_neg_view", "_to_copy", "alias", "conj", "contiguous", "detach", "imag",
-                                      "lift_fresh", "meshgrid", "positive", "real", "resolve_conj", "resolve_neg", "to",
-                                      "type_as", "unfold", "view_as_complex", "view_as_real"});
+                      one_of(base, {"_conj", "_neg_view", "_to_copy", "alias", "conj", "contiguous", "detach", "imag",
+                                    "lift_fresh", "meshgrid", "positive", "real", "resolve_conj", "resolve_neg", "to",
+                                    "type_as", "unfold", "view_as_complex", "view_as_real"});
   std::vector<std::pair<ValueId, ValueId>> pairs;
-  std::size_t next = 0;
-  auto const add = [&](ValueId id) {
-    pairs.emplace_back(id, sources[sources.size() == 1 ? 0 : next]);
-    ++next;
-  };
-  for (Argument const& output : node.outputs) {
-    visit_tensors(output, [&](ValueId id) {
-      if (shares && (sources.size() == 1 || next < sources.size())) {
-        add(id);
-      }
-    });
-  }
+  visit_tensors(node.outputs, [&](ValueId id) {
+    if (shares && (sources.size() == 1 || pairs.size() < sources.size())) {
+      pairs.emplace_back(id, sources[sources.size() == 1 ? 0 : pairs.size()]);
+    }
+  });
   return pairs;
 }
+
+SharedMemory::SharedMemory(Graph const& graph) : of_(graph.values.size()) {
+  std::iota(of_.begin(), of_.end(), 0);
+  for (Node const& node : graph.nodes) {
+    for (auto const& [result, source] : shared_memory(node)) {
+      join(result, source);
+    }
+    if (auto const self = single_tensor(node.input("self")); self && in_place(node.target)) {
+      visit_tensors(node.outputs, [&](ValueId id) { join(id, *self); });
+    }
+  }
+}
+
+ValueId SharedMemory::root(ValueId id) const {
+  while (of_[static_cast<std::size_t>(id)] != id) {
+    id = of_[static_cast<std::size_t>(id)];
+  }
+  return id;
+}
+
+// The result is later than its source.
+void SharedMemory::join(ValueId result, ValueId source) { of_[static_cast<std::size_t>(root(result))] = root(source); }
 
 bool switches_gradients_off(Graph const& graph) {
   return std::ranges::any_of(graph.nodes, [](Node const& node) {
@@ -365,25 +342,11 @@ Graph without_overwriting(Graph const& graph, Sizes const& sizes, std::vector<Va
 
 void return_written_inputs(ExportedGraph& program) {
   Graph const flat = inlined(program.graph);
-  std::vector<ValueId> roots(flat.values.size());
-  std::iota(roots.begin(), roots.end(), 0);
-  auto const root = [&](ValueId id) {
-    while (roots[static_cast<std::size_t>(id)] != id) {
-      id = roots[static_cast<std::size_t>(id)];
-    }
-    return id;
-  };
+  SharedMemory const memory(flat);
   std::set<ValueId> written;
   for (Node const& node : flat.nodes) {
-    for (auto const& [result, source] : shared_memory(node)) {
-      roots[static_cast<std::size_t>(root(result))] = root(source);
-    }
-    auto const self = single_tensor(node.input("self"));
-    if (in_place(node.target) && self) {
-      written.insert(root(*self));
-      for (Argument const& output : node.outputs) {
-        visit_tensors(output, [&](ValueId id) { roots[static_cast<std::size_t>(root(id))] = root(*self); });
-      }
+    if (auto const self = single_tensor(node.input("self")); self && in_place(node.target)) {
+      written.insert(memory.root(*self));
     }
   }
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/program/detail/check_operators.hpp>
 #include <graticule/program/detail/operators.hpp>
 #include <graticule/program/detail/plan_layout.hpp>
 
-#include "blocks.hpp"
-#include "constants.hpp"
 #include "cut_moves.hpp"
-#include "graph/visit.hpp"
-#include "index.hpp"
-#include "overwritten.hpp"
-#include "recomputed.hpp"
-#include "shuffles.hpp"
+#include "graph/nodes.hpp"
+#include "passes.hpp"
 #include "strategy.hpp"
 
 #include <algorithm>
@@ -69,9 +63,9 @@ class Planner {
 
  private:
   void place_inputs(ExportedGraph const& program);
+  void place_input(ValueId id, Placement const& placement);
   void place_at_ends(Ends const& ends);
   void set_first_field(Shape const& shape);
-  void find_last_uses();
   void step(std::size_t node);
   void extend(State const& state, std::size_t node, NodeRule const& rule, std::vector<State>& next) const;
   void add_cuts(State const& state, std::size_t node, NodeRule const& rule, std::vector<State>& next) const;
@@ -91,17 +85,14 @@ class Planner {
 
   [[nodiscard]] Placement caller_cut(Shape const& shape) const;
   [[nodiscard]] Placement cut_of(Shape const& shape) const;
-  [[nodiscard]] std::int64_t item(ValueId id) const { return item_bytes(plan_.graph.value(id).tensor.dtype); }
-  [[nodiscard]] bool is_complex(ValueId id) const {
-    auto const dtype = plan_.graph.value(id).tensor.dtype;
-    return dtype == Dtype::complex_f16 || dtype == Dtype::complex_f32 || dtype == Dtype::complex_f64;
-  }
+  [[nodiscard]] Dtype dtype(ValueId id) const { return plan_.graph.value(id).tensor.dtype; }
+  [[nodiscard]] std::int64_t item(ValueId id) const { return item_bytes(dtype(id)); }
 
   Sizes const* sizes_;
   PlanOptions options_;
   Plan plan_;
   std::vector<bool> field_;
-  std::vector<std::size_t> last_use_;
+  std::vector<NodeId> last_use_;
   std::vector<State> states_;
   std::vector<ValueId> weights_;
   std::vector<OutputSpec> outputs_;
@@ -128,7 +119,7 @@ Planner::Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions c
   }
   states_.emplace_back();
   place_inputs(program);
-  find_last_uses();
+  last_use_ = detail::last_reads(plan_.graph);
 }
 
 // Rows of an output with about as many axes as the network's first field.
@@ -151,14 +142,9 @@ Placement Planner::cut_of(Shape const& shape) const {
 void Planner::place_inputs(ExportedGraph const& program) {
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     auto const* tensor = std::get_if<TensorRef>(&plan_.graph.inputs[i]);
-    if (tensor == nullptr) {
-      continue;
+    if (tensor != nullptr) {
+      (program.inputs[i].kind == InputSpec::Kind::user ? plan_.user_inputs : weights_).push_back(tensor->value);
     }
-    if (program.inputs[i].kind != InputSpec::Kind::user) {
-      weights_.push_back(tensor->value);
-      continue;
-    }
-    plan_.user_inputs.push_back(tensor->value);
   }
   if (options_.ends) {
     place_at_ends(*options_.ends);
@@ -170,11 +156,15 @@ void Planner::place_inputs(ExportedGraph const& program) {
   std::vector<bool> const fields = field_inputs(program, options_.fields);
   for (std::size_t i = 0; i < plan_.user_inputs.size(); ++i) {
     ValueId const id = plan_.user_inputs[i];
-    field_[index(id)] = true;
-    plan_.inputs[index(id)] = fields[i] ? cut_of(plan_.shapes[index(id)]) : Placement();
-    if (plan_.inputs[index(id)]) {
-      states_[0].copies[id].insert(plan_.inputs[index(id)]);
-    }
+    place_input(id, fields[i] ? cut_of(plan_.shapes[index(id)]) : Placement());
+  }
+}
+
+void Planner::place_input(ValueId id, Placement const& placement) {
+  field_[index(id)] = true;
+  plan_.inputs[index(id)] = placement;
+  if (placement) {
+    states_[0].copies[id].insert(placement);
   }
 }
 
@@ -184,12 +174,7 @@ void Planner::place_at_ends(Ends const& ends) {
                                    " inputs needs as many placements, got " + std::to_string(ends.inputs.size()));
   }
   for (std::size_t i = 0; i < ends.inputs.size(); ++i) {
-    ValueId const id = plan_.user_inputs[i];
-    field_[index(id)] = true;
-    plan_.inputs[index(id)] = ends.inputs[i];
-    if (ends.inputs[i]) {
-      states_[0].copies[id].insert(ends.inputs[i]);
-    }
+    place_input(plan_.user_inputs[i], ends.inputs[i]);
   }
 }
 
@@ -205,21 +190,6 @@ void Planner::set_first_field(Shape const& shape) {
     throw Error(Fault::input, "BadCuts",
                 "the bounds of the cut must rise from 0 to " + std::to_string(rows_) + " in " +
                     std::to_string(options_.num_ranks) + " shares");
-  }
-}
-
-void Planner::find_last_uses() {
-  last_use_.assign(plan_.graph.values.size(), 0);
-  auto const note = [&](Argument const& argument, std::size_t node) {
-    detail::visit_tensors(argument, [&](ValueId id) { last_use_[index(id)] = node; });
-  };
-  for (std::size_t node = 0; node < plan_.graph.nodes.size(); ++node) {
-    for (NamedArgument const& input : plan_.graph.nodes[node].inputs) {
-      note(input.value, node);
-    }
-  }
-  for (Argument const& output : plan_.graph.outputs) {
-    note(output, plan_.graph.nodes.size());
   }
 }
 
@@ -285,7 +255,7 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
     node.touched_bytes = written + std::max(written, read_bytes(node, rule, most));
     // Rules of products count a multiplication and its addition as one; of complex numbers they are eight of real ones.
     bool const is_product = operator_class(plan_.graph.nodes[index(node.node)].target) == OperatorClass::contraction;
-    auto const each = !is_product ? 1.0 : is_complex(rule.results[0]) ? 8.0 : 2.0;
+    auto const each = !is_product ? 1.0 : detail::is_complex(dtype(rule.results[0])) ? 8.0 : 2.0;
     node.operations = static_cast<double>(most) * static_cast<double>(rule.operations) * each / parts;
   }
   double const work =
@@ -298,7 +268,7 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
     extended.cost += 2.0 * static_cast<double>(node.statistics_bytes) + 2.0 * options_.costs.message;
   }
   for (ValueId const id : rule.tensors) {
-    if (last_use_[index(id)] <= index(node.node)) {
+    if (last_use_[index(id)] <= node.node) {
       extended.copies.erase(id);
     }
   }
@@ -312,16 +282,13 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
 }
 
 void Planner::add_cuts(State const& state, std::size_t node, NodeRule const& rule, std::vector<State>& next) const {
-  std::set<Cut> cuts;
-  for (Cut const& cut : detail::fresh_cuts(rule, options_.num_ranks)) {
-    cuts.insert(cut);
-  }
+  auto const fresh = detail::fresh_cuts(rule, options_.num_ranks);
+  std::set<Cut> cuts(fresh.begin(), fresh.end());
   for (std::size_t i = 0; i < rule.tensors.size(); ++i) {
     for (Placement const& placement : placements_of(state, rule.tensors[i])) {
       if (placement) {
-        for (Cut const& cut : detail::cuts_after(rule, i, *placement)) {
-          cuts.insert(cut);
-        }
+        auto const after = detail::cuts_after(rule, i, *placement);
+        cuts.insert(after.begin(), after.end());
       }
     }
   }
@@ -402,10 +369,10 @@ void Planner::refuse_gathers(std::size_t node) const {
   for (Transfer const& transfer : states_.front().last->node.tensors) {
     std::int64_t const bytes = std::ranges::max(transfer.bytes);
     if (transfer.axis < 0 && !transfer.to && bytes > options_.largest_gather) {
-      throw Error(Fault::input, "RefusedProgram",
-                  "refused: " + plan_.graph.nodes[node].describe() + ": every rank needs the whole of '" +
-                      plan_.graph.value(transfer.value).name + "' and would receive " + std::to_string(bytes) +
-                      " bytes; use windows or more heads, or allow larger gathers");
+      detail::refuse_node(plan_.graph.nodes[node], "every rank needs the whole of '" +
+                                                       plan_.graph.value(transfer.value).name + "' and would receive " +
+                                                       std::to_string(bytes) +
+                                                       " bytes; use windows or more heads, or allow larger gathers");
     }
   }
 }

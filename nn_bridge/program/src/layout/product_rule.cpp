@@ -25,11 +25,11 @@ std::vector<std::int64_t> axes_of(NodeShapes const& shapes, std::vector<Labels> 
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     axes.push_back(place(inputs[i], label));
     if (axes.back() >= 0) {
-      largest = std::max(largest, shapes.in(i)[static_cast<std::size_t>(axes.back())]);
+      largest = std::max(largest, shapes.in(i)[index(axes.back())]);
     }
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (axes[i] >= 0 && shapes.in(i)[static_cast<std::size_t>(axes[i])] != largest) {
+    if (axes[i] >= 0 && shapes.in(i)[index(axes[i])] != largest) {
       axes[i] = -1;
     }
   }
@@ -55,12 +55,22 @@ bool set_labels(NodeShapes& shapes, std::vector<Labels> const& inputs, Labels co
     for (int const label : inputs[i]) {
       if (place(output, label) < 0 && summed.insert(label).second) {
         shapes.rule.contracted.push_back(axes_of(shapes, inputs, label));
-        shapes.rule.operations *= shapes.in(i)[static_cast<std::size_t>(place(inputs[i], label))];
+        shapes.rule.operations *= shapes.in(i)[index(place(inputs[i], label))];
       }
     }
   }
   shapes.rule.statistics = num_elements(shapes.out());
   return true;
+}
+
+// Labels -n, ..., -1 for the leading axes, then the last two.
+Labels leading(std::size_t count, Labels const& last) {
+  Labels labels;
+  for (auto left = static_cast<int>(count); left > 0; --left) {
+    labels.push_back(-left);
+  }
+  labels.insert(labels.end(), last.begin(), last.end());
+  return labels;
 }
 
 // Labels of "..." count from -1 at its last axis downwards.
@@ -76,9 +86,8 @@ Labels labels_of(NodeShapes const& shapes, std::string term, std::size_t ndim) {
     if (term.size() > ndim + 3) {
       shapes.refuse("its equation has more labels than the tensor has axes");
     }
-    for (auto left = static_cast<int>(ndim + 3 - term.size()); left > 0; --left) {
-      labels.push_back(-left);
-    }
+    Labels const all = leading(ndim + 3 - term.size(), {});
+    labels.insert(labels.end(), all.begin(), all.end());
   }
   return labels;
 }
@@ -96,16 +105,6 @@ std::string implied_result(std::string const& terms) {
     }
   }
   return result;
-}
-
-// Labels -n, ..., -1 for the leading axes, then the last two.
-Labels leading(std::size_t count, Labels const& last) {
-  Labels labels;
-  for (auto left = static_cast<int>(count); left > 0; --left) {
-    labels.push_back(-left);
-  }
-  labels.insert(labels.end(), last.begin(), last.end());
-  return labels;
 }
 
 }  // namespace
@@ -159,8 +158,8 @@ void matmul_rule(NodeShapes& shapes) {
 // The named axes of both are summed over; the result has the others, of the first tensor in front.
 void tensordot_rule(NodeShapes& shapes) {
   auto const ndim = [&](std::size_t i) { return static_cast<std::int64_t>(shapes.in(i).size()); };
-  auto const first = shapes.axes("dims_self", ndim(0)).value_or(std::vector<std::int64_t>{});
-  auto const second = shapes.axes("dims_other", ndim(1)).value_or(std::vector<std::int64_t>{});
+  auto const first = shapes.axes("dims_self", ndim(0));
+  auto const second = shapes.axes("dims_other", ndim(1));
   if (first.size() != second.size()) {
     return;
   }

@@ -17,7 +17,7 @@
 
 namespace graticule::program {
 
-/// What a cut of one axis of a node's result asks of the node's tensors.
+/// What a node needs of its tensors if one axis of its result is cut.
 struct AxisRule {
   RunMode mode = RunMode::whole;
   std::vector<std::int64_t> axes;  ///< per tensor: its axis; -1: a tensor that every rank needs whole

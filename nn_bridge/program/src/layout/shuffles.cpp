@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "shuffles.hpp"
-
 #include "cut_moves.hpp"
-#include "graph/graph_edit.hpp"
+#include "graph/nodes.hpp"
+#include "passes.hpp"
 
 #include <array>
-#include <numeric>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,12 +22,11 @@ struct OpenShuffle {
 OpenShuffle opened(Shape const& shape, std::int64_t factor, bool closes) {
   auto const lead = shape.size() - 3;
   auto const [channels, rows, columns] = std::array{shape[lead], shape[lead + 1], shape[lead + 2]};
-  OpenShuffle open{Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(lead)), {}};
+  OpenShuffle open{Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(lead)),
+                   numbers_below(static_cast<std::int64_t>(lead) + 1)};
   auto const last = closes ? std::array{channels, rows / factor, factor, columns / factor, factor}
                            : std::array{channels / (factor * factor), factor, factor, rows, columns};
   open.digits.insert(open.digits.end(), last.begin(), last.end());
-  open.order.resize(lead + 1);
-  std::iota(open.order.begin(), open.order.end(), 0);
   for (int const place : closes ? std::array{2, 4, 1, 3} : std::array{3, 1, 4, 2}) {
     open.order.push_back(static_cast<std::int64_t>(lead) + place);
   }
@@ -43,7 +40,7 @@ class Opener {
     result.inputs = graph.inputs;
     result.outputs = graph.outputs;
     for (Node const& node : graph.nodes) {
-      if (!open(node)) push(node);
+      if (!open(node)) append_node(result, node);
     }
   }
 
@@ -53,10 +50,8 @@ class Opener {
   bool open(Node const& node) {
     bool const closes = node.target.starts_with("aten.pixel_unshuffle.");
     if (!closes && !node.target.starts_with("aten.pixel_shuffle.")) return false;
-    auto const* const self = node.input("self");
-    auto const* const factor = node.input(closes ? "downscale_factor" : "upscale_factor");
-    auto const* const tensor = self == nullptr ? nullptr : std::get_if<TensorRef>(self);
-    auto const* const number = factor == nullptr ? nullptr : std::get_if<std::int64_t>(factor);
+    auto const* const tensor = std::get_if<TensorRef>(node.input("self"));
+    auto const* const number = std::get_if<std::int64_t>(node.input(closes ? "downscale_factor" : "upscale_factor"));
     auto const* const output = node.outputs.empty() ? nullptr : std::get_if<TensorRef>(&node.outputs[0]);
     if (tensor == nullptr || number == nullptr || output == nullptr) return false;
     auto const shape = (*sizes_)(result.value(tensor->value).tensor);
@@ -64,14 +59,14 @@ class Opener {
     if (!shape || !after || shape->size() < 3) return false;
     auto const steps = opened(*shape, *number, closes);
     Shape permuted;
-    for (auto const axis : steps.order) permuted.push_back(steps.digits[static_cast<std::size_t>(axis)]);
+    for (auto const axis : steps.order) permuted.push_back(steps.digits[index(axis)]);
     auto const digits = step(node, "aten.reshape.default", tensor->value, "shape", steps.digits, steps.digits);
     auto const moved = step(node, "aten.permute.default", digits, "dims", steps.order, permuted);
     Node last = node;
     last.target = "aten.reshape.default";
     last.inputs = {NamedArgument{.name = "self", .value = TensorRef{moved}},
                    NamedArgument{.name = "shape", .value = *after}};
-    push(std::move(last));
+    append_node(result, std::move(last));
     return true;
   }
 
@@ -88,8 +83,6 @@ class Opener {
                         NamedArgument{.name = name, .value = std::move(argument)}},
                        std::move(value));
   }
-
-  void push(Node node) { append_node(result, std::move(node)); }
 
   Sizes const* sizes_;
 };

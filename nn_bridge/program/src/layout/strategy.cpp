@@ -2,7 +2,6 @@
 #include "strategy.hpp"
 
 #include "cut_moves.hpp"
-#include "index.hpp"
 
 #include <algorithm>
 #include <set>

@@ -8,31 +8,21 @@ namespace graticule::program::detail {
 
 namespace {
 
-std::vector<std::int64_t> all_at(NodeShapes const& shapes, std::int64_t axis) {
-  return std::vector<std::int64_t>(shapes.rule.tensors.size(), axis);
-}
-
 void keep_all(NodeShapes& shapes) {
   for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
-    shapes.rule.axes[static_cast<std::size_t>(axis)] = {RunMode::same, all_at(shapes, axis), {}, {}};
+    shapes.cut_alike(axis, shapes.of_all(axis));
   }
 }
 
+// Along the axis, cells of the tensors' axis `from`.
+void set_table(NodeShapes& shapes, std::int64_t axis, PullTable table, std::int64_t from) {
+  shapes.at(axis) = {RunMode::table, shapes.of_all(from), std::move(table), {}};
+}
 void set_table(NodeShapes& shapes, std::int64_t axis, PullTable table) {
-  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {RunMode::table, all_at(shapes, axis), std::move(table), {}};
+  set_table(shapes, axis, std::move(table), axis);
 }
 
-std::int64_t extent(NodeShapes const& shapes, std::int64_t axis) {
-  return shapes.in().at(static_cast<std::size_t>(axis));
-}
-
-PullTable composed(PullTable const& outer, PullTable const& inner) {
-  PullTable table;
-  for (Source const& source : outer) {
-    table.push_back(inner[static_cast<std::size_t>(source.index)]);
-  }
-  return table;
-}
+std::int64_t extent(NodeShapes const& shapes, std::int64_t axis) { return shapes.in().at(index(axis)); }
 
 PadMode mode_of(NodeShapes const& shapes) {
   std::string_view const name = shapes.operator_name();
@@ -49,15 +39,15 @@ PadMode mode_of(NodeShapes const& shapes) {
 
 void roll_rule(NodeShapes& shapes) {
   auto const axes = shapes.axes("dims", shapes.ndim());
-  if (!axes || axes->empty()) {
+  if (axes.empty()) {
     return;  // of the flattened tensor: on the whole
   }
-  auto const shifts = shapes.integers("shifts", axes->size(), 0);
+  auto const shifts = shapes.integers("shifts", axes.size(), 0);
   keep_all(shapes);
-  for (std::int64_t const axis : *axes) {
+  for (std::int64_t const axis : axes) {
     std::int64_t shift = 0;  // an axis may be named twice
-    for (std::size_t i = 0; i < axes->size(); ++i) {
-      shift += (*axes)[i] == axis ? shifts[i] : 0;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      shift += axes[i] == axis ? shifts[i] : 0;
     }
     set_table(shapes, axis, roll_table(extent(shapes, axis), shift));
   }
@@ -65,22 +55,21 @@ void roll_rule(NodeShapes& shapes) {
 
 void flip_rule(NodeShapes& shapes) {
   keep_all(shapes);
-  for (std::int64_t const axis : shapes.axes("dims", shapes.ndim()).value_or(std::vector<std::int64_t>{})) {
+  for (std::int64_t const axis : shapes.axes("dims", shapes.ndim())) {
     set_table(shapes, axis, flip_table(extent(shapes, axis)));
   }
 }
 
 // A quarter turn from axis a to axis b: result[i, j] = tensor[j, n - 1 - i].
 void rot90_rule(NodeShapes& shapes) {
-  auto const axes = shapes.axes("dims", shapes.ndim()).value_or(std::vector<std::int64_t>{0, 1});
+  auto const axes = shapes.axes("dims", shapes.ndim(), {0, 1});
   std::int64_t const turns = ((shapes.integer("k", 1) % 4) + 4) % 4;
   keep_all(shapes);
   std::int64_t const a = axes.at(0);
   std::int64_t const b = axes.at(1);
   auto const set = [&](std::int64_t axis, std::int64_t from, bool flipped) {
-    auto rows = slice_table(0, extent(shapes, from), 1);
-    set_table(shapes, axis, flipped ? composed(flip_table(extent(shapes, from)), rows) : rows);
-    shapes.rule.axes[static_cast<std::size_t>(axis)].axes = all_at(shapes, from);
+    std::int64_t const rows = extent(shapes, from);
+    set_table(shapes, axis, flipped ? flip_table(rows) : slice_table(0, rows, 1), from);
   };
   if (turns == 1) {
     set(a, b, true);
@@ -134,7 +123,7 @@ void cat_rule(NodeShapes& shapes) {
     if (shape.size() != shapes.out().size()) {
       return;  // one without cells among them: on the whole
     }
-    extents.push_back(shape[static_cast<std::size_t>(axis)]);
+    extents.push_back(shape[index(axis)]);
   }
   keep_all(shapes);
   set_table(shapes, axis, cat_table(extents));
@@ -145,7 +134,7 @@ void stack_rule(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
     if (a != axis) {
-      shapes.rule.axes[static_cast<std::size_t>(a)] = {RunMode::same, all_at(shapes, a - (a > axis ? 1 : 0)), {}, {}};
+      shapes.cut_alike(a, shapes.of_all(a - (a > axis ? 1 : 0)));
     }
   }
 }
@@ -153,7 +142,7 @@ void stack_rule(NodeShapes& shapes) {
 void select_rule(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim() + 1);
   for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
-    shapes.rule.axes[static_cast<std::size_t>(a)] = {RunMode::same, all_at(shapes, a + (a >= axis ? 1 : 0)), {}, {}};
+    shapes.cut_alike(a, shapes.of_all(a + (a >= axis ? 1 : 0)));
   }
 }
 
@@ -163,15 +152,15 @@ void scatter_rule(NodeShapes& shapes) {
   bool const gone = shapes.operator_name() == "select_scatter";
   keep_all(shapes);
   for (std::int64_t a = axis; gone && a < shapes.ndim(); ++a) {
-    shapes.rule.axes[static_cast<std::size_t>(a)].axes.at(1) = a - 1;
+    shapes.at(a).axes.at(1) = a - 1;
   }
-  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {};
+  shapes.at(axis) = {};
 }
 
 void split_rule(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   keep_all(shapes);
-  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {};
+  shapes.at(axis) = {};
 }
 
 }  // namespace graticule::program::detail

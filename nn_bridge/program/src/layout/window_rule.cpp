@@ -52,13 +52,6 @@ void set_transposed(AxisRule& rule, std::int64_t extent, std::int64_t rows, Sten
   });
 }
 
-// Only the tensor itself follows the axis; weights are needed whole.
-std::vector<std::int64_t> first_only(NodeShapes const& shapes, std::int64_t axis) {
-  std::vector<std::int64_t> axes(shapes.rule.tensors.size(), -1);
-  axes[0] = axis;
-  return axes;
-}
-
 std::size_t spatial_axes(std::string_view name) {
   return name.find("1d") != std::string_view::npos ? 1 : name.find("3d") != std::string_view::npos ? 3 : 2;
 }
@@ -97,14 +90,12 @@ double scale_of(NodeShapes const& shapes, std::size_t axis, bool corners) {
   std::size_t const i = axis - 2;
   std::size_t const spatial = shapes.out().size() - 2;
   static constexpr std::array<std::string_view, 3> names{"scales_d", "scales_h", "scales_w"};
-  Argument const* const factors = shapes.node().input("scale_factors");
-  if (auto const* list = factors == nullptr ? nullptr : std::get_if<std::vector<double>>(factors);
+  if (auto const* list = std::get_if<std::vector<double>>(shapes.node().input("scale_factors"));
       list != nullptr && i < list->size() && (*list)[i] > 0) {
     return 1 / (*list)[i];
   }
-  Argument const* const own =
-      spatial > 3 ? nullptr : shapes.node().input(spatial == 1 ? std::string_view("scales") : names[3 - spatial + i]);
-  auto const* const factor = own == nullptr ? nullptr : std::get_if<double>(own);
+  auto const name = spatial > 3 ? "" : spatial == 1 ? std::string_view("scales") : names[3 - spatial + i];
+  auto const* const factor = std::get_if<double>(shapes.node().input(name));
   return factor != nullptr && *factor > 0 ? 1 / *factor : from / to;
 }
 
@@ -122,13 +113,12 @@ void convolution_rule(NodeShapes& shapes) {
   auto const dilation = shapes.integers("dilation", spatial, 1);
   auto padding = shapes.integers("padding", spatial, 0);
   bool const same = shapes.text("padding", "") == "same";
-  shapes.rule.axes[0] = {RunMode::same, first_only(shapes, 0), {}, {}};
+  shapes.cut_alike(0, shapes.of_first(0));
   if (!transposed && shapes.integer("groups", 1) == 1) {
     // Output channels follow the weights' first axis, for which the tensor is needed whole.
-    AxisRule& channels = shapes.rule.axes[1];
-    channels.mode = RunMode::same;
-    channels.axes.assign(shapes.rule.tensors.size(), 0);
-    channels.axes[0] = -1;
+    auto channels = shapes.of_all(0);
+    channels[0] = -1;
+    shapes.cut_alike(1, std::move(channels));
   }
   std::vector<std::int64_t> reaches;
   for (std::size_t i = 0; i < spatial; ++i) {
@@ -136,7 +126,7 @@ void convolution_rule(NodeShapes& shapes) {
   }
   for (std::size_t i = 0; i < spatial; ++i) {
     AxisRule& rule = shapes.rule.axes[i + 2];
-    rule.axes = first_only(shapes, static_cast<std::int64_t>(i + 2));
+    rule.axes = shapes.of_first(static_cast<std::int64_t>(i + 2));
     Stencil stencil{weight[i + 2], stride[i], padding[i], dilation[i]};
     if (same) {
       stencil.padding = (stencil.reach() - 1) / 2;
@@ -170,7 +160,7 @@ void pooling_rule(NodeShapes& shapes) {
   for (std::size_t axis = 0; axis < shapes.out().size(); ++axis) {
     AxisRule& rule = shapes.rule.axes[axis];
     rule.mode = RunMode::same;
-    rule.axes = first_only(shapes, static_cast<std::int64_t>(axis));
+    rule.axes = shapes.of_first(static_cast<std::int64_t>(axis));
     if (axis < first) {
       continue;
     }
@@ -194,14 +184,11 @@ void resizing_rule(NodeShapes& shapes) {
   std::string_view const name = shapes.operator_name();
   bool const corners = shapes.flag("align_corners", false);
   for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
-    auto const a = static_cast<std::size_t>(axis);
-    AxisRule& rule = shapes.rule.axes[a];
-    rule.axes = first_only(shapes, axis);
-    rule.mode = RunMode::same;
+    shapes.cut_alike(axis, shapes.of_first(axis));
     if (axis >= 2) {
-      double const scale = scale_of(shapes, a, corners);
-      set_windows(rule, shapes.out()[a],
-                  [&](std::int64_t row) { return resized(name, row, shapes.in()[a], scale, corners); });
+      double const scale = scale_of(shapes, index(axis), corners);
+      set_windows(shapes.at(axis), shapes.out()[index(axis)],
+                  [&](std::int64_t row) { return resized(name, row, shapes.in()[index(axis)], scale, corners); });
     }
   }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/program/detail/check_operators.hpp>
 #include <graticule/program/detail/evaluation.hpp>
+#include <graticule/program/detail/operators.hpp>
 #include <graticule/program/detail/program_access.hpp>
 #include <graticule/program/detail/sizes.hpp>
 #include <graticule/program/program.hpp>
 
 #include "archive/archive.hpp"
-#include "layout/overwritten.hpp"
+#include "layout/passes.hpp"
 #include "module/weights.hpp"
 #include "run/compiled_graph.hpp"
 
@@ -26,6 +26,13 @@ namespace {
 class Part : public torch::nn::Module {};
 
 [[noreturn]] void not_a_program(std::string const& text) { throw Error(Fault::input, "BrokenFile", text); }
+
+std::shared_ptr<ExportedGraph const> checked_graph(std::string_view json) {
+  auto graph = std::make_shared<ExportedGraph>(read_graph(json));
+  detail::check_operators(*graph);
+  detail::return_written_inputs(*graph);
+  return graph;
+}
 
 // The real type of most use: that of the first parameter, or else of the first input, with a fraction.
 torch::ScalarType own_type(ExportedGraph const& program) {
@@ -85,14 +92,11 @@ ProgramImpl::ProgramImpl(std::filesystem::path const& path)
   detail::ArchiveContent content = detail::read_archive(path);
   state_->source = path.string();
   try {
-    auto graph = std::make_shared<ExportedGraph>(read_graph(content.json));
-    detail::check_operators(*graph);
-    detail::return_written_inputs(*graph);
-    state_->graph = graph;
-    state_->weights = detail::take_weights(*graph, content);
+    state_->graph = checked_graph(content.json);
+    state_->weights = detail::take_weights(*state_->graph, content);
     content.json.clear();
     state_->content = std::make_shared<detail::ArchiveContent const>(std::move(content));
-    state_->conversion = {own_type(*graph), own_type(*graph), torch::kCPU};
+    state_->conversion = {own_type(*state_->graph), own_type(*state_->graph), torch::kCPU};
     register_tensors();
     compile();
   } catch (Error const& error) {
@@ -105,12 +109,9 @@ ProgramImpl::ProgramImpl(std::filesystem::path const& path)
 ProgramImpl::ProgramImpl(std::string_view graph_json, std::map<std::string, torch::Tensor> tensors)
     : torch::nn::Module("Program"), state_(std::make_unique<State>()) {
   state_->source = "a graph in memory";
-  auto graph = std::make_shared<ExportedGraph>(read_graph(graph_json));
-  detail::check_operators(*graph);
-  detail::return_written_inputs(*graph);
-  state_->graph = graph;
-  state_->weights = detail::take_weights(*graph, std::move(tensors));
-  state_->conversion = {own_type(*graph), own_type(*graph), own_device(state_->weights)};
+  state_->graph = checked_graph(graph_json);
+  state_->weights = detail::take_weights(*state_->graph, std::move(tensors));
+  state_->conversion = {own_type(*state_->graph), own_type(*state_->graph), own_device(state_->weights)};
   register_tensors();
   compile();
 }
@@ -351,13 +352,8 @@ void ProgramImpl::to(torch::Device device, bool) { convert(device, state_->conve
 
 std::shared_ptr<torch::nn::Module> ProgramImpl::clone(std::optional<torch::Device> const& device) const {
   torch::NoGradGuard const no_grad;
-  auto state = std::make_unique<State>();
-  state->graph = state_->graph;
-  state->content = state_->content;
-  state->source = state_->source;
-  state->conversion = state_->conversion;
+  auto state = std::make_unique<State>(*state_);
   state->conversion.device = device.value_or(state_->conversion.device);
-  state->weights = state_->weights;
   std::map<void*, torch::Tensor> copies;
   for (auto& [tensor_name, tensor] : state->weights.tensors) {
     auto const [place, is_new] = copies.try_emplace(tensor.unsafeGetTensorImpl());

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run/arguments.hpp"
 
-#include <graticule/partition/error.hpp>
 #include <graticule/program/detail/operators.hpp>
+
+#include "archive/archive.hpp"
+#include "graph/nodes.hpp"
 
 #include <ATen/ScalarOps.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace graticule::program::detail {
 
 namespace {
+
+int precision(torch::ScalarType type) { return type == torch::kFloat64 ? 2 : type == torch::kFloat32 ? 1 : 0; }
+
+torch::ScalarType real_part(torch::ScalarType type) {
+  return c10::isComplexType(type) ? c10::toRealValueType(type) : type;
+}
 
 // A Python number in the place of a tensor: it takes part in type promotion as a number.
 at::Tensor wrapped_number(at::Scalar const& number) {
@@ -44,6 +53,15 @@ std::int64_t memory_format(MemoryFormat format) {
   return static_cast<std::int64_t>(at::MemoryFormat::Contiguous);
 }
 
+template <class T>
+c10::List<T> list_of(auto const& values) {
+  c10::List<T> list;
+  for (auto const& one : values) {
+    list.push_back(static_cast<T>(one));
+  }
+  return list;
+}
+
 bool is_list(Argument const& argument, bool& empty) {
   return std::visit(
       [&empty]<class T>(T const& value) {
@@ -57,6 +75,20 @@ bool is_list(Argument const& argument, bool& empty) {
 }
 
 }  // namespace
+
+torch::ScalarType Conversion::operator()(Dtype dtype) const {
+  torch::ScalarType const type = to_torch(dtype);
+  bool const complex = c10::isComplexType(type);
+  if ((!complex && !c10::isFloatingType(type)) || own == target) {
+    return type;
+  }
+  torch::ScalarType const real = real_part(type);
+  bool const wider = precision(real) > precision(own) && precision(real) >= precision(target);
+  if (!complex) {
+    return wider ? type : target;
+  }
+  return std::max(wider ? precision(real) : precision(target), 1) == 2 ? torch::kComplexDouble : torch::kComplexFloat;
+}
 
 // Makes the arguments of one node, by the types of the schema.
 class CallArguments::Builder {
@@ -79,9 +111,7 @@ class CallArguments::Builder {
  private:
   using Kind = c10::TypeKind;
 
-  [[noreturn]] void fail(std::string const& why) const {
-    throw Error(Fault::input, "BrokenFile", node_.describe() + ": " + why);
-  }
+  [[noreturn]] void fail(std::string const& why) const { broken_node(node_, why); }
 
   [[noreturn]] void wrong_kind(c10::Argument const& wanted) const {
     fail("the argument '" + wanted.name() + "' is not what the operator takes (" + wanted.type()->str() + ")");
@@ -218,8 +248,7 @@ class CallArguments::Builder {
       }
       return put(std::move(source));
     }
-    bool const integers = element.kind() == Kind::IntType || element.kind() == Kind::SymIntType;
-    if (integers) {
+    if (element.kind() == Kind::IntType || element.kind() == Kind::SymIntType) {
       return integer_list(given, wanted);
     }
     if (element.kind() == Kind::FloatType) {
@@ -227,20 +256,14 @@ class CallArguments::Builder {
     }
     if (auto const* booleans = std::get_if<std::vector<bool>>(&given);
         booleans != nullptr && element.kind() == Kind::BoolType) {
-      c10::List<bool> values;
-      for (bool const one : *booleans) {
-        values.push_back(one);
-      }
-      return values;
+      return list_of<bool>(*booleans);
     }
     wrong_kind(wanted);
   }
 
   c10::IValue tensor_list(Tensors const& tensors, c10::Type const& element, c10::Argument const& wanted) {
     std::vector<ValueId> values;
-    for (TensorRef const one : tensors) {
-      values.push_back(one.value);
-    }
+    std::ranges::transform(tensors, std::back_inserter(values), &TensorRef::value);
     if (element.kind() == Kind::TensorType) {
       return put(OfTensors{std::move(values)});
     }
@@ -269,18 +292,11 @@ class CallArguments::Builder {
   }
 
   c10::IValue real_list(Argument const& given, c10::Argument const& wanted) const {
-    c10::List<double> values;
     if (auto const* reals = std::get_if<std::vector<double>>(&given)) {
-      for (double const one : *reals) {
-        values.push_back(one);
-      }
-      return values;
+      return list_of<double>(*reals);
     }
     if (auto const* integers = std::get_if<std::vector<std::int64_t>>(&given)) {
-      for (std::int64_t const one : *integers) {
-        values.push_back(static_cast<double>(one));
-      }
-      return values;
+      return list_of<double>(*integers);
     }
     wrong_kind(wanted);
   }

@@ -4,11 +4,9 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/program/detail/operators.hpp>
 
-#include "graph/visit.hpp"
-#include "layout/recomputed.hpp"
+#include "graph/nodes.hpp"
+#include "layout/passes.hpp"
 #include "run/arguments.hpp"
-#include "run/subgraph.hpp"
-#include "run/symbols.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -128,56 +126,64 @@ class DenseStep : public OperatorStep {
   }
 };
 
-// `copy` has no derivative of its own: the second tensor in the sizes and the type of the first.
-class CopyStep : public Step {
+// A function of the arguments where the operator has no derivative, or a wrong one.
+class FunctionStep : public Step {
  public:
-  CopyStep(CallArguments arguments, ValueId result) : arguments_(std::move(arguments)), result_(result) {}
+  using Function = at::Tensor (*)(c10::Stack const&);
 
-  void run(Frame& frame) const override {
-    c10::Stack const stack = arguments_.fill(frame);
-    auto const& self = stack.at(0).toTensor();
-    frame.at(result_) =
-        stack.at(1).toTensor().expand(self.sizes()).to(self.options(), /*non_blocking=*/false, /*copy=*/true);
-  }
+  FunctionStep(Function function, CallArguments arguments, ValueId result)
+      : function_(function), arguments_(std::move(arguments)), result_(result) {}
+
+  void run(Frame& frame) const override { frame.at(result_) = function_(arguments_.fill(frame)); }
 
  private:
+  Function function_;
   CallArguments arguments_;
   ValueId result_;
 };
+
+// `copy` has no derivative of its own: the second tensor in the sizes and the type of the first.
+at::Tensor copied(c10::Stack const& stack) {
+  auto const& self = stack.at(0).toTensor();
+  return stack.at(1).toTensor().expand(self.sizes()).to(self.options(), /*non_blocking=*/false, /*copy=*/true);
+}
 
 // A part of a complex tensor from another: LibTorch has no derivative of `slice_scatter` and `select_scatter` there,
 // but of the copy into a view.
-class ScatterStep : public Step {
- public:
-  ScatterStep(bool slice, CallArguments arguments, ValueId result)
-      : slice_(slice), arguments_(std::move(arguments)), result_(result) {}
+at::Tensor with_slice(c10::Stack const& stack) {
+  at::Tensor result = stack.at(0).toTensor().clone();
+  auto const end = [&](std::size_t i) {
+    return stack.at(i).isNone() ? std::nullopt : std::optional(stack.at(i).toInt());
+  };
+  result.slice(stack.at(2).toInt(), end(3), end(4), stack.at(5).toInt()).copy_(stack.at(1).toTensor());
+  return result;
+}
+at::Tensor with_selection(c10::Stack const& stack) {
+  at::Tensor result = stack.at(0).toTensor().clone();
+  result.select(stack.at(2).toInt(), stack.at(3).toInt()).copy_(stack.at(1).toTensor());
+  return result;
+}
 
-  void run(Frame& frame) const override {
-    c10::Stack const stack = arguments_.fill(frame);
-    at::Tensor result = stack.at(0).toTensor().clone();
-    auto const end = [&](std::size_t i) {
-      return stack.at(i).isNone() ? std::nullopt : std::optional(stack.at(i).toInt());
-    };
-    at::Tensor const part = slice_ ? result.slice(stack.at(2).toInt(), end(3), end(4), stack.at(5).toInt())
-                                   : result.select(stack.at(2).toInt(), stack.at(3).toInt());
-    part.copy_(stack.at(1).toTensor());
-    frame.at(result_) = std::move(result);
+// For the node; null where its operator is right.
+FunctionStep::Function function_for(Graph const& graph, Node const& node) {
+  auto const* const result = node.outputs.size() == 1 ? std::get_if<TensorRef>(&node.outputs[0]) : nullptr;
+  if (result == nullptr) {
+    return nullptr;
   }
-
- private:
-  bool slice_;
-  CallArguments arguments_;
-  ValueId result_;
-};
+  if (node.target == "aten.copy.default") {
+    return copied;
+  }
+  bool const scatters = one_of(node.target, {"aten.slice_scatter.default", "aten.select_scatter.default"});
+  if (!scatters || !is_complex(graph.value(result->value).tensor.dtype)) {
+    return nullptr;
+  }
+  return node.target == "aten.slice_scatter.default" ? with_slice : with_selection;
+}
 
 class NoStep : public Step {
  public:
   void run(Frame&) const override {}
 };
-
-[[noreturn]] void not_a_program(Node const& node, std::string const& why) {
-  throw Error(Fault::input, "BrokenFile", node.describe() + ": " + why);
-}
 
 // "aten.roll.default" to "aten::roll" and "".
 c10::OperatorHandle find_operator(Node const& node) {
@@ -190,13 +196,9 @@ c10::OperatorHandle find_operator(Node const& node) {
   }
   auto found = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!found) {
-    throw Error(Fault::input, "RefusedProgram", "refused: " + node.describe() + ": this LibTorch has no such operator");
+    refuse_node(node, "this LibTorch has no such operator");
   }
   return *std::move(found);
-}
-
-bool is_complex(Dtype dtype) {
-  return dtype == Dtype::complex_f16 || dtype == Dtype::complex_f32 || dtype == Dtype::complex_f64;
 }
 
 bool fits(Argument const& result, c10::Argument const& returned) {
@@ -215,26 +217,18 @@ std::unique_ptr<Step> make_operator_step(Graph const& graph, Node const& node, C
   c10::OperatorHandle handle = find_operator(node);
   c10::FunctionSchema const& schema = handle.schema();
   if (node.outputs.size() > schema.returns().size()) {
-    not_a_program(node, "it has " + std::to_string(schema.returns().size()) + " results, the program expects " +
-                            std::to_string(node.outputs.size()));
+    broken_node(node, "it has " + std::to_string(schema.returns().size()) + " results, the program expects " +
+                          std::to_string(node.outputs.size()));
   }
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (!fits(node.outputs[i], schema.returns()[i])) {
-      not_a_program(node, "its result " + std::to_string(i) + " is of another kind than in the program");
-    }
-  }
-  if (node.target == "aten.copy.default" && node.outputs.size() == 1) {
-    return std::make_unique<CopyStep>(CallArguments(graph, node, schema, conversion),
-                                      std::get<TensorRef>(node.outputs[0]).value);
-  }
-  bool const slice = node.target == "aten.slice_scatter.default";
-  if ((slice || node.target == "aten.select_scatter.default") && node.outputs.size() == 1) {
-    ValueId const result = std::get<TensorRef>(node.outputs[0]).value;
-    if (is_complex(graph.value(result).tensor.dtype)) {
-      return std::make_unique<ScatterStep>(slice, CallArguments(graph, node, schema, conversion), result);
+      broken_node(node, "its result " + std::to_string(i) + " is of another kind than in the program");
     }
   }
   CallArguments arguments(graph, node, schema, conversion);
+  if (auto const function = function_for(graph, node)) {
+    return std::make_unique<FunctionStep>(function, std::move(arguments), std::get<TensorRef>(node.outputs[0]).value);
+  }
   if (node.target.find("instance_norm") != std::string::npos) {
     return std::make_unique<StatisticsStep>(StatisticsStep::Format::contiguous, handle, std::move(arguments),
                                             node.outputs);
@@ -279,15 +273,7 @@ CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion, S
     auto step = special(steps_.size());
     step = step ? std::move(step) : make_step(graph, node, conversion);
     step = node.casts ? in_casts(*node.casts, conversion, std::move(step)) : std::move(step);
-    Ready ready{std::move(step), {}, {}};
-    for (Argument const& output : node.outputs) {
-      visit_values(output, [&](ValueId id) {
-        if (graph.value(id).kind == Value::Kind::tensor) {
-          ready.results.push_back(id);
-        }
-      });
-    }
-    steps_.push_back(std::move(ready));
+    steps_.push_back({std::move(step), tensors_of(node.outputs), {}});
   }
   find_last_uses();
   find_parts(parts);
@@ -313,16 +299,12 @@ void CompiledGraph::find_values(Part& part) const {
   std::set<ValueId> reads;
   std::set<ValueId> ended;
   for (std::size_t i = part.first; i < part.last; ++i) {
-    for (NamedArgument const& input : graph_.nodes[i].inputs) {
-      visit_values(input.value, [&](ValueId id) {
-        if (!own.contains(id)) {
-          reads.insert(id);
-        }
-      });
-    }
-    for (Argument const& output : graph_.nodes[i].outputs) {
-      visit_values(output, [&](ValueId id) { own.insert(id); });
-    }
+    visit_values(graph_.nodes[i].inputs, [&](ValueId id) {
+      if (!own.contains(id)) {
+        reads.insert(id);
+      }
+    });
+    visit_values(graph_.nodes[i].outputs, [&](ValueId id) { own.insert(id); });
     ended.insert(steps_[i].last_used.begin(), steps_[i].last_used.end());
   }
   part.reads.assign(reads.begin(), reads.end());
@@ -334,16 +316,10 @@ void CompiledGraph::find_last_uses() {
   std::vector<std::ptrdiff_t> last(graph_.values.size(), -1);
   for (std::size_t step = 0; step < graph_.nodes.size(); ++step) {
     auto const use = [&](ValueId id) { last[static_cast<std::size_t>(id)] = static_cast<std::ptrdiff_t>(step); };
-    for (Argument const& output : graph_.nodes[step].outputs) {
-      visit_values(output, use);
-    }
-    for (NamedArgument const& input : graph_.nodes[step].inputs) {
-      visit_values(input.value, use);
-    }
+    visit_values(graph_.nodes[step].outputs, use);
+    visit_values(graph_.nodes[step].inputs, use);
   }
-  for (Argument const& output : graph_.outputs) {
-    visit_values(output, [&](ValueId id) { last[static_cast<std::size_t>(id)] = -1; });
-  }
+  visit_values(graph_.outputs, [&](ValueId id) { last[static_cast<std::size_t>(id)] = -1; });
   for (std::size_t id = 0; id < last.size(); ++id) {
     if (last[id] >= 0) {
       steps_[static_cast<std::size_t>(last[id])].last_used.push_back(static_cast<ValueId>(id));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/program/detail/conversion.hpp>
 #include <graticule/program/detail/graph.hpp>
 #include <graticule/program/detail/sizes.hpp>
 
@@ -37,5 +38,17 @@ class Step {
   /// The sizes of the inputs have changed.
   virtual void bind(Sizes const& sizes);
 };
+
+/// A node that computes a number from sizes: `aten.sym_size.int`, `_operator.floordiv`, `torch.sym_max`, ...
+/// @throws Error `BrokenFile` for arguments that the operation does not take
+[[nodiscard]] std::unique_ptr<Step> make_number_step(Node const& node);
+
+/// A node that runs a graph under automatic casts, or with or without the recording of gradients.
+/// @throws Error `BrokenFile` for arguments of another form
+[[nodiscard]] std::unique_ptr<Step> make_subgraph_step(Node const& node, Conversion const& conversion);
+
+/// The step under the automatic casts of a node.
+[[nodiscard]] std::unique_ptr<Step> in_casts(Node::Casts const& casts, Conversion const& conversion,
+                                             std::unique_ptr<Step> step);
 
 }  // namespace graticule::program::detail

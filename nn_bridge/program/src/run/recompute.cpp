@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run/recompute.hpp"
 
-#include "graph/visit.hpp"
+#include "graph/nodes.hpp"
 #include "run/autocast.hpp"
 
 #include <ATen/Context.h>
@@ -40,10 +40,7 @@ void set_state(at::Generator& generator, at::Tensor const& state) {
 
 bool is_tensor(c10::IValue const& value) { return value.isTensor() && value.toTensor().defined(); }
 
-bool has_gradients(Dtype dtype) {
-  bool const real = dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::f32 || dtype == Dtype::f64;
-  return real || dtype == Dtype::complex_f16 || dtype == Dtype::complex_f32 || dtype == Dtype::complex_f64;
-}
+bool has_gradients(Dtype dtype) { return is_real(dtype) || is_complex(dtype); }
 
 bool without_gradients(Node const& node) {
   if (node.target.starts_with("aten.detach")) {
@@ -64,17 +61,13 @@ std::vector<ValueId> differentiable_results(Frame const& frame, Graph const& gra
   for (std::size_t i = part.first; i < part.last; ++i) {
     Node const& node = graph.nodes[i];
     bool any = false;
-    for (NamedArgument const& input : node.inputs) {
-      visit_tensors(input.value, [&](ValueId id) { any = any || depends[static_cast<std::size_t>(id)]; });
-    }
+    visit_tensors(node.inputs, [&](ValueId id) { any = any || depends[static_cast<std::size_t>(id)]; });
     if (!any || without_gradients(node)) {
       continue;
     }
-    for (Argument const& output : node.outputs) {
-      visit_tensors(output, [&](ValueId id) {
-        depends[static_cast<std::size_t>(id)] = has_gradients(graph.value(id).tensor.dtype);
-      });
-    }
+    visit_tensors(node.outputs, [&](ValueId id) {
+      depends[static_cast<std::size_t>(id)] = has_gradients(graph.value(id).tensor.dtype);
+    });
   }
   std::vector<ValueId> results;
   std::ranges::copy_if(part.results, std::back_inserter(results),

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "run/subgraph.hpp"
-
-#include <graticule/partition/error.hpp>
-
+#include "graph/nodes.hpp"
 #include "run/autocast.hpp"
 #include "run/compiled_graph.hpp"
 
@@ -99,8 +96,7 @@ class SubgraphStep : public Step {
 };
 
 [[noreturn]] void another_form(Node const& node) {
-  throw Error(Fault::input, "BrokenFile",
-              node.describe() + ": its arguments are of another form than this library knows");
+  broken_node(node, "its arguments are of another form than this library knows");
 }
 
 template <class T>
@@ -124,14 +120,10 @@ AutocastMode mode_of(Node::Casts const& casts, Conversion const& conversion) {
 // (device, type or none, enabled, cached, graph, operands...); f64 has no automatic casts, so they are off there.
 Mode autocast_mode(Node const& node, Conversion const& conversion) {
   (void)argument_at<std::string>(node, 0);
-  AutocastMode mode{argument_at<bool>(node, 2), std::nullopt, true};
-  if (node.inputs.size() > 3) {
-    if (auto const* cached = std::get_if<bool>(&node.inputs[3].value)) {
-      mode.cached = *cached;
-    }
-  }
+  bool const enabled = argument_at<bool>(node, 2);
   auto const* const dtype = std::get_if<Dtype>(&node.inputs[1].value);
-  return mode_of({mode.enabled, dtype == nullptr ? Dtype::unknown : *dtype, mode.cached}, conversion);
+  auto const* const cached = node.inputs.size() > 3 ? std::get_if<bool>(&node.inputs[3].value) : nullptr;
+  return mode_of({enabled, dtype == nullptr ? Dtype::unknown : *dtype, cached == nullptr || *cached}, conversion);
 }
 
 }  // namespace

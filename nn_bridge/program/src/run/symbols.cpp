@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "run/symbols.hpp"
-
-#include <graticule/partition/error.hpp>
-
+#include "graph/nodes.hpp"
 #include "graph/number.hpp"
+#include "run/frame.hpp"
 
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 
@@ -15,13 +11,6 @@ namespace graticule::program::detail {
 namespace {
 
 using c10::IValue;
-
-// What a node computes, by the name of the formula that does the same.
-struct Arithmetic {
-  std::string_view function;
-  std::size_t num_operands = 2;
-  enum class Result { number, integer, truth } result = Result::number;
-};
 
 Number as_number(IValue const& value) {
   if (value.isDouble()) {
@@ -54,44 +43,9 @@ IValue compute(Arithmetic const& operation, std::vector<IValue> const& operands)
   return whole ? IValue(result.integer) : IValue(result.as_real());
 }
 
-std::unordered_map<std::string_view, Arithmetic> const& arithmetic_table() {
-  using enum Arithmetic::Result;
-  static std::unordered_map<std::string_view, Arithmetic> const table{{"_operator.add", {"Add"}},
-                                                                      {"_operator.sub", {"Sub"}},
-                                                                      {"_operator.mul", {"Mul"}},
-                                                                      {"_operator.floordiv", {"FloorDiv"}},
-                                                                      {"_operator.truediv", {"TrueDiv"}},
-                                                                      {"_operator.mod", {"Mod"}},
-                                                                      {"_operator.pow", {"Pow"}},
-                                                                      {"_operator.eq", {"Eq", 2, truth}},
-                                                                      {"_operator.ne", {"Ne", 2, truth}},
-                                                                      {"_operator.lt", {"Lt", 2, truth}},
-                                                                      {"_operator.le", {"Le", 2, truth}},
-                                                                      {"_operator.gt", {"Gt", 2, truth}},
-                                                                      {"_operator.ge", {"Ge", 2, truth}},
-                                                                      {"_operator.and_", {"And", 2, truth}},
-                                                                      {"_operator.or_", {"Or", 2, truth}},
-                                                                      {"torch.sym_max", {"Max"}},
-                                                                      {"torch.sym_min", {"Min"}},
-                                                                      {"_operator.neg", {"Neg", 1}},
-                                                                      {"math.ceil", {"CeilToInt", 1, integer}},
-                                                                      {"math.floor", {"FloorToInt", 1, integer}},
-                                                                      {"math.trunc", {"TruncToInt", 1, integer}},
-                                                                      {"round", {"RoundToInt", 1, integer}},
-                                                                      {"torch.sym_float", {"ToFloat", 1}},
-                                                                      {"torch.sym_int", {"TruncToInt", 1, integer}},
-                                                                      {"torch.sym_not", {"Not", 1, truth}},
-                                                                      {"torch.sym_ite", {"ITE", 3}}};
-  return table;
-}
-
 ValueId result_of(Node const& node) {
   auto const* symbol = node.outputs.size() == 1 ? std::get_if<SymbolRef>(&node.outputs[0]) : nullptr;
   return symbol == nullptr ? -1 : symbol->value;
-}
-
-[[noreturn]] void not_taken(Node const& node, char const* why) {
-  throw Error(Fault::input, "BrokenFile", node.describe() + ": " + why);
 }
 
 class SizeStep : public Step {
@@ -152,22 +106,20 @@ std::variant<IValue, ValueId> operand_of(Node const& node, Argument const& argum
   if (auto const* boolean = std::get_if<bool>(&argument)) {
     return IValue(*boolean);
   }
-  not_taken(node, "it computes with numbers alone");
+  broken_node(node, "it computes with numbers alone");
 }
 
 std::unique_ptr<Step> make_size_step(Node const& node) {
-  auto const* self = node.input("self");
-  auto const* tensor = self == nullptr ? nullptr : std::get_if<TensorRef>(self);
+  auto const* tensor = std::get_if<TensorRef>(node.input("self"));
   if (tensor == nullptr) {
-    not_taken(node, "the tensor is missing");
+    broken_node(node, "the tensor is missing");
   }
   if (node.target.starts_with("aten.sym_numel")) {
     return std::make_unique<SizeStep>(tensor->value, std::nullopt, result_of(node));
   }
-  auto const* dim = node.input("dim");
-  auto const* axis = dim == nullptr ? nullptr : std::get_if<std::int64_t>(dim);
+  auto const* axis = std::get_if<std::int64_t>(node.input("dim"));
   if (axis == nullptr) {
-    not_taken(node, "the axis is missing");
+    broken_node(node, "the axis is missing");
   }
   return std::make_unique<SizeStep>(tensor->value, *axis, result_of(node));
 }
@@ -176,7 +128,7 @@ std::unique_ptr<Step> make_size_step(Node const& node) {
 std::unique_ptr<Step> make_sum_step(Node const& node) {
   auto const* terms = node.inputs.size() == 1 ? std::get_if<Integers>(&node.inputs[0].value) : nullptr;
   if (terms == nullptr) {
-    not_taken(node, "it adds a list of integers");
+    broken_node(node, "it adds a list of integers");
   }
   std::vector<std::variant<IValue, ValueId>> operands{IValue(std::int64_t(0))};
   for (auto const& term : *terms) {
@@ -199,15 +151,15 @@ std::unique_ptr<Step> make_number_step(Node const& node) {
   if (node.target == "torch.sym_sum") {
     return make_sum_step(node);
   }
-  auto const found = arithmetic_table().find(node.target);
-  if (found == arithmetic_table().end() || found->second.num_operands != node.inputs.size()) {
-    not_taken(node, "it takes another number of operands");
+  Arithmetic const* const found = find_arithmetic(node.target);
+  if (found == nullptr || found->num_operands != node.inputs.size()) {
+    broken_node(node, "it takes another number of operands");
   }
   std::vector<std::variant<IValue, ValueId>> operands;
   for (NamedArgument const& input : node.inputs) {
     operands.push_back(operand_of(node, input.value));
   }
-  return std::make_unique<NumberStep>(found->second, std::move(operands), result_of(node));
+  return std::make_unique<NumberStep>(*found, std::move(operands), result_of(node));
 }
 
 }  // namespace graticule::program::detail

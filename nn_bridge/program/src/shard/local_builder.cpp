@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "shard/local_builder.hpp"
 
-#include <graticule/partition/error.hpp>
-
-#include "graph/visit.hpp"
-#include "graph/words.hpp"
-#include "layout/overwritten.hpp"
+#include "graph/nodes.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <ranges>
 #include <set>
 #include <utility>
 #include <variant>
@@ -16,8 +12,6 @@
 namespace graticule::program::detail {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::string_view base_of(std::string_view target) { return target.substr(0, target.rfind('.')); }
 
@@ -33,24 +27,12 @@ TensorMeta meta_of(Shape const& shape, Dtype dtype) {
 // The probability with which the operator drops values in training; 0 for all others.
 double drop_probability(PlannedNode const& node) {
   bool const dropout = node.name() == "dropout" || node.name() == "native_dropout";
-  Argument const* const given = node.node.input(dropout ? "p" : "dropout_p");
-  auto const* const p = given == nullptr ? nullptr : std::get_if<double>(given);
+  auto const* const p = std::get_if<double>(node.node.input(dropout ? "p" : "dropout_p"));
   return p != nullptr && *p > 0 && (!dropout || node.shapes.flag("train", true)) ? *p : 0;
 }
 
-std::vector<std::int64_t> every_row(std::int64_t extent) {
-  std::vector<std::int64_t> rows(at(extent));
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
-}
-
 bool ascending_from(std::vector<std::int64_t> const& rows, std::int64_t first) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] != first + static_cast<std::int64_t>(i)) {
-      return false;
-    }
-  }
-  return true;
+  return std::ranges::equal(rows, std::views::iota(first, first + std::ssize(rows)));
 }
 
 }  // namespace
@@ -97,10 +79,33 @@ ValueId LocalBuilder::emit(std::string const& target, Inputs inputs, Shape shape
       node.casts = current_->casts;
     }
   }
+  add(std::move(node), std::move(task));
+  return id;
+}
+
+void LocalBuilder::add(Node node, Task task) {
   result_.graph.nodes.push_back(std::move(node));
   result_.tasks.push_back(std::move(task));
   result_.parts.push_back(part_);
-  return id;
+}
+
+ValueId LocalBuilder::apply(std::string const& target, ValueId self, Inputs more, std::optional<Shape> shape) {
+  more.insert(more.begin(), tensor_input("self", self));
+  return emit(target, std::move(more), shape ? *std::move(shape) : this->shape(self), dtype(self));
+}
+
+ValueId LocalBuilder::reshaped(ValueId self, Shape const& shape) {
+  return apply("aten.reshape.default", self, {input_of("shape", shape)}, shape);
+}
+
+ValueId LocalBuilder::converted(ValueId self, Dtype dtype) {
+  return emit("aten._to_copy.default", {tensor_input("self", self), input_of("dtype", dtype)}, shape(self), dtype);
+}
+
+ValueId LocalBuilder::drawn(PlannedNode const& node, ValueId self, Shape whole, double p, Draw draw) {
+  DropoutTask task{p, std::move(whole), node.plan.placement, static_cast<std::uint32_t>(node.plan.node), draw};
+  return emit(draw == Draw::mask ? "graticule.dropout" : "graticule.random", {tensor_input("self", self)}, shape(self),
+              dtype(self), std::move(task));
 }
 
 ValueId LocalBuilder::constant(torch::Tensor const& tensor, Dtype dtype) {
@@ -115,8 +120,7 @@ ValueId LocalBuilder::summed(ValueId source) {
 // What has no elements is nowhere, and goes nowhere.
 ValueId LocalBuilder::emit_move(ValueId source, Shape const& target, MoveTask task) {
   if (num_elements(task.shape) == 0) {
-    return emit("aten.reshape.default", {tensor_input("self", source), input_of("shape", target)}, target,
-                dtype(source));
+    return reshaped(source, target);
   }
   return emit("graticule.move", {tensor_input("self", source)}, target, dtype(source), std::move(task));
 }
@@ -124,11 +128,10 @@ ValueId LocalBuilder::emit_move(ValueId source, Shape const& target, MoveTask ta
 ValueId LocalBuilder::of_all_ranks(ValueId source) {
   Shape whole = shape(source);
   whole.insert(whole.begin(), 1);
-  ValueId const own = emit("aten.unsqueeze.default", {tensor_input("self", source), input_of("dim", std::int64_t{0})},
-                           whole, dtype(source));
+  ValueId const own = apply("aten.unsqueeze.default", source, {input_of("dim", std::int64_t{0})}, whole);
   whole[0] = plan_->num_ranks;
   MoveTask task{whole, Cut::balanced(0, plan_->num_ranks, plan_->num_ranks), 0, {}};
-  task.rows.assign(at(plan_->num_ranks), every_row(plan_->num_ranks));
+  task.rows.assign(index(plan_->num_ranks), numbers_below(plan_->num_ranks));
   return emit_move(own, whole, std::move(task));
 }
 
@@ -139,35 +142,31 @@ ValueId LocalBuilder::arranged(ValueId source, std::int64_t axis, std::vector<st
   std::vector<std::int64_t> inner(first, std::max(first, last));
   std::int64_t lower = first - rows.begin();
   std::int64_t upper = first == rows.end() ? 0 : rows.end() - last;
-  std::int64_t const extent = shape(source)[at(axis)];
+  std::int64_t const extent = shape(source)[index(axis)];
   auto const pad = [&](ValueId tensor, std::int64_t below, std::int64_t above) {
     Shape padded = shape(tensor);
-    padded[at(axis)] += below + above;
-    std::vector<std::int64_t> widths(2 * (padded.size() - at(axis)), 0);
+    padded[index(axis)] += below + above;
+    std::vector<std::int64_t> widths(2 * (padded.size() - index(axis)), 0);
     widths[widths.size() - 2] = below;
     widths[widths.size() - 1] = above;
-    return emit("aten.constant_pad_nd.default",
-                {tensor_input("self", tensor), input_of("pad", widths), input_of("value", fill)}, padded,
-                dtype(tensor));
+    return apply("aten.constant_pad_nd.default", tensor, {input_of("pad", widths), input_of("value", fill)}, padded);
   };
   if (std::ranges::find(inner, -1) != inner.end()) {
     source = pad(source, 0, 1);
     std::ranges::replace(inner, -1, extent);
   }
-  if (!ascending_from(inner, 0) || static_cast<std::int64_t>(inner.size()) != shape(source)[at(axis)]) {
+  if (!ascending_from(inner, 0) || static_cast<std::int64_t>(inner.size()) != shape(source)[index(axis)]) {
     Shape taken = shape(source);
-    taken[at(axis)] = static_cast<std::int64_t>(inner.size());
+    taken[index(axis)] = static_cast<std::int64_t>(inner.size());
     std::int64_t const start = inner.empty() ? 0 : inner.front();
     if (ascending_from(inner, start)) {
-      source = emit("aten.slice.Tensor",
-                    {tensor_input("self", source), input_of("dim", axis), input_of("start", start),
-                     input_of("end", start + taken[at(axis)])},
-                    taken, dtype(source));
+      source =
+          apply("aten.slice.Tensor", source,
+                {input_of("dim", axis), input_of("start", start), input_of("end", start + taken[index(axis)])}, taken);
     } else {
-      ValueId const index = constant(torch::tensor(inner, torch::kLong), Dtype::i64);
-      source = emit("aten.index_select.default",
-                    {tensor_input("self", source), input_of("dim", axis), tensor_input("index", index)}, taken,
-                    dtype(source));
+      ValueId const places = constant(torch::tensor(inner, torch::kLong), Dtype::i64);
+      source =
+          apply("aten.index_select.default", source, {input_of("dim", axis), tensor_input("index", places)}, taken);
     }
   }
   return lower + upper == 0 ? source : pad(source, lower, upper);
@@ -179,23 +178,23 @@ ValueId LocalBuilder::moved(ValueId value, Cut const& from, std::int64_t axis, R
     return found->second;
   }
   ValueId const source = copies_.at({value, from});
-  Shape const& whole = plan_->shapes[at(value)];
+  Shape const& whole = plan_->shapes[index(value)];
   bool local = axis == from.axis;
   for (std::int64_t rank = 0; rank < plan_->num_ranks && local; ++rank) {
-    auto const owned = from.owned_indices(whole[at(axis)], rank);
-    local = std::ranges::includes(owned, rows[at(rank)]);
+    auto const owned = from.owned_indices(whole[index(axis)], rank);
+    local = std::ranges::includes(owned, rows[index(rank)]);
   }
   ValueId result = -1;
   if (local) {
-    auto const owned = from.owned_indices(whole[at(axis)], rank_);
+    auto const owned = from.owned_indices(whole[index(axis)], rank_);
     std::vector<std::int64_t> places;
-    for (std::int64_t const row : rows[at(rank_)]) {
+    for (std::int64_t const row : rows[index(rank_)]) {
       places.push_back(std::ranges::lower_bound(owned, row) - owned.begin());
     }
     result = arranged(source, axis, places, 0);
   } else {
     Shape target = whole;
-    target[at(axis)] = static_cast<std::int64_t>(rows[at(rank_)].size());
+    target[index(axis)] = static_cast<std::int64_t>(rows[index(rank_)].size());
     result = emit_move(source, target, {whole, from, axis, rows});
   }
   moves_[key] = result;
@@ -207,15 +206,15 @@ ValueId LocalBuilder::placed(ValueId value, Placement const& from, Placement con
   if (found != copies_.end()) {
     return found->second;
   }
-  Shape const& whole = plan_->shapes[at(value)];
+  Shape const& whole = plan_->shapes[index(value)];
   ValueId result = -1;
   if (!from) {
-    result = arranged(copies_.at({value, from}), to->axis, to->owned_indices(whole[at(to->axis)], rank_), 0);
+    result = arranged(copies_.at({value, from}), to->axis, to->owned_indices(whole[index(to->axis)], rank_), 0);
   } else {
     std::int64_t const axis = to ? to->axis : from->axis;
     Rows rows;
     for (std::int64_t rank = 0; rank < plan_->num_ranks; ++rank) {
-      rows.push_back(to ? to->owned_indices(whole[at(axis)], rank) : every_row(whole[at(axis)]));
+      rows.push_back(to ? to->owned_indices(whole[index(axis)], rank) : numbers_below(whole[index(axis)]));
     }
     result = moved(value, *from, axis, rows);
   }
@@ -242,7 +241,7 @@ ValueId LocalBuilder::fetched(Transfer const& transfer, double fill) {
   if (auto const found = pulled_.find(key); found != pulled_.end()) {
     return found->second;
   }
-  auto const& own = transfer.rows[at(rank_)];
+  auto const& own = transfer.rows[index(rank_)];
   ValueId result = -1;
   if (!transfer.from) {
     result = arranged(copies_.at({transfer.value, {}}), transfer.axis, own, fill);
@@ -254,7 +253,7 @@ ValueId LocalBuilder::fetched(Transfer const& transfer, double fill) {
       needed.emplace_back(unique.begin(), unique.end());
     }
     ValueId const source = moved(transfer.value, *transfer.from, transfer.axis, needed);
-    auto const& have = needed[at(rank_)];
+    auto const& have = needed[index(rank_)];
     std::vector<std::int64_t> places;
     for (std::int64_t const row : own) {
       places.push_back(row < 0 ? -1 : std::ranges::lower_bound(have, row) - have.begin());
@@ -269,9 +268,8 @@ std::int64_t LocalBuilder::number_of(ValueId symbol) const {
   Value const& value = plan_->graph.value(symbol);
   auto const number = value.kind == Value::Kind::integer ? (*sizes_)(value.number) : std::nullopt;
   if (!number) {
-    throw Error(Fault::input, "RefusedProgram",
-                "refused: " + current_->describe() + ": the number '" + value.name +
-                    "' is not known before the network runs; export with real sizes");
+    refuse_node(*current_,
+                "the number '" + value.name + "' is not known before the network runs; export with real sizes");
   }
   return *number;
 }
@@ -315,8 +313,8 @@ void LocalBuilder::place_inputs() {
       result_.graph.inputs.push_back(std::holds_alternative<SymbolRef>(input) ? Argument(None{}) : input);
       continue;
     }
-    Placement const& placement = plan_->inputs[at(tensor->value)];
-    ValueId const id = new_value(local_shape(plan_->shapes[at(tensor->value)], placement, rank_),
+    Placement const& placement = plan_->inputs[index(tensor->value)];
+    ValueId const id = new_value(local_shape(plan_->shapes[index(tensor->value)], placement, rank_),
                                  plan_->graph.value(tensor->value).tensor.dtype);
     copies_[{tensor->value, placement}] = id;
     result_.graph.inputs.push_back(TensorRef{id});
@@ -331,26 +329,15 @@ void LocalBuilder::append(PlannedNode const& node, Task task) {
   Node local = node.node;
   auto const& rule = node.shapes.rule;
   std::size_t next = 0;
-  auto const result = [&](ValueId id) {
+  visit_tensors(local.outputs, [&](ValueId& id) {
     Placement const placement = result_placement(node.plan, rule.result_shapes, next);
     ValueId const own =
         new_value(local_shape(rule.result_shapes[next], placement, rank_), plan_->graph.value(id).tensor.dtype);
     copies_[{id, placement}] = own;
+    id = own;
     ++next;
-    return TensorRef{own};
-  };
-  for (Argument& output : local.outputs) {
-    if (auto* one = std::get_if<TensorRef>(&output)) {
-      *one = result(one->value);
-    } else if (auto* many = std::get_if<Tensors>(&output)) {
-      for (TensorRef& tensor : *many) {
-        tensor = result(tensor.value);
-      }
-    }
-  }
-  result_.graph.nodes.push_back(std::move(local));
-  result_.tasks.push_back(std::move(task));
-  result_.parts.push_back(part_);
+  });
+  add(std::move(local), std::move(task));
 }
 
 // Without cells, but with a gradient where the other ranks' parts have one: the ranks' backward passes are alike.
@@ -374,120 +361,71 @@ void LocalBuilder::append_empty(PlannedNode& node) {
   append(node, std::move(task));
 }
 
-void LocalBuilder::write_view(PlannedNode& node) {
-  finish(node, emit("aten.reshape.default", {tensor_input("self", node.tensors.at(0)), input_of("shape", node.local)},
-                    node.local, dtype(node.tensors[0])));
-}
-
 // New tensors by the sizes of another: of the sizes alone.
 void LocalBuilder::write_factory(PlannedNode& node) {
   std::string_view const name = node.name();
   Dtype const dtype = plan_->graph.value(node.shapes.rule.results[0]).tensor.dtype;
   Inputs inputs{input_of("size", node.local), input_of("dtype", dtype)};
   std::string target = name.find("ones") != std::string_view::npos ? "aten.ones.default" : "aten.zeros.default";
-  if (Argument const* fill = node.node.input("fill_value"); fill != nullptr && name.find("full") == 0) {
-    inputs.push_back(input_of("fill_value", *fill));
-    target = "aten.full.default";
-  } else if (fill != nullptr) {
+  if (Argument const* const fill = node.node.input("fill_value")) {
     inputs.push_back(input_of("fill_value", *fill));
     target = "aten.full.default";
   }
   finish(node, emit(target, std::move(inputs), node.local, dtype));
 }
 
-ValueId LocalBuilder::root(ValueId value) {
-  while (alias_of_[at(value)] != value) {
-    value = alias_of_[at(value)];
-  }
-  return value;
-}
-
-// Values that may share memory: results of views with their tensors.
-void LocalBuilder::find_aliases() {
-  alias_of_.resize(plan_->graph.values.size());
-  std::iota(alias_of_.begin(), alias_of_.end(), 0);
-  for (Node const& node : plan_->graph.nodes) {
-    for (auto const& [result, source] : shared_memory(node)) {
-      alias_of_[at(root(result))] = root(source);
-    }
-    Argument const* const self = node.input("self");
-    auto const* const tensor = self == nullptr ? nullptr : std::get_if<TensorRef>(self);
-    for (Argument const& output : node.outputs) {
-      if (in_place(node.target) && tensor != nullptr) {
-        visit_tensors(output, [&](ValueId id) { alias_of_[at(root(id))] = root(tensor->value); });
-      }
-    }
-  }
-  find_reads();
-}
-
 // Of tensors that share memory, by the nodes that make them: the last read of those made so far.
 void LocalBuilder::find_reads() {
-  std::vector<NodeId> last(plan_->graph.values.size(), -1);
-  NodeId place = 0;
-  auto const note = [&](ValueId id) { last[at(id)] = place; };
-  for (Node const& node : plan_->graph.nodes) {
-    for (NamedArgument const& input : node.inputs) {
-      visit_tensors(input.value, note);
-    }
-    ++place;
-  }
-  for (Argument const& output : plan_->graph.outputs) {
-    visit_tensors(output, note);
-  }
+  memory_.emplace(plan_->graph);
+  auto const last = last_reads(plan_->graph);
   reads_.resize(last.size());
-  auto const add = [&](ValueId id) {
-    auto& reads = reads_[at(root(id))];
+  auto const add_read = [&](ValueId id) {
+    auto& reads = reads_[index(memory_->root(id))];
     reads.emplace_back(plan_->graph.value(id).producer,
-                       std::max(last[at(id)], reads.empty() ? -1 : reads.back().second));
+                       std::max(last[index(id)], reads.empty() ? -1 : reads.back().second));
   };
   for (std::size_t id = 0; id < last.size(); ++id) {
     if (plan_->graph.values[id].producer < 0) {
-      add(static_cast<ValueId>(id));
+      add_read(static_cast<ValueId>(id));
     }
   }
   for (Node const& node : plan_->graph.nodes) {
-    for (Argument const& output : node.outputs) {
-      visit_tensors(output, add);
-    }
+    visit_tensors(node.outputs, add_read);
   }
 }
 
 // Whether a node after this one reads a tensor that an earlier one has made in the same memory.
 bool LocalBuilder::is_read_later(ValueId shared, NodeId node) const {
-  auto const& reads = reads_[at(shared)];
+  auto const& reads = reads_[index(shared)];
   auto const end = std::ranges::lower_bound(reads, node, {}, &std::pair<NodeId, NodeId>::first);
   return end != reads.begin() && std::prev(end)->second > node;
 }
 
 // Parts of what is overwritten are out of date.
 void LocalBuilder::forget_parts(ValueId overwritten) {
-  if (alias_of_.empty()) {
-    find_aliases();
+  if (!memory_) {
+    find_reads();
   }
-  ValueId const shared = root(overwritten);
-  std::erase_if(copies_, [&](auto const& copy) { return copy.first.second && root(copy.first.first) == shared; });
-  std::erase_if(pulled_, [&](auto const& pulled) { return root(std::get<0>(pulled.first)) == shared; });
+  auto const is_part = [&, shared = memory_->root(overwritten)](ValueId id) { return memory_->root(id) == shared; };
+  std::erase_if(copies_, [&](auto const& copy) { return copy.first.second && is_part(copy.first.first); });
+  std::erase_if(pulled_, [&](auto const& pulled) { return is_part(std::get<0>(pulled.first)); });
 }
 
 // An operator in place runs on a copy here, so nothing may read what it overwrites: in the network, where the layout
 // pass has not found a way to give readers the new values, or in the next call.
 void LocalBuilder::check_overwriting(PlannedNode const& node) {
-  if (alias_of_.empty()) {
-    find_aliases();
+  if (!memory_) {
+    find_reads();
   }
-  ValueId const shared = root(node.shapes.rule.tensors.at(0));
+  ValueId const shared = memory_->root(node.shapes.rule.tensors.at(0));
   if (plan_->graph.value(shared).producer < 0 &&
       std::ranges::find(plan_->user_inputs, shared) == plan_->user_inputs.end()) {
-    throw Error(Fault::input, "RefusedProgram",
-                "refused: " + current_->describe() + ": it overwrites '" + plan_->graph.value(shared).name +
-                    "', which the next call reads, with values of fields; export by run_decompositions({})");
+    refuse_node(*current_, "it overwrites '" + plan_->graph.value(shared).name +
+                               "', which the next call reads, with values of fields; export by run_decompositions({})");
   }
   if (is_read_later(shared, node.plan.node)) {
-    throw Error(Fault::input, "RefusedProgram",
-                "refused: " + current_->describe() + ": it overwrites '" +
-                    plan_->graph.value(node.shapes.rule.tensors[0]).name +
-                    "', which is read later; export by run_decompositions({}), which has no such operators");
+    refuse_node(*current_, "it overwrites '" + plan_->graph.value(node.shapes.rule.tensors[0]).name +
+                               "', which is read later; export by run_decompositions({}), which has no such operators");
   }
 }
 
@@ -498,14 +436,13 @@ void LocalBuilder::write_plain(PlannedNode& node) {
       forget_parts(node.shapes.rule.tensors.at(0));
     } else {
       check_overwriting(node);
-      node.tensors[0] = emit("aten.clone.default", {tensor_input("self", node.tensors[0])}, shape(node.tensors[0]),
-                             dtype(node.tensors[0]));
+      node.tensors[0] = apply("aten.clone.default", node.tensors[0]);
       node.node = localized(*current_, node.tensors);
     }
   }
   if (!node.node.target.starts_with("aten.") && !node.tensors.empty()) {  // other libraries read dense tensors alone
     for (ValueId& tensor : node.tensors) {
-      tensor = emit("aten.contiguous.default", {tensor_input("self", tensor)}, shape(tensor), dtype(tensor));
+      tensor = apply("aten.contiguous.default", tensor);
     }
     node.node = localized(*current_, node.tensors);
   }
@@ -519,10 +456,7 @@ void LocalBuilder::write_plain(PlannedNode& node) {
     return;
   }
   if (p > 0) {
-    DropoutTask task{p, plan_->shapes[at(node.shapes.rule.tensors.at(0))], node.plan.placement,
-                     static_cast<std::uint32_t>(node.plan.node)};
-    node.tensors[0] = emit("graticule.dropout", {tensor_input("self", node.tensors.at(0))}, shape(node.tensors[0]),
-                           dtype(node.tensors[0]), std::move(task));
+    node.tensors[0] = drawn(node, node.tensors.at(0), plan_->shapes[index(node.shapes.rule.tensors.at(0))], p);
     node.node = localized(*current_, node.tensors);
     set_input(node.node, "train", false);
   }
@@ -535,7 +469,7 @@ void LocalBuilder::write_plain(PlannedNode& node) {
 // On this rank's rows, along the other axes.
 void LocalBuilder::write_padding(PlannedNode& node) {
   ValueId const x = node.tensors.at(0);
-  node.local[at(node.axis)] = shape(x)[at(node.axis)];
+  node.local[index(node.axis)] = shape(x)[index(node.axis)];
   ValueId result = -1;
   if (num_elements(node.local) == 0) {
     EmptyTask empty{{node.local}, {dtype(x)}};
@@ -578,14 +512,11 @@ void LocalBuilder::write(PlannedNode& node) {
     }
     write_random(*this, node);
   } else if (rule.view && (node.plan.field || cut || dropped)) {
-    write_view(node);
+    finish(node, reshaped(node.tensors.at(0), node.local));
   } else if (one_of(name, {"expand", "expand_as", "broadcast_to"}) && (cut || name == "expand_as")) {
-    finish(node, emit("aten.expand.default", {tensor_input("self", node.tensors.at(0)), input_of("size", node.local)},
-                      node.local, dtype(node.tensors[0])));
+    finish(node, apply("aten.expand.default", node.tensors.at(0), {input_of("size", node.local)}, node.local));
   } else if (name == "type_as") {
-    finish(node, emit("aten._to_copy.default",
-                      {tensor_input("self", node.tensors.at(0)), input_of("dtype", result_dtype(node))}, node.local,
-                      result_dtype(node)));
+    finish(node, converted(node.tensors.at(0), result_dtype(node)));
   } else if (name.starts_with("new_") || name.ends_with("_like")) {
     write_factory(node);
   } else if (cut && node.plan.mode == RunMode::table) {
@@ -598,7 +529,7 @@ void LocalBuilder::write(PlannedNode& node) {
 }
 
 void LocalBuilder::step(NodePlan const& plan) {
-  current_ = &plan_->graph.nodes[at(plan.node)];
+  current_ = &plan_->graph.nodes[index(plan.node)];
   part_ = plan.part;
   NodeShapes shapes(plan_->graph, *current_, *sizes_);
   apply_rule(shapes);
@@ -610,7 +541,7 @@ void LocalBuilder::step(NodePlan const& plan) {
                    shapes,
                    localized(*current_, tensors),
                    tensors,
-                   plan.local_sizes[at(rank_)],
+                   plan.local_sizes[index(rank_)],
                    plan.placement ? plan.placement->axis : -1};
   write(node);
 }
@@ -637,17 +568,13 @@ LocalGraph LocalBuilder::build() {
   end_outputs();
   // Constants are inputs as well.
   std::vector<bool> produced(result_.graph.values.size(), false);
-  auto const mark = [&](ValueId id) { produced[at(id)] = true; };
-  for (Argument const& input : result_.graph.inputs) {
-    visit_tensors(input, mark);
-  }
+  auto const mark = [&](ValueId id) { produced[index(id)] = true; };
+  visit_tensors(result_.graph.inputs, mark);
   for (std::size_t i = 0; i < result_.graph.nodes.size(); ++i) {
-    for (Argument const& output : result_.graph.nodes[i].outputs) {
-      visit_tensors(output, [&](ValueId id) {
-        produced[at(id)] = true;
-        result_.graph.values[at(id)].producer = static_cast<NodeId>(i);
-      });
-    }
+    visit_tensors(result_.graph.nodes[i].outputs, [&](ValueId id) {
+      mark(id);
+      result_.graph.values[index(id)].producer = static_cast<NodeId>(i);
+    });
   }
   for (std::size_t id = 0; id < produced.size(); ++id) {
     if (!produced[id]) {

@@ -2,10 +2,11 @@
 #pragma once
 
 #include "layout/node_shapes.hpp"
+#include "layout/passes.hpp"
 #include "local_graph.hpp"
-#include "overlaps.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -43,6 +44,13 @@ class LocalBuilder {
 
   /// A new node of one result.
   ValueId emit(std::string const& target, Inputs inputs, Shape shape, Dtype dtype, Task task = PlainTask{});
+  /// A new node on a tensor, which is its first argument; its result has that type and, if no other is said, that
+  /// shape.
+  ValueId apply(std::string const& target, ValueId self, Inputs more = {}, std::optional<Shape> shape = std::nullopt);
+  ValueId reshaped(ValueId self, Shape const& shape);
+  ValueId converted(ValueId self, Dtype dtype);
+  /// Random numbers for the node, in the shape and type of a tensor. @param whole shape on all ranks together
+  ValueId drawn(PlannedNode const& node, ValueId self, Shape whole, double p, Draw draw = Draw::mask);
   /// A tensor that is made with the graph.
   ValueId constant(torch::Tensor const& tensor, Dtype dtype);
   /// Rows of the tensor along the axis in that order; -1: the fill value.
@@ -70,13 +78,13 @@ class LocalBuilder {
   void place_inputs();
   void step(NodePlan const& plan);
   void write(PlannedNode& node);
-  void write_view(PlannedNode& node);
   void write_factory(PlannedNode& node);
   void write_plain(PlannedNode& node);
   void write_padding(PlannedNode& node);
   void write_convolution(PlannedNode& node);
   void end_outputs();
   ValueId new_value(Shape shape, Dtype dtype);
+  void add(Node node, Task task);
   /// Appends the node with results of its own.
   void append(PlannedNode const& node, Task task);
   void append_empty(PlannedNode& node);
@@ -85,7 +93,8 @@ class LocalBuilder {
   [[nodiscard]] std::int64_t number_of(ValueId symbol) const;
   [[nodiscard]] Node localized(Node const& node, std::vector<ValueId> const& tensors) const;
 
-  /// What the node reads of the tensor, in place of all rows that it needs where a convolution fetches these itself.
+  /// The rows of the tensor that the node reads: all that it needs, or this rank's own if a convolution fetches the
+  /// rest.
   ValueId read(NodePlan const& plan, std::size_t tensor, double fill);
   ValueId fetched(Transfer const& transfer, double fill);
   ValueId placed(ValueId value, Placement const& from, Placement const& to);
@@ -94,8 +103,6 @@ class LocalBuilder {
   void forget_parts(ValueId overwritten);
   void find_reads();
   [[nodiscard]] bool is_read_later(ValueId shared, NodeId node) const;
-  void find_aliases();
-  ValueId root(ValueId value);
 
   Plan const* plan_;
   Sizes const* sizes_;
@@ -109,8 +116,8 @@ class LocalBuilder {
   std::map<std::pair<ValueId, Placement>, ValueId> copies_;
   std::map<std::tuple<ValueId, std::int64_t, Rows, double>, ValueId> pulled_;
   std::map<std::tuple<ValueId, Cut, std::int64_t, Rows>, ValueId> moves_;
-  std::vector<std::vector<std::pair<NodeId, NodeId>>> reads_;  // per root of `alias_of_`: producer, last read so far
-  std::vector<ValueId> alias_of_;                              // per value of the plan: union of what shares memory
+  std::optional<SharedMemory> memory_;                         ///< of the plan's graph, once it is wanted
+  std::vector<std::vector<std::pair<NodeId, NodeId>>> reads_;  ///< per root of `memory_`: producer, last read so far
 };
 
 /// Roll, flip, slice, padding, concatenation and quarter turns on rows that are in order already.

@@ -9,6 +9,8 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -89,6 +91,16 @@ struct LocalGraph {
   bool draws = false;                             ///< random numbers in training, on some rank
   bool draws_always = false;                      ///< in evaluation as well
 };
+
+/// Convolutions that compute on this rank's rows while those of others travel (`ConvTask`). The same on all ranks.
+struct Overlaps {
+  std::map<NodeId, nn::detail::CutConvolution> convolutions;
+  /// Nodes that pad a tensor for one of them: along the cut axis, the convolution does it.
+  std::set<NodeId> paddings;
+};
+
+/// Those that fetch rows for themselves alone, of enough rows (`PlanCosts::overlap`).
+[[nodiscard]] Overlaps find_overlaps(Plan const& plan, Sizes const& sizes);
 
 /// Turns the plan into one rank's graph. Local.
 /// @throws Error `RefusedProgram` for nodes that run on one rank only (in place, on values that others read), on all

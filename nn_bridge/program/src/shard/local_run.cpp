@@ -3,6 +3,7 @@
 
 #include <graticule/partition/error.hpp>
 #include <graticule/partition/failure.hpp>
+#include <graticule/program/detail/program_access.hpp>
 
 #include "shard/tasks.hpp"
 
@@ -25,10 +26,28 @@ void LocalRun::compile(Comm const& comm, Conversion const& conversion,
   compiled->bind(local.shapes);
 }
 
-void LocalRun::take_draw(nn::Domain const& domain, bool training) const {
+std::vector<torch::Tensor> LocalRun::run(nn::Domain const& domain, ProgramImpl& program,
+                                         std::vector<torch::Tensor> const& inputs, bool training,
+                                         std::shared_ptr<void const> owner) const {
+  auto values = ProgramAccess::inputs(program, inputs);
+  values.insert(values.end(), local.constants.begin(), local.constants.end());
   if ((training && local.draws) || local.draws_always) {
     *draw = domain.num_draws();
     domain.set_num_draws(*draw + 1);
+  }
+  try {
+    auto const outputs = compiled->run(std::move(values), training, std::move(owner));
+    return ProgramAccess::finish(program, inputs, outputs);
+  } catch (Error const&) {
+    announce_failed_node(domain, std::current_exception());
+    throw;
+  }
+}
+
+void check_share(std::string const& what, torch::Tensor const& given, Shape const& share, int rank) {
+  if (given.sizes() != at::IntArrayRef(share)) {
+    throw Error("ShapeMismatch", what + " has the sizes " + c10::str(given.sizes()) + " on rank " +
+                                     std::to_string(rank) + ", its share is " + c10::str(at::IntArrayRef(share)));
   }
 }
 

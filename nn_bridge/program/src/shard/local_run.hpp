@@ -6,6 +6,7 @@
 #include <graticule/program/detail/conversion.hpp>
 #include <graticule/program/detail/plan.hpp>
 #include <graticule/program/detail/sizes.hpp>
+#include <graticule/program/program.hpp>
 
 #include "run/compiled_graph.hpp"
 #include "run/recompute.hpp"
@@ -17,6 +18,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace graticule::program::detail {
@@ -30,9 +32,15 @@ struct LocalRun {
   /// Collective. @param record see `TaskContext::record` @param hooks of parts that are run again
   void compile(Comm const& comm, Conversion const& conversion, std::function<void(torch::Tensor const&)> const& record,
                std::uint64_t seed, PartHooks hooks = {});
-  /// Advances the number of the domain's masks where the graph has any.
-  void take_draw(nn::Domain const& domain, bool training) const;
+  /// This rank's part of the program's results. Collective.
+  /// @param owner of this object, if a backward may run parts again
+  [[nodiscard]] std::vector<torch::Tensor> run(nn::Domain const& domain, ProgramImpl& program,
+                                               std::vector<torch::Tensor> const& inputs, bool training,
+                                               std::shared_ptr<void const> owner) const;
 };
+
+/// @throws Error `ShapeMismatch` if the tensor has other sizes than this rank's share
+void check_share(std::string const& what, torch::Tensor const& given, Shape const& share, int rank);
 
 /// Where the results for the user are, in order; nothing for a whole one and for a number.
 [[nodiscard]] std::vector<Placement> user_outputs(ExportedGraph const& program, Plan const& plan);

@@ -41,7 +41,7 @@ class Movement {
   void add_boxes(std::vector<std::int64_t> const& rows, std::size_t begin, std::size_t end, std::int64_t period,
                  std::vector<Box>& boxes);
   [[nodiscard]] std::vector<Box> boxes_across(std::vector<std::int64_t> const& rows, std::int64_t period);
-  [[nodiscard]] std::vector<torch::Tensor> parts(torch::Tensor const& target) const;
+  [[nodiscard]] std::vector<FieldView> parts(torch::Tensor const& target) const;
   [[nodiscard]] torch::Tensor direct_part(torch::Tensor const& target) const;
 
   std::int64_t periods_ = 1;    ///< of the cut axis

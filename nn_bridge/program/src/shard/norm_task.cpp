@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "graph/nodes.hpp"
 #include "shard/local_builder.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
+#include <cstddef>
 
 namespace graticule::program::detail {
 
 namespace {
-
-double real_of(Node const& node, std::string_view argument, double otherwise) {
-  Argument const* const given = node.input(argument);
-  auto const* const real = given == nullptr ? nullptr : std::get_if<double>(given);
-  return real == nullptr ? otherwise : *real;
-}
 
 int tensor_place(NodeShapes const& shapes, std::string_view argument) {
   auto const place = shapes.tensor(argument);
   return place ? static_cast<int>(*place) : -1;
 }
 
-std::int64_t product(Shape const& shape, std::size_t first) {
-  return std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(first), shape.end(), std::int64_t{1},
-                         std::multiplies<>());
+// Cells along the axes behind the first ones.
+std::int64_t cells_behind(Shape const& shape, std::size_t first) {
+  return num_elements(Shape(shape.begin() + static_cast<std::ptrdiff_t>(first), shape.end()));
 }
 
 }  // namespace
@@ -31,20 +25,19 @@ NormTask norm_task(PlannedNode const& node, LocalBuilder const& builder) {
   Shape const& x = builder.shape(node.tensors.at(0));
   std::string_view const name = node.name();
   NormTask task;
-  task.eps = real_of(node.node, "eps", 1e-5);
-  task.momentum = real_of(node.node, "momentum", 0.1);
+  task.eps = real_input(node.node, "eps", 1e-5);
+  task.momentum = real_input(node.node, "momentum", 0.1);
   task.weight = tensor_place(node.shapes, "weight");
   task.bias = tensor_place(node.shapes, "bias");
   if (name == "layer_norm") {
     std::size_t const first = x.size() - node.shapes.integers("normalized_shape", 1, 1).size();
-    task.cells = product(x, first);
-    task.groups = product(x, 0) == 0 ? product(Shape(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(first)), 0)
-                                     : product(x, 0) / task.cells;
+    task.cells = cells_behind(x, first);
+    task.groups = num_elements(Shape(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(first)));
     task.channels = task.groups;
     task.weighted_cells = true;
     return task;
   }
-  task.cells = product(x, 2);
+  task.cells = cells_behind(x, 2);
   task.channels = x.at(1);
   if (name.find("batch_norm") != std::string_view::npos) {
     task.outer = x[0];

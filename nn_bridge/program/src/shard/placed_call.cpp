@@ -9,6 +9,7 @@
 #include <graticule/program/detail/program_access.hpp>
 #include <graticule/program/program.hpp>
 
+#include "graph/nodes.hpp"
 #include "layout/cut_moves.hpp"
 #include "shard/local_run.hpp"
 
@@ -47,12 +48,6 @@ bool same_call(Node const& a, Node const& b) {
          });
 }
 
-// LibTorch's backward of these is wrong for cotangents that are not contiguous; steps of a program give it contiguous
-// ones.
-bool takes_care(Node const& node) {
-  return node.target.find("batch_norm") != std::string::npos || node.target.find("instance_norm") != std::string::npos;
-}
-
 // With another probability it draws.
 bool may_drop(Node const& node) { return node.target.find("dropout") != std::string::npos; }
 
@@ -65,7 +60,7 @@ std::vector<int> different_ranks(Plan const& plan) {
   for (std::int64_t rank = 0; rank < plan.num_ranks; ++rank) {
     std::vector<Shape> sizes;
     for (NodePlan const& node : plan.nodes) {
-      sizes.push_back(node.local_sizes[static_cast<std::size_t>(rank)]);
+      sizes.push_back(node.local_sizes[index(rank)]);
     }
     if (seen.insert(std::move(sizes)).second) {
       ranks.push_back(static_cast<int>(rank));
@@ -105,7 +100,10 @@ bool runs_as_it_is(std::vector<Node> const& nodes, detail::LocalGraph const& loc
 
 Study study(Plan const& plan, Sizes const& sizes, detail::Conversion const& conversion) {
   Study result;
-  result.as_it_is = std::ranges::none_of(plan.outputs, moves) && std::ranges::none_of(plan.graph.nodes, takes_care);
+  // LibTorch's backward of norms is wrong for cotangents that are not contiguous; steps of a program give it contiguous
+  // ones.
+  result.as_it_is =
+      std::ranges::none_of(plan.outputs, moves) && std::ranges::none_of(plan.graph.nodes, detail::is_norm_by_channels);
   for (int const rank : different_ranks(plan)) {
     auto const local = detail::local_graph(plan, sizes, conversion, rank);
     result.as_it_is = result.as_it_is && runs_as_it_is(plan.graph.nodes, local);
@@ -166,7 +164,7 @@ struct PlacedCall::State {
 
   // The axis along which the ranks' parts of an input differ.
   [[nodiscard]] nn::Sharding sharding() const {
-    auto const& shape = plan.shapes[static_cast<std::size_t>(plan.user_inputs[first])];
+    auto const& shape = plan.shapes[index(plan.user_inputs[first])];
     auto const axis = options.inputs[first]->axis - static_cast<std::int64_t>(shape.size());
     return {{axis}, ProcessGrid{domain.comm().num_ranks()}};
   }
@@ -177,14 +175,9 @@ struct PlacedCall::State {
                                        std::to_string(inputs.size()));
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      Shape const own = local_shape(plan.shapes[static_cast<std::size_t>(plan.user_inputs[i])], options.inputs[i],
-                                    domain.comm().rank());
-      if (inputs[i].sizes().vec() != own) {
-        throw Error("ShapeMismatch", options.name + ": tensor " + std::to_string(i) + " has the sizes " +
-                                         c10::str(inputs[i].sizes()) + " on rank " +
-                                         std::to_string(domain.comm().rank()) + ", its share is " +
-                                         c10::str(at::IntArrayRef(own)));
-      }
+      int const rank = domain.comm().rank();
+      Shape const own = local_shape(plan.shapes[index(plan.user_inputs[i])], options.inputs[i], rank);
+      detail::check_share(options.name + ": tensor " + std::to_string(i), inputs[i], own, rank);
     }
   }
 
@@ -229,18 +222,7 @@ std::vector<torch::Tensor> PlacedCall::run(std::vector<torch::Tensor> const& inp
   State& state = *state_;
   state.agree(inputs);
   nn::detail::ForwardScope const scope(state.domain, state.options.name);
-  auto values = detail::ProgramAccess::inputs(*state.program, inputs);
-  for (torch::Tensor const& constant : state.run->local.constants) {
-    values.emplace_back(constant);
-  }
-  state.run->take_draw(state.domain, true);
-  try {
-    auto const results = state.run->compiled->run(std::move(values), true, nullptr);
-    return detail::ProgramAccess::finish(*state.program, inputs, results);
-  } catch (Error const&) {
-    detail::announce_failed_node(state.domain, std::current_exception());
-    throw;
-  }
+  return state.run->run(state.domain, *state.program, inputs, true, nullptr);
 }
 
 std::vector<Placement> const& PlacedCall::outputs() const noexcept { return state_->outputs; }

@@ -25,7 +25,14 @@ namespace graticule::program {
 
 namespace {
 
-std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
+// Where the parts begin, and the end.
+std::vector<std::int64_t> bounds_of(Cuts const& cuts) {
+  std::vector<std::int64_t> bounds{0};
+  for (int part = 0; part < cuts.num_parts(); ++part) {
+    bounds.push_back(bounds.back() + cuts.size(part));
+  }
+  return bounds;
+}
 
 }  // namespace
 
@@ -116,7 +123,7 @@ std::vector<torch::Tensor> ShardedProgramImpl::in_blocks(std::vector<torch::Tens
       torch::Tensor const& y = bands.at(user);
       Placement const cut = is_tensor ? latest_->plan.outputs.at(tensor).to : Placement();
       if (cut && !to_blocks_.at(user).is_empty()) {
-        bool const alike = latest_->plan.shapes[place(latest_->plan.outputs[tensor].value)][place(y.dim() - 2)] ==
+        bool const alike = latest_->plan.shapes[index(latest_->plan.outputs[tensor].value)][index(y.dim() - 2)] ==
                                first.after(-2).extent() &&
                            y.size(-1) == first.after(-1).extent();
         blocks[user] = alike ? to_bands_[first_field_]->back(y) : to_blocks_[user]->forward(y);
@@ -139,8 +146,8 @@ void ShardedProgramImpl::plan_for(std::vector<Shape> const& whole, std::vector<s
                   "the program takes " + std::to_string(ids.size()) + " inputs, of which a field has rows and columns");
     }
     first = whole[first_field_];
-    extent = first[first.size() - place(-field_axis_)];
-    if (place(comm.num_ranks()) != parts.size() ||
+    extent = first[first.size() - index(-field_axis_)];
+    if (index(comm.num_ranks()) != parts.size() ||
         std::accumulate(parts.begin(), parts.end(), std::int64_t{0}) != extent) {
       throw Error("BadCuts", "the parts " + c10::str(at::IntArrayRef(parts)) + " are not those of " +
                                  std::to_string(comm.num_ranks()) + " ranks and " + std::to_string(extent) + " cells");
@@ -151,8 +158,8 @@ void ShardedProgramImpl::plan_for(std::vector<Shape> const& whole, std::vector<s
   for (std::size_t i = 0; i < whole.size(); ++i) {
     Shape own = whole[i];
     if (fields_[i]) {
-      std::int64_t& cells = own[own.size() - place(-field_axis_)];
-      cells = cells == extent ? parts[place(comm.rank())] : balanced_cuts(cells, comm.num_ranks()).size(comm.rank());
+      std::int64_t& cells = own[own.size() - index(-field_axis_)];
+      cells = cells == extent ? parts[index(comm.rank())] : balanced_cuts(cells, comm.num_ranks()).size(comm.rank());
     }
     auto const type = conversion(program_->graph().graph.value(ids[i]).tensor.dtype);
     inputs.push_back(torch::zeros({}, torch::dtype(type).device(conversion.device)).expand(own));
@@ -204,7 +211,7 @@ std::vector<Shape> ShardedProgramImpl::whole_shapes(std::vector<torch::Tensor> c
       shape[shape.size() - 2] = layout.extent(0);
       shape[shape.size() - 1] = layout.extent(1);
     } else if (fields_[i]) {
-      std::int64_t& rows = shape[shape.size() - place(-field_axis_)];
+      std::int64_t& rows = shape[shape.size() - index(-field_axis_)];
       auto const all = domain_.comm().gather_to_all(rows);
       rows = std::accumulate(all.begin(), all.end(), std::int64_t{0});
     }
@@ -221,11 +228,7 @@ BlockCuts ShardedProgramImpl::block_cuts(Layout const& bands) const {
     bool const known = has_moved_ && mover->before(axis - 2).extent() == bands.extent(axis);
     Cuts const cuts =
         known ? mover->before(axis - 2).cuts : balanced_cuts(bands.extent(axis), domain_.grid().extent(axis));
-    std::vector<std::int64_t>& bounds = axis == 0 ? result.rows : result.columns;
-    bounds = {0};
-    for (int part = 0; part < cuts.num_parts(); ++part) {
-      bounds.push_back(bounds.back() + cuts.size(part));
-    }
+    (axis == 0 ? result.rows : result.columns) = bounds_of(cuts);
   }
   return result;
 }
@@ -270,23 +273,15 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
     options.largest_gather = options_.largest_gather;
     options.costs = options_.costs;
     options.fields = fields_;
-    options.bounds = {0};
-    Cuts const* const cuts = layout.cuts(field_axis_ == -2 ? 0 : 1);
-    for (int part = 0; part < cuts->num_parts(); ++part) {
-      options.bounds.push_back(options.bounds.back() + cuts->size(part));
-    }
+    options.bounds = bounds_of(*layout.cuts(field_axis_ == -2 ? 0 : 1));
     if (blocks_) {
       options.blocks = block_cuts(layout);
     }
     result->plan = plan_layout(program_->graph(), sizes, options);
     auto const ids = user_inputs(program_->graph());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      Shape const own = local_shape(shapes[i], result->plan.inputs[place(result->plan.user_inputs.at(i))], comm.rank());
-      if (own != inputs[i].sizes().vec()) {
-        throw Error("ShapeMismatch", "input '" + program_->graph().graph.value(ids[i]).name + "' has the sizes " +
-                                         c10::str(inputs[i].sizes()) + " on rank " + std::to_string(comm.rank()) +
-                                         ", its share is " + c10::str(at::IntArrayRef(own)));
-      }
+      Shape const own = local_shape(shapes[i], result->plan.inputs[index(result->plan.user_inputs.at(i))], comm.rank());
+      detail::check_share("input '" + program_->graph().graph.value(ids[i]).name + "'", inputs[i], own, comm.rank());
     }
     result->local = detail::local_graph(result->plan, sizes, conversion, comm.rank());
   });
@@ -296,13 +291,11 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
       (void)alive->record(output);
     }
   };
-  auto const failed = [domain = domain_] { detail::announce_failed_node(domain, std::current_exception()); };
-  auto const unreached = [domain = domain_](std::vector<torch::Tensor> const& roots) {
+  detail::PartHooks hooks;
+  hooks.unreached = [domain = domain_](std::vector<torch::Tensor> const& roots) {
     return nn::detail::unreached_calls(domain, roots);
   };
-  detail::PartHooks hooks;
-  hooks.unreached = unreached;
-  hooks.failed = failed;
+  hooks.failed = [domain = domain_] { detail::announce_failed_node(domain, std::current_exception()); };
   result->compile(comm, conversion, record, options_.seed, std::move(hooks));
   return result;
 }
@@ -424,19 +417,7 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
     bool const missing = wanted_[i] != 0 && !inputs[i].requires_grad();
     own.push_back(missing ? inputs[i].detach().requires_grad_() : inputs[i]);
   }
-  auto values = detail::ProgramAccess::inputs(*program_, own);
-  for (torch::Tensor const& constant : latest_->local.constants) {
-    values.emplace_back(constant);
-  }
-  latest_->take_draw(domain_, is_training());
-  std::vector<c10::IValue> outputs;
-  try {
-    outputs = latest_->compiled->run(std::move(values), is_training(), latest_);
-  } catch (Error const&) {
-    detail::announce_failed_node(domain_, std::current_exception());
-    throw;
-  }
-  auto results = detail::ProgramAccess::finish(*program_, own, outputs);
+  auto results = latest_->run(domain_, *program_, own, is_training(), latest_);
   if (blocks_) {
     results = in_blocks(results);
   }

@@ -10,7 +10,8 @@
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/partition/error.hpp>
 
-#include "graph/visit.hpp"
+#include "graph/nodes.hpp"
+#include "layout/cut_moves.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
@@ -24,7 +25,6 @@
 #include <numbers>
 #include <numeric>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -34,101 +34,88 @@ namespace {
 
 using Context = std::shared_ptr<TaskContext const>;
 
-std::vector<ValueId> tensor_inputs(Node const& node) {
-  std::vector<ValueId> ids;
-  for (NamedArgument const& input : node.inputs) {
-    visit_tensors(input.value, [&](ValueId id) { ids.push_back(id); });
-  }
-  return ids;
-}
-
-std::vector<ValueId> tensor_results(Node const& node) {
-  std::vector<ValueId> ids;
-  for (Argument const& output : node.outputs) {
-    visit_tensors(output, [&](ValueId id) { ids.push_back(id); });
-  }
-  return ids;
-}
-
-// A linear map between the tensors of all ranks: whether its result requires a gradient is the same on all of them,
-// because the graphs are.
-class LinearStep : public Step {
+// A step of a task, with the tensors of its node.
+class TaskStep : public Step {
  public:
-  LinearStep(Context context, std::shared_ptr<nn::detail::LinearCall const> call, Node const& node)
-      : context_(std::move(context)),
-        call_(std::move(call)),
-        source_(tensor_inputs(node).at(0)),
-        result_(tensor_results(node).at(0)) {}
+  TaskStep(Context context, Node const& node)
+      : context_(std::move(context)), tensors_(tensors_of(node.inputs)), results_(tensors_of(node.outputs)) {}
+
+ protected:
+  [[nodiscard]] torch::Tensor tensor(Frame const& frame, std::size_t place) const {
+    return frame.at(tensors_.at(place)).toTensor();
+  }
+
+  Context context_;
+  std::vector<ValueId> tensors_;
+  std::vector<ValueId> results_;
+};
+
+// One in which all ranks take part. Whether tensors require gradients is the same on all of them, because the graphs
+// are.
+class CollectiveStep : public TaskStep {
+ public:
+  using TaskStep::TaskStep;
 
   [[nodiscard]] bool communicates() const override { return true; }
 
-  void run(Frame& frame) const override {
-    torch::Tensor const x = frame.at(source_).toTensor();
-    bool const with_graph = torch::GradMode::is_enabled() && x.requires_grad();
-    torch::Tensor const y = nn::detail::apply_linear_call(call_, x, nn::detail::anchor(with_graph, x.options()));
+ protected:
+  void give(torch::Tensor const& y, Frame& frame) const {
     context_->record(y);
-    frame.at(result_) = y;
+    frame.at(results_.at(0)) = y;
+  }
+};
+
+// A linear map between the tensors of all ranks.
+class LinearStep : public CollectiveStep {
+ public:
+  LinearStep(Context context, std::shared_ptr<nn::detail::LinearCall const> call, Node const& node)
+      : CollectiveStep(std::move(context), node), call_(std::move(call)) {}
+
+  void run(Frame& frame) const override {
+    torch::Tensor const x = tensor(frame, 0);
+    bool const with_graph = torch::GradMode::is_enabled() && x.requires_grad();
+    give(nn::detail::apply_linear_call(call_, x, nn::detail::anchor(with_graph, x.options())), frame);
   }
 
  private:
-  Context context_;
   std::shared_ptr<nn::detail::LinearCall const> call_;
-  ValueId source_;
-  ValueId result_;
 };
 
-// Whether tensors require gradients is the same on all ranks, as in `LinearStep`.
-class ConvStep : public Step {
+class ConvStep : public CollectiveStep {
  public:
   ConvStep(Context context, std::shared_ptr<nn::detail::ConvSetUp const> set_up, Node const& node)
-      : context_(std::move(context)),
-        set_up_(std::move(set_up)),
-        tensors_(tensor_inputs(node)),
-        result_(tensor_results(node).at(0)) {}
-
-  [[nodiscard]] bool communicates() const override { return true; }
+      : CollectiveStep(std::move(context), node), set_up_(std::move(set_up)) {}
 
   void run(Frame& frame) const override {
     std::array<torch::Tensor, 3> given;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      given.at(i) = frame.at(tensors_[i]).toTensor();
+      given.at(i) = tensor(frame, i);
     }
     // Automatic casts come before the function that has the backward: it sees tensors of one type.
     auto const device = given[0].device().type();
     std::optional<c10::impl::ExcludeDispatchKeyGuard> no_casts;
     if (at::autocast::is_autocast_enabled(device)) {
-      for (torch::Tensor& tensor : given) {
-        tensor = tensor.defined() ? at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), tensor, device)
-                                  : tensor;
+      for (torch::Tensor& one : given) {
+        one = one.defined() ? at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), one, device) : one;
       }
       no_casts.emplace(at::autocast::get_autocast_dispatch_key_from_device_type(device));
     }
-    torch::Tensor const y = nn::detail::cut_convolution(set_up_, given[0], given[1], given[2]);
-    context_->record(y);
-    frame.at(result_) = y;
+    give(nn::detail::cut_convolution(set_up_, given[0], given[1], given[2]), frame);
   }
 
  private:
-  Context context_;
   std::shared_ptr<nn::detail::ConvSetUp const> set_up_;
-  std::vector<ValueId> tensors_;
-  ValueId result_;
 };
 
-class EmptyStep : public Step {
+class EmptyStep : public TaskStep {
  public:
-  EmptyStep(EmptyTask const& task, Node const& node, Conversion const& conversion)
-      : shapes_(task.shapes), tensors_(tensor_inputs(node)), results_(tensor_results(node)) {
-    for (Dtype const dtype : task.dtypes) {
-      types_.push_back(conversion(dtype));
-    }
-    device_ = conversion.device;
-  }
+  EmptyStep(Context context, EmptyTask task, Node const& node, Conversion const& conversion)
+      : TaskStep(std::move(context), node), task_(std::move(task)), conversion_(conversion) {}
 
   void run(Frame& frame) const override {
     torch::Tensor link;
-    for (ValueId const id : tensors_) {
-      torch::Tensor const x = frame.at(id).toTensor();
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      torch::Tensor const x = tensor(frame, i);
       if (torch::GradMode::is_enabled() && x.requires_grad()) {
         // The sum of no cells depends on the tensor, with a gradient of 0.
         torch::Tensor const none = x.dim() > 0 ? x.narrow(0, 0, 0).sum() : x * 0;
@@ -137,36 +124,31 @@ class EmptyStep : public Step {
       }
     }
     for (std::size_t i = 0; i < results_.size(); ++i) {
-      torch::Tensor result = torch::zeros(shapes_[i], torch::TensorOptions(device_).dtype(types_[i]));
-      bool const differentiable = torch::isFloatingType(types_[i]) || torch::isComplexType(types_[i]);
-      frame.at(results_[i]) = link.defined() && differentiable ? result + link.to(types_[i]) : result;
+      auto const type = conversion_(task_.dtypes[i]);
+      torch::Tensor const result = torch::zeros(task_.shapes[i], torch::TensorOptions(conversion_.device).dtype(type));
+      bool const differentiable = torch::isFloatingType(type) || torch::isComplexType(type);
+      frame.at(results_[i]) = link.defined() && differentiable ? result + link.to(type) : result;
     }
   }
 
  private:
-  std::vector<Shape> shapes_;
-  std::vector<torch::ScalarType> types_;
-  torch::Device device_ = torch::kCPU;
-  std::vector<ValueId> tensors_;
-  std::vector<ValueId> results_;
+  EmptyTask task_;
+  Conversion conversion_;
 };
 
-class NormStep : public Step {
+class NormStep : public CollectiveStep {
  public:
-  NormStep(Context context, NormTask task, Node const& node)
-      : context_(std::move(context)), task_(task), tensors_(tensor_inputs(node)), results_(tensor_results(node)) {
+  NormStep(Context context, NormTask task, Node const& node) : CollectiveStep(std::move(context), node), task_(task) {
     norm_.layer = node.describe();
     norm_.shape = {task.outer, task.groups, task.inner, task.cells, task.channels};
     norm_.eps = task.eps;
     norm_.teams = {context_->comm};
   }
 
-  [[nodiscard]] bool communicates() const override { return true; }
-
   void run(Frame& frame) const override {
-    torch::Tensor const x = frame.at(tensors_[0]).toTensor();
-    torch::Tensor const weight = tensor(frame, task_.weight);
-    torch::Tensor const bias = tensor(frame, task_.bias);
+    torch::Tensor const x = tensor(frame, 0);
+    torch::Tensor const weight = optional(frame, task_.weight);
+    torch::Tensor const bias = optional(frame, task_.bias);
     bool const with_graph = torch::GradMode::is_enabled() && x.requires_grad();
     auto const statistics = nn::detail::norm_statistics(norm_, x, with_graph);
     torch::Tensor y = nn::detail::normalize(norm_, statistics, x, task_.weighted_cells ? torch::Tensor() : weight,
@@ -181,8 +163,8 @@ class NormStep : public Step {
   }
 
  private:
-  [[nodiscard]] torch::Tensor tensor(Frame const& frame, int place) const {
-    return place < 0 ? torch::Tensor() : frame.at(tensors_[static_cast<std::size_t>(place)]).toTensor();
+  [[nodiscard]] torch::Tensor optional(Frame const& frame, int place) const {
+    return place < 0 ? torch::Tensor() : tensor(frame, static_cast<std::size_t>(place));
   }
 
   // Mean and inverse deviation, then the new running statistics.
@@ -198,28 +180,22 @@ class NormStep : public Step {
     if (results_.size() < 5) {
       return;
     }
-    torch::Tensor const mean = tensor(frame, task_.running_mean);
-    torch::Tensor const var = tensor(frame, task_.running_var);
+    torch::Tensor const mean = optional(frame, task_.running_mean);
+    torch::Tensor const var = optional(frame, task_.running_var);
     torch::Tensor const unbiased = statistics.m2 / std::max(statistics.count - 1, 1.0);
     frame.at(results_[3]) = mean * (1 - task_.momentum) + (statistics.mean * task_.momentum).to(mean.scalar_type());
     frame.at(results_[4]) = var * (1 - task_.momentum) + (unbiased * task_.momentum).to(var.scalar_type());
   }
 
-  Context context_;
   NormTask task_;
   nn::detail::Norm norm_;
-  std::vector<ValueId> tensors_;
-  std::vector<ValueId> results_;
 };
 
 // Word (i mod 4) of Philox at the counter (i / 4, draw, layer) for the value at the flat index i of the whole tensor.
-class DropoutStep : public Step {
+class DropoutStep : public TaskStep {
  public:
   DropoutStep(Context context, DropoutTask task, Node const& node)
-      : context_(std::move(context)),
-        task_(std::move(task)),
-        source_(tensor_inputs(node).at(0)),
-        result_(tensor_results(node).at(0)) {
+      : TaskStep(std::move(context), node), task_(std::move(task)) {
     std::size_t const axis = task_.part ? static_cast<std::size_t>(task_.part->axis) : 0;
     if (task_.whole.empty()) {
       task_.whole = {1};
@@ -227,11 +203,7 @@ class DropoutStep : public Step {
     extent_ = task_.whole[axis];
     inner_ = std::accumulate(task_.whole.begin() + static_cast<std::ptrdiff_t>(axis) + 1, task_.whole.end(),
                              std::int64_t{1}, std::multiplies<>());
-    std::vector<std::int64_t> owned(static_cast<std::size_t>(extent_));
-    std::iota(owned.begin(), owned.end(), 0);
-    if (task_.part) {
-      owned = task_.part->owned_indices(extent_, context_->comm.rank());
-    }
+    auto const owned = task_.part ? task_.part->owned_indices(extent_, context_->comm.rank()) : numbers_below(extent_);
     for (std::int64_t const i : owned) {
       if (runs_.empty() || runs_.back().first + runs_.back().count != i) {
         runs_.push_back({i, 0, num_owned_});
@@ -243,12 +215,8 @@ class DropoutStep : public Step {
   }
 
   void run(Frame& frame) const override {
-    torch::Tensor const x = frame.at(source_).toTensor();
-    if (task_.draw != Draw::mask) {
-      frame.at(result_) = numbers(x);
-      return;
-    }
-    frame.at(result_) = frame.training ? x * factor(x) : x;
+    torch::Tensor const x = tensor(frame, 0);
+    frame.at(results_.at(0)) = task_.draw != Draw::mask ? numbers(x) : frame.training ? x * factor(x) : x;
   }
 
  private:
@@ -274,7 +242,15 @@ class DropoutStep : public Step {
                                   .threshold = threshold},
                                  cells(x), kept);
     } else {
-      fill_on_host(mask, threshold, kept);
+      each_run<float>(mask, [&](std::int64_t first, std::int64_t count, float* values) {
+        for (std::int64_t i = 0; i < count;) {
+          auto const flat = static_cast<std::uint64_t>(first + i);
+          auto const four = words(flat, 0);
+          for (auto lane = flat % 4; lane < 4 && i < count; ++lane, ++i) {
+            values[i] = four[lane] >= threshold ? kept : 0.0F;
+          }
+        }
+      });
     }
     torch::Tensor const factors = x.scalar_type() == torch::kFloat64 && task_.p < 1
                                       ? (mask != 0).to(torch::kFloat64) / (1 - task_.p)
@@ -286,25 +262,27 @@ class DropoutStep : public Step {
   [[nodiscard]] torch::Tensor numbers(torch::Tensor const& x) const {
     torch::Tensor const drawn = torch::empty(x.sizes(), torch::kFloat64);
     bool const narrow = x.element_size() < 4;
-    each_run(drawn, [&](std::int64_t first, std::int64_t count, double* values) {
+    each_run<double>(drawn, [&](std::int64_t first, std::int64_t count, double* values) {
       for (std::int64_t i = 0; i < count; ++i) {
-        auto const index = static_cast<std::uint64_t>(first + i);
-        double const uniform = narrow ? (word(index, 0) >> 24U) * 0x1p-8 : (word(index, 0) >> 8U) * 0x1p-24;
+        auto const flat = static_cast<std::uint64_t>(first + i);
+        std::uint32_t const word = words(flat, 0)[flat % 4];
+        double const uniform = narrow ? (word >> 24U) * 0x1p-8 : (word >> 8U) * 0x1p-24;
         // Box and Muller (1958), by a second word.
-        values[i] = task_.draw == Draw::uniform ? uniform
-                                                : std::sqrt(-2 * std::log((word(index, 0) + 1.0) * 0x1p-32)) *
-                                                      std::cos(2 * std::numbers::pi * word(index, 1) * 0x1p-32);
+        values[i] = task_.draw == Draw::uniform
+                        ? uniform
+                        : std::sqrt(-2 * std::log((word + 1.0) * 0x1p-32)) *
+                              std::cos(2 * std::numbers::pi * words(flat, 1)[flat % 4] * 0x1p-32);
       }
     });
     return drawn.to(x.options());
   }
 
-  [[nodiscard]] std::uint32_t word(std::uint64_t index, std::uint32_t stream) const {
-    auto const words = nn::detail::philox(
-        {static_cast<std::uint32_t>(index / 4), static_cast<std::uint32_t>(index >> 34U),
+  // Those of a value and its neighbours.
+  [[nodiscard]] std::array<std::uint32_t, 4> words(std::uint64_t flat, std::uint32_t stream) const {
+    return nn::detail::philox(
+        {static_cast<std::uint32_t>(flat / 4), static_cast<std::uint32_t>(flat >> 34U),
          static_cast<std::uint32_t>(*context_->draw), task_.layer},
         {static_cast<std::uint32_t>(context_->seed) ^ stream, static_cast<std::uint32_t>(context_->seed >> 32U)});
-    return words[index % 4];
   }
 
   [[nodiscard]] std::int64_t num_outer(torch::Tensor const& x) const {
@@ -320,23 +298,11 @@ class DropoutStep : public Step {
             .listed = 1};
   }
 
-  void fill_on_host(torch::Tensor const& mask, std::uint64_t threshold, float kept) const {
-    each_run(mask, [&](std::int64_t first, std::int64_t count, float* values) {
-      fill(first, count, threshold, kept, values);
-    });
-  }
-
   // Calls `visit` with the flat index in the whole tensor, the number of values and their place in `owned`.
-  template <typename Visit>
+  template <typename Number, typename Visit>
   void each_run(torch::Tensor const& owned, Visit const& visit) const {
     std::int64_t const outer = num_outer(owned);
-    auto const values = [&] {
-      if constexpr (std::is_invocable_v<Visit, std::int64_t, std::int64_t, float*>) {
-        return owned.mutable_data_ptr<float>();
-      } else {
-        return owned.mutable_data_ptr<double>();
-      }
-    }();
+    auto* const values = owned.mutable_data_ptr<Number>();
     at::parallel_for(0, outer * static_cast<std::int64_t>(runs_.size()), 1, [&](std::int64_t lo, std::int64_t hi) {
       for (std::int64_t i = lo; i < hi; ++i) {
         auto const num_runs = static_cast<std::int64_t>(runs_.size());
@@ -347,23 +313,7 @@ class DropoutStep : public Step {
     });
   }
 
-  void fill(std::int64_t first, std::int64_t count, std::uint64_t threshold, float kept, float* values) const {
-    for (std::int64_t i = 0; i < count;) {
-      auto const index = static_cast<std::uint64_t>(first + i);
-      auto const words = nn::detail::philox(
-          {static_cast<std::uint32_t>(index / 4), static_cast<std::uint32_t>(index >> 34U),
-           static_cast<std::uint32_t>(*context_->draw), task_.layer},
-          {static_cast<std::uint32_t>(context_->seed), static_cast<std::uint32_t>(context_->seed >> 32U)});
-      for (auto lane = index % 4; lane < 4 && i < count; ++lane, ++i) {
-        values[i] = words[lane] >= threshold ? kept : 0.0F;
-      }
-    }
-  }
-
-  Context context_;
   DropoutTask task_;
-  ValueId source_;
-  ValueId result_;
   std::int64_t extent_ = 1;
   std::int64_t inner_ = 1;
   std::int64_t num_owned_ = 0;
@@ -410,7 +360,7 @@ std::unique_ptr<Step> TaskSteps::make(std::size_t index) {
     return std::make_unique<LinearStep>(context_, sum_call(context_->comm), node);
   }
   if (auto const* empty = std::get_if<EmptyTask>(&task)) {
-    return std::make_unique<EmptyStep>(*empty, node, conversion_);
+    return std::make_unique<EmptyStep>(context_, *empty, node, conversion_);
   }
   if (auto const* norm = std::get_if<NormTask>(&task)) {
     return std::make_unique<NormStep>(context_, *norm, node);

@@ -9,10 +9,8 @@ namespace graticule::program::detail {
 
 namespace {
 
-std::size_t place_of(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 ValueId write_roll(LocalBuilder& builder, PlannedNode& node) {
-  auto const axes = node.shapes.axes("dims", node.shapes.ndim()).value_or(std::vector<std::int64_t>{});
+  auto const axes = node.shapes.axes("dims", node.shapes.ndim());
   auto const shifts = node.shapes.integers("shifts", axes.size(), 0);
   std::vector<std::int64_t> other_axes;
   std::vector<std::int64_t> other_shifts;
@@ -25,26 +23,23 @@ ValueId write_roll(LocalBuilder& builder, PlannedNode& node) {
   ValueId const x = node.tensors.at(0);
   return other_axes.empty()
              ? x
-             : builder.emit("aten.roll.default",
-                            {tensor_input("self", x), input_of("shifts", other_shifts), input_of("dims", other_axes)},
-                            node.local, builder.dtype(x));
+             : builder.apply("aten.roll.default", x, {input_of("shifts", other_shifts), input_of("dims", other_axes)},
+                             node.local);
 }
 
 ValueId flipped(LocalBuilder& builder, ValueId x, std::vector<std::int64_t> const& axes) {
-  return axes.empty() ? x
-                      : builder.emit("aten.flip.default", {tensor_input("self", x), input_of("dims", axes)},
-                                     builder.shape(x), builder.dtype(x));
+  return axes.empty() ? x : builder.apply("aten.flip.default", x, {input_of("dims", axes)});
 }
 
 ValueId write_flip(LocalBuilder& builder, PlannedNode& node) {
-  auto axes = node.shapes.axes("dims", node.shapes.ndim()).value_or(std::vector<std::int64_t>{});
+  auto axes = node.shapes.axes("dims", node.shapes.ndim());
   std::erase(axes, node.axis);
   return flipped(builder, node.tensors.at(0), axes);
 }
 
 // One turn is a flip along b, two one along both, three one along a; an odd number exchanges the axes then.
 ValueId write_turn(LocalBuilder& builder, PlannedNode& node) {
-  auto const axes = node.shapes.axes("dims", node.shapes.ndim()).value_or(std::vector<std::int64_t>{0, 1});
+  auto const axes = node.shapes.axes("dims", node.shapes.ndim(), {0, 1});
   std::int64_t const turns = ((node.shapes.integer("k", 1) % 4) + 4) % 4;
   std::int64_t const a = axes.at(0);
   std::int64_t const b = axes.at(1);
@@ -58,15 +53,13 @@ ValueId write_turn(LocalBuilder& builder, PlannedNode& node) {
   }
   std::erase(flips, !odd ? node.axis : node.axis == a ? b : node.axis == b ? a : -1);
   ValueId const x = flipped(builder, node.tensors.at(0), flips);
-  return odd ? builder.emit("aten.transpose.int", {tensor_input("self", x), input_of("dim0", a), input_of("dim1", b)},
-                            node.local, builder.dtype(x))
-             : x;
+  return odd ? builder.apply("aten.transpose.int", x, {input_of("dim0", a), input_of("dim1", b)}, node.local) : x;
 }
 
 ValueId write_pad(LocalBuilder& builder, PlannedNode& node) {
   std::string const name = node.shapes.has("padding") ? "padding" : "pad";
   auto widths = node.shapes.integers(name, 2, 0);
-  std::size_t const from_last = place_of(node.shapes.ndim() - 1 - node.axis);
+  std::size_t const from_last = index(node.shapes.ndim() - 1 - node.axis);
   widths.at(2 * from_last) = 0;
   widths.at(2 * from_last + 1) = 0;
   ValueId const x = node.tensors.at(0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 
+#include "graph/nodes.hpp"
 #include "shard/local_builder.hpp"
 
 #include <algorithm>
@@ -15,13 +16,11 @@ namespace graticule::program::detail {
 
 namespace {
 
-std::size_t spot(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 bool is_pool(std::string_view name) { return name.find("pool") != std::string_view::npos; }
 
 // Number of the axis among the spatial ones, of which there are `count`.
 std::size_t spatial_axis(PlannedNode const& node, std::size_t count) {
-  return spot(node.axis) + count - node.local.size();
+  return index(node.axis) + count - node.local.size();
 }
 
 std::size_t num_spatial(PlannedNode const& node) {
@@ -33,7 +32,7 @@ std::size_t num_spatial(PlannedNode const& node) {
 }
 
 std::int64_t first_row(PlannedNode const& node, LocalBuilder const& builder) {
-  return node.plan.placement->bounds[spot(builder.rank())];
+  return node.plan.placement->bounds[index(builder.rank())];
 }
 
 ValueId write_stencil(LocalBuilder& builder, PlannedNode& node) {
@@ -69,19 +68,19 @@ ValueId write_transposed(LocalBuilder& builder, PlannedNode& node) {
   std::int64_t const stride = node.shapes.integers("stride", spatial, 1).at(i);
   std::int64_t const dilation = node.shapes.integers("dilation", spatial, 1).at(i);
   std::int64_t const reach = (node.shapes.in(1)[i + 2] - 1) * dilation + 1;
-  auto const& rows = node.plan.tensors.at(0).rows[spot(builder.rank())];
+  auto const& rows = node.plan.tensors.at(0).rows[index(builder.rank())];
   Argument const bias = node.node.input("bias") != nullptr ? *node.node.input("bias") : Argument(None{});
-  std::int64_t const own = node.local[spot(node.axis)];
+  std::int64_t const own = node.local[index(node.axis)];
   std::int64_t lo = 0;
   Shape made = node.local;
-  made[spot(node.axis)] = 0;
+  made[index(node.axis)] = 0;
   if (!rows.empty()) {
     lo = first_row(node, builder) + node.shapes.integers("padding", spatial, 0).at(i) - rows.front() * stride;
-    made[spot(node.axis)] = (static_cast<std::int64_t>(rows.size()) - 1) * stride + reach;
+    made[index(node.axis)] = (static_cast<std::int64_t>(rows.size()) - 1) * stride + reach;
   }
   std::vector<std::int64_t> wanted;
   for (std::int64_t row = lo; row < lo + own; ++row) {
-    wanted.push_back(0 <= row && row < made[spot(node.axis)] ? row : -1);
+    wanted.push_back(0 <= row && row < made[index(node.axis)] ? row : -1);
   }
   // Rows that none reaches have the bias as well, which then comes last.
   bool const all_reached = !rows.empty() && std::ranges::find(wanted, -1) == wanted.end();
@@ -102,11 +101,8 @@ ValueId write_transposed(LocalBuilder& builder, PlannedNode& node) {
   }
   Shape channels(node.local.size(), 1);
   channels[1] = builder.shape(tensor->value).at(0);
-  ValueId const shaped =
-      builder.emit("aten.reshape.default", {tensor_input("self", tensor->value), input_of("shape", channels)}, channels,
-                   builder.dtype(tensor->value));
-  return builder.emit("aten.add.Tensor", {tensor_input("self", result), tensor_input("other", shaped)}, node.local,
-                      builder.result_dtype(node));
+  ValueId const shaped = builder.reshaped(tensor->value, channels);
+  return builder.apply("aten.add.Tensor", result, {tensor_input("other", shaped)}, node.local);
 }
 
 // --- Operators whose windows differ from row to row: the others axes by the operator, this one by weights. ---
@@ -165,22 +161,17 @@ ValueId by_taps(LocalBuilder& builder, PlannedNode const& node, ValueId x, torch
                 std::int64_t taps) {
   auto const [sorted, order] = weights.abs().sort(/*dim=*/1, /*descending=*/true);
   Shape shape(node.local.size(), 1);
-  shape[spot(node.axis)] = weights.size(0);
+  shape[index(node.axis)] = weights.size(0);
   ValueId result = -1;
   for (std::int64_t k = 0; k < taps; ++k) {
-    torch::Tensor const index = order.select(1, k).contiguous();
-    torch::Tensor const factor = weights.gather(1, index.unsqueeze(1)).reshape(shape);
-    ValueId const rows = builder.constant(index, Dtype::i64);
-    ValueId const taken = builder.emit(
-        "aten.index_select.default", {tensor_input("self", x), input_of("dim", node.axis), tensor_input("index", rows)},
-        node.local, builder.dtype(x));
+    torch::Tensor const rows = order.select(1, k).contiguous();
+    torch::Tensor const factor = weights.gather(1, rows.unsqueeze(1)).reshape(shape);
+    ValueId const taken = builder.apply(
+        "aten.index_select.default", x,
+        {input_of("dim", node.axis), tensor_input("index", builder.constant(rows, Dtype::i64))}, node.local);
     ValueId const scaled =
-        builder.emit("aten.mul.Tensor",
-                     {tensor_input("self", taken), tensor_input("other", builder.constant(factor, builder.dtype(x)))},
-                     node.local, builder.dtype(x));
-    result = result < 0 ? scaled
-                        : builder.emit("aten.add.Tensor", {tensor_input("self", result), tensor_input("other", scaled)},
-                                       node.local, builder.dtype(x));
+        builder.apply("aten.mul.Tensor", taken, {tensor_input("other", builder.constant(factor, builder.dtype(x)))});
+    result = result < 0 ? scaled : builder.apply("aten.add.Tensor", result, {tensor_input("other", scaled)});
   }
   return result;
 }
@@ -190,9 +181,9 @@ ValueId by_product(LocalBuilder& builder, PlannedNode const& node, ValueId x, to
   for (std::size_t axis = 0; axis < node.local.size(); ++axis) {
     letters += static_cast<char>('a' + axis);
   }
-  char const row = letters[spot(node.axis)];
+  char const row = letters[index(node.axis)];
   std::string result = letters;
-  result[spot(node.axis)] = 'z';
+  result[index(node.axis)] = 'z';
   std::string const equation = std::string("z") + row + "," + letters + "->" + result;
   return builder.emit("aten.einsum.default",
                       {input_of("equation", equation),
@@ -211,21 +202,21 @@ ValueId along_other_axes(LocalBuilder& builder, PlannedNode& node, std::size_t i
     input.value = sizes;
   }
   Shape shape = node.local;
-  shape[spot(node.axis)] = rows;
+  shape[index(node.axis)] = rows;
   return builder.emit(node.node.target, node.node.inputs, shape, builder.result_dtype(node));
 }
 
 ValueId write_weighted(LocalBuilder& builder, PlannedNode& node) {
   std::size_t const i = spatial_axis(node, num_spatial(node));
-  auto const& rows = node.plan.tensors.at(0).rows[spot(builder.rank())];
-  std::int64_t const from = node.shapes.in()[spot(node.axis)];
-  std::int64_t const to = node.shapes.out()[spot(node.axis)];
+  auto const& rows = node.plan.tensors.at(0).rows[index(builder.rank())];
+  std::int64_t const from = node.shapes.in()[index(node.axis)];
+  std::int64_t const to = node.shapes.out()[index(node.axis)];
   auto const type = builder.conversion()(builder.result_dtype(node));
   auto const scale = take_scale(node, i);
   torch::Tensor const whole =
       is_pool(node.name()) ? adaptive_weights(from, to, type) : resizing_weights(node, from, to, scale, type);
   std::int64_t const first = first_row(node, builder);
-  torch::Tensor const own = whole.slice(0, first, first + node.local[spot(node.axis)]);
+  torch::Tensor const own = whole.slice(0, first, first + node.local[index(node.axis)]);
   torch::Tensor const weights =
       own.slice(1, rows.front(), rows.front() + static_cast<std::int64_t>(rows.size())).contiguous();
   if (own.count_nonzero().item<std::int64_t>() != weights.count_nonzero().item<std::int64_t>()) {
@@ -259,15 +250,7 @@ double fill_value(NodeShapes const& shapes) {
   if (name.starts_with("max_pool")) {
     return -std::numeric_limits<double>::infinity();
   }
-  Argument const* const value = name == "pad" || name == "constant_pad_nd" ? shapes.node().input("value") : nullptr;
-  if (value == nullptr) {
-    return 0;
-  }
-  if (auto const* real = std::get_if<double>(value)) {
-    return *real;
-  }
-  auto const* const whole = std::get_if<std::int64_t>(value);
-  return whole != nullptr ? static_cast<double>(*whole) : 0.0;
+  return one_of(name, {"pad", "constant_pad_nd"}) ? real_input(shapes.node(), "value", 0) : 0;
 }
 
 ValueId write_window(LocalBuilder& builder, PlannedNode& node) {

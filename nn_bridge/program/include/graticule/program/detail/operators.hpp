@@ -30,4 +30,16 @@ enum class OperatorClass {
 /// alike. Nothing for an operator that programs may not contain.
 [[nodiscard]] std::optional<OperatorClass> operator_class(std::string_view target);
 
+namespace detail {
+
+/// "roll" of "aten.roll.default", "add" of "aten.add_.Tensor", "permute" of "aten.permute_copy.default"; the target
+/// itself where it has no such form.
+[[nodiscard]] std::string_view operator_name(std::string_view target);
+
+/// Checks that this library runs all operators of the program, also in its subgraphs.
+/// @throws Error `RefusedProgram` with operator, module path, source line, reason, and what would help
+void check_operators(ExportedGraph const& program);
+
+}  // namespace detail
+
 }  // namespace graticule::program
