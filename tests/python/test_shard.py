@@ -527,6 +527,38 @@ def test_dropout_of_functions_zeroes_the_same_cells_on_any_number_of_ranks():
         assert 0 < (y == 0).sum() < y.numel() / 2
 
 
+class Drops(nn.Module):
+    """Dropouts of fields, of tokens, of means of the globe (cut on some numbers of ranks, whole on others), and of axes in another order."""
+    def __init__(self):
+        super().__init__()
+        self.conv, self.drop, self.alpha, self.channels = nn.Conv2d(1, 4, 3, padding=1), nn.Dropout(0.4), nn.AlphaDropout(0.3), nn.Dropout2d(0.4)
+
+    def forward(self, x):
+        y = self.conv(x)
+        tokens = y.flatten(2).transpose(1, 2)
+        tokens = self.drop(tokens) + self.alpha(tokens)
+        means = y.mean((2, 3), keepdim=True)
+        means = self.channels(means) + self.alpha(means) + self.drop(means.flatten(1)).view_as(means) + F.dropout(means, 0.3)
+        turned = y.permute(0, 2, 3, 1)
+        turned = self.drop(turned) + self.channels(turned)
+        return self.channels(self.drop(y)) + tokens.transpose(1, 2).unflatten(2, x.shape[-2:]) * means + turned.permute(0, 3, 1, 2)
+
+
+def test_dropout_of_layers_zeroes_the_same_cells_however_tensors_are_cut():
+    torch.manual_seed(0)
+    serial, whole = Drops().double(), torch.randn(2, 1, 9, 6, dtype=torch.float64)
+    nets = [copy.deepcopy(serial) for _ in range(2)]
+    domain = graticule.Domain(COMM)
+    for net, own in zip(nets, (domain, graticule.Domain(MPI.COMM_SELF))):
+        graticule.shard(net, own, seed=3)
+    torch.manual_seed(RANK)  # masks of torch itself would differ
+    for _ in range(2):
+        close(on_globe(nets[0](graticule.shard_of(whole, domain)), domain), nets[1](whole))
+    for net in nets:
+        net.eval()
+    close(on_globe(nets[0](graticule.shard_of(whole, domain)), domain), nets[1](whole))
+
+
 def test_dropout_is_that_of_the_globe_after_one_that_drops_nothing():
     domain, alone = graticule.Domain(COMM), graticule.Domain(MPI.COMM_SELF)
     whole = torch.randn(2, 1, 9, 6, dtype=torch.float64)

@@ -34,6 +34,7 @@ class Joins(TorchFunctionMode):
         self.domain, self.layers = domain, layers
         self.home: Dict[Tuple[int, int], Cuts] = {} if home is None else dict(home)
         self.first: Dict[Tuple[int, int], torch.Tensor] = {}  # fields that the model was given
+        self.masks: Optional[Tuple[int, int]] = None  # seed and number of the layer whose dropout runs
         self._outer: Optional[Joins] = None
 
     def again(self) -> "Joins":
@@ -109,7 +110,12 @@ class Joins(TorchFunctionMode):
         versions = [x._version for x in copies]
         if copies and name not in _KEEPS:
             _calls.refuse_old_copies(_name(func, name), copies)
-        result = _random.agreed(self.domain, func, args, kwargs) if _random.draws(name, args, kwargs) else func(*args, **kwargs)
+        if not _random.draws(name, args, kwargs):
+            result = func(*args, **kwargs)
+        elif name in _MASKED and args and args[0].is_floating_point():
+            result = self._masked(name, *args, **kwargs)
+        else:
+            result = _random.agreed(self.domain, func, args, kwargs)
         for x, version in zip(copies, versions):
             _calls.refuse_old_copies(_name(func, name), [x], (0,) if x._version != version else ())
             for y in tensors(result):
@@ -121,6 +127,13 @@ class Joins(TorchFunctionMode):
                 if mark_of(x) is None and not isinstance(x, torch.nn.Parameter):
                     mark_whole(x)
         return result
+
+    def _masked(self, name: str, x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, **kwargs: Any) -> torch.Tensor:
+        """`dropout` of a tensor that is whole: by place, as where it is cut on other numbers of ranks."""
+        draw, self.domain.num_draws = self.domain.num_draws, self.domain.num_draws + 1
+        factor = _core.whole_mask(list(x.shape), p, *(self.masks or _OF_FUNCTIONS), draw) / (1 - p if p < 1 else 1.0)
+        factor = factor.to(x.device, x.dtype)
+        return x.mul_(factor) if inplace or name.endswith("_") else x * factor
 
     def _on_places(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """`torch.masked_select` with a mask that is whole: the cells of its true places."""
@@ -157,7 +170,7 @@ class Joins(TorchFunctionMode):
         given = _calls.signature(args, kwargs)
         leaves = given.leaves
         kind = (func, given.key, tuple((tuple(x.shape), x.dtype, x.device, mark_of(x)) for x in leaves), tuple(wanted),
-                _autocast(leaves[0].device.type))
+                _autocast(leaves[0].device.type), self.masks)
         planned = self.layers.get(kind)
         if planned is None:
             full = (kind, given.floats)
@@ -205,6 +218,7 @@ class Joins(TorchFunctionMode):
         if self.domain._checks and self.domain.num_ranks > 1:
             self.domain._object.require_same("NotSharded", f"{what} with the numbers {_calls.numbers_of(args, kwargs)} (random numbers of Python and "
                                              "numpy, time and the rank differ between ranks: seed them alike, or draw by torch.rand)")
+        masks = self.masks or (_OF_FUNCTIONS if name in _MASKED else None)
         marks = [mark_of(x) for x in leaves]
         shapes = [tuple(x.shape) if of is None else shape_of(x, of) for x, of in zip(leaves, marks)]
         try:
@@ -219,7 +233,7 @@ class Joins(TorchFunctionMode):
 
             def placed() -> Any:
                 return _core.PlacedCall(traced.json, self.domain._object, what, [None if p is None else p.place for p in places], ends,
-                                        str(leaves[0].device))
+                                        str(leaves[0].device), masks)
 
             try:
                 program = placed()
@@ -258,7 +272,8 @@ class Joins(TorchFunctionMode):
         parts = ((extents(of)[0],), _balanced(extents(of)[1], self.domain.num_ranks))
         places = [None if cuts(x) is None else of_field(shape_of(x, of), parts, -1).place for x in leaves]
         try:
-            in_columns = _core.PlacedCall(traced.json, self.domain._object, what, places, [(False, None)] * len(outputs), str(leaves[0].device))
+            in_columns = _core.PlacedCall(traced.json, self.domain._object, what, places, [(False, None)] * len(outputs), str(leaves[0].device),
+                                         self.masks)
         except RuntimeError:
             return None
         right = in_columns.direct and all(p is not None and p[0] == len(where.shape) - 1 for p, where in zip(in_columns.outputs, outputs))
@@ -367,6 +382,8 @@ class Joins(TorchFunctionMode):
             return mark(self.layers[key].call("", "forward", [x, like], [None] * 5, True)[0], there)
 
 
+_MASKED = ("dropout", "dropout_")
+_OF_FUNCTIONS = (0, 0)  # seed and layer of the masks of functions
 _KEEPS = {"__get__", "__set__", "__repr__", "__format__", "tolist"}
 _IN_PLACE = {f"__i{name}__" for name in ("add", "and", "div", "floordiv", "lshift", "mod", "mul", "or", "rshift", "sub", "xor", "pow",
                                           "truediv")} | {"__setitem__"}

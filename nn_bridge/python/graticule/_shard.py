@@ -66,6 +66,8 @@ _OWN_CODE = "planned when it runs"
 
 
 _BASE = {"UpsamplingNearest2d": "Upsample", "UpsamplingBilinear2d": "Upsample"}
+#: Those that drop values at random.
+RANDOM = ("Dropout", "Dropout2d", "Dropout3d", "AlphaDropout")
 #: The layers of torch.nn that have a sharded counterpart.
 OF_TORCH = tuple(sorted(name for name in (*_core.serial_types(), *_BASE) if hasattr(nn, name)))
 
@@ -82,6 +84,8 @@ class Forward:
             if at(x) is not None and layer.options.get("padding_by") == "domain" and hasattr(self, "padding"):
                 raise NotSharded(f"{layer.path} ({layer.type}) with padding by the domain needs a field, [..., rows, columns]: its input is "
                                  f"{list(at(x).shape)} on the globe, cut along axis {at(x).axis}")
+            if layer.type in RANDOM:
+                return _drop(self, layer, super().forward, x)
             y = super().forward(x, *args, **kwargs)  # of its functions, which are seen; of what is whole, all of it is on each rank
             return mark_whole(y) if isinstance(y, torch.Tensor) and mark_of(y) is None else y
         output_size = kwargs.get("output_size", args[0] if args else None)
@@ -95,6 +99,31 @@ class Forward:
     def forward_like(self, x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         """The output with the sizes and the cuts of `like`: transposed convolutions and `Upsample`. Collective."""
         return self.__dict__["_graticule_layer"].call(self, "forward_like", x, like)
+
+
+def _drop(module: Any, layer: TorchLayer, forward: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """A dropout of a tensor that is cut along any axis, or whole: the values that the layer would drop of a field."""
+    mode, p = Active.mode, module.p
+    if not module.training or p == 0:
+        return x
+    mode.masks = (layer.options.get("seed") or 0, layer.options.get("layer") or 0)
+    try:
+        if layer.type == "Dropout":
+            return forward(x)
+        channels = layer.type != "AlphaDropout"
+        if channels and x.dim() != int(layer.type[-2]) + 2:
+            return forward(x)  # of one sample: of whole tensors by PyTorch's numbers, of shards refused by the function
+        cells = x[(..., *[0] * (x.dim() - 2))] if channels else x
+        kept = nn.functional.dropout((cells != cells).to(x.dtype) * 0 + 1, p)  # ones that are cut as x
+    finally:
+        mode.masks = None
+    if channels:
+        factor, shift = kept[(..., *[None] * (x.dim() - 2))], 0.0
+    else:  # as in AlphaDropoutImpl::forward
+        alpha = 1.7580993408473766
+        mask, a = (kept != 0).to(x.dtype), 0.0 if p == 1 else ((alpha * alpha * p + 1) * (1 - p)) ** -0.5
+        factor, shift = (mask, 0.0) if p == 1 else (mask * a, (mask - 1) * (alpha * a) + alpha * a * p)
+    return x.mul_(factor).add_(shift) if module.inplace else x * factor + shift
 
 
 def _output_padding(module: Any, layer: TorchLayer, x: torch.Tensor, output_size: Sequence[int]) -> Tuple[int, ...]:

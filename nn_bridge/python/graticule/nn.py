@@ -23,7 +23,7 @@ from ._native import (AllSum, AllToAll, Broadcast, ChannelSplitConv1d, ChannelSp
                       GlobalMean, HaloExchange, LevelEmbedding, Linear, MatchCuts, PaddedHaloExchange, PositionEmbedding,
                       ReduceScatter, Repartition, Scatter, SelfAttention, SphericalConvolution, SphericalTransform,
                       SumToRoot, TimeEmbedding, WindowAttention)
-from ._shard import OF_TORCH, _BASE, Forward
+from ._shard import OF_TORCH, RANDOM, _BASE, Forward
 
 __all__ = ["AllSum", "AllToAll", "BCEWithLogitsLoss", "Broadcast", "CRPSLoss", "ChannelSplitConv1d",
            "ChannelSplitConv2d", "ChannelSplitConv3d", "ConservationFixer", "CoordinateFeatures", "CopyToRegion",
@@ -35,14 +35,13 @@ __all__ = ["AllSum", "AllToAll", "BCEWithLogitsLoss", "Broadcast", "CRPSLoss", "
            "WindowAttention"]
 
 _BY_DOMAIN = ("Conv", "ConvTranspose", "MaxPool", "AvgPool", "LPPool", "Upsample")
-_RANDOM = ("Dropout", "Dropout2d", "Dropout3d", "AlphaDropout")
 _LAST_AXES = ("LayerNorm", "RMSNorm")
 
 
 def _options(name: str) -> List[str]:
     """Arguments that torch.nn's layer does not have."""
     extra = ["padding_by", "odd_channels"] if name.rstrip("123d") in _BY_DOMAIN else []
-    extra += ["seed", "layer", "first_sample"] if name in _RANDOM else []
+    extra += ["seed", "layer", "first_sample"] if name in RANDOM else []
     return extra + (["sharding_axes"] if name in _LAST_AXES or name in ("Dropout", "AlphaDropout") else [])
 
 
@@ -54,7 +53,7 @@ def _of_torch(name: str) -> type:
     def __init__(self, *args: Any, domain: Domain, **kwargs: Any) -> None:
         options = {key: kwargs.pop(key) for key in extra if key in kwargs}
         serial.__init__(self, *args, **kwargs)
-        if name in _RANDOM:
+        if name in RANDOM:
             options.setdefault("layer", _next_layer())
         options = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
         _check_odd(name, options.get("odd_channels"), "padding_by", options.get("padding_by", "mode"))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exported and captured networks on shards.
+#include <graticule/nn_bridge/detail/device_mask.hpp>
 #include <graticule/partition/detail/hash.hpp>
 #include <graticule/program/detail/operators.hpp>
 #include <graticule/program/detail/placed_call.hpp>
@@ -198,8 +199,10 @@ program::Placement placement_of(Place const& place) {
 std::shared_ptr<program::PlacedCall> placed_call(std::string const& json, nn::Domain const& domain,
                                                  std::string const& name, std::vector<Place> const& inputs,
                                                  std::vector<std::pair<bool, Place>> const& outputs,
-                                                 std::string const& device) {
+                                                 std::string const& device,
+                                                 std::optional<std::pair<std::uint64_t, std::uint32_t>> const& masks) {
   program::PlacedCallOptions options;
+  if (masks) std::tie(options.seed, options.layer) = *masks;
   options.device = torch::Device(device);
   options.name = name;
   for (auto const& place : inputs) options.inputs.push_back(placement_of(place));
@@ -378,6 +381,7 @@ void define_program(py::module_& m) {
       .def("unchanged", &WatchValues::unchanged);
   m.def("is_known_operator", [](std::string const& target) { return program::operator_class(target).has_value(); });
   m.def("compare_calls", &compare_calls, ReleaseGil());
+  m.def("whole_mask", &nn::detail::whole_mask, ReleaseGil());
   m.def("gather_numbers", &gather, ReleaseGil());
 }
 

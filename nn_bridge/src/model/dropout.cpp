@@ -109,6 +109,15 @@ void fill_on_device(torch::Tensor const& mask, MaskWords const& words, MaskCells
     fill_mask(queue, words, cells, float(kept), mask.mutable_data_ptr<float>());
 }
 
+torch::Tensor whole_mask(std::vector<std::int64_t> const& sizes, double p, std::uint64_t seed, std::uint32_t layer,
+                         std::int64_t draw) {
+  std::int64_t num_cells = 1;
+  for (auto const size : sizes) num_cells *= size;
+  auto mask = torch::empty({num_cells}, torch::kDouble);
+  fill({seed, layer, std::uint32_t(draw), std::uint64_t(std::ceil(p * 0x1p32))}, {{0, num_cells}}, mask);
+  return mask.view(sizes);
+}
+
 RandomMask::RandomMask(Domain const& domain, Options const& o)
     : LayerState(domain, o.name, o.sharding ? *o.sharding : domain.sharding()),
       p_(o.p),

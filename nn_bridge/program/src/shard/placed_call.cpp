@@ -208,6 +208,11 @@ struct PlacedCall::State {
     c10::InferenceMode const no_inference_mode(false);
     torch::NoGradGuard const no_grad;
     result->local = detail::local_graph(plan, sizes, conversion, comm.rank());
+    for (detail::Task& task : result->local.tasks) {
+      if (auto* const dropout = std::get_if<detail::DropoutTask>(&task)) {
+        dropout->layer = options.layer.value_or(dropout->layer);
+      }
+    }
     result->compile(
         comm, conversion, [this](torch::Tensor const& y) { agreement->record(y); }, options.seed);
     run = std::move(result);

@@ -15,4 +15,8 @@ void check_mask_device(torch::Tensor const& tensor);
 /// @param mask contiguous, of f32 or f64, on a device that the engine reaches
 void fill_on_device(torch::Tensor const& mask, MaskWords const& words, MaskCells const& cells, double kept);
 
+/// The mask of a tensor that every rank holds whole: 1 where a value is kept, otherwise 0; f64, in host memory. Local.
+[[nodiscard]] torch::Tensor whole_mask(std::vector<std::int64_t> const& sizes, double p, std::uint64_t seed,
+                                       std::uint32_t layer, std::int64_t draw);
+
 }  // namespace graticule::nn::detail

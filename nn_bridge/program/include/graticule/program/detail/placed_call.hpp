@@ -23,6 +23,7 @@ struct PlacedCallOptions {
   std::vector<Wanted> outputs = {};                      ///< where each result goes
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   std::uint64_t seed = 0;                                ///< of the masks of dropout
+  std::optional<std::uint32_t> layer = {};               ///< of the masks, in place of the node's number
   torch::Device device = torch::kCPU;                    ///< of the tensors
 };
 
