@@ -293,7 +293,7 @@ std::vector<Line> refused_code() {
       {"as many parts as a rank has",
        [](NetImpl&, Tensor const& h) {
          auto const parts = h.split(2, 2);
-         return torch::cat({parts[1], parts[0]}, 2).mean(2, true) + h;
+         return torch::cat({parts.back(), parts.front()}, 2).mean(2, true) + h;
        }},
       {"an operator that is not known",
        [](NetImpl&, Tensor const& h) { return torch::fake_quantize_per_tensor_affine(h, 0.1, 0, -100, 100); }},
@@ -497,7 +497,7 @@ TEST(Eager, copies_of_views_and_their_sources_are_not_changed_in_place) {
                                    auto y = h.clone();
                                    auto const view = view_of(y);
                                    y.mul_(2);
-                                   return view.reshape({2, 4, rows, columns});
+                                   return h + view.mean({1, 2, 3}, true);
                                  }},
                                 {"a view of the source is changed",
                                  [=](NetImpl&, Tensor const& h) {
@@ -505,14 +505,14 @@ TEST(Eager, copies_of_views_and_their_sources_are_not_changed_in_place) {
                                    auto const part = y.select(1, 0);
                                    auto const view = view_of(y);
                                    part.mul_(2);
-                                   return view.reshape({2, 4, rows, columns});
+                                   return h + view.mean({1, 2, 3}, true);
                                  }},
                                 {"another copy is changed",
                                  [=](NetImpl&, Tensor const& h) {
                                    auto y = h.clone();
                                    auto const view = view_of(y);
                                    view_of(y).mul_(2);
-                                   return view.reshape({2, 4, rows, columns});
+                                   return h + view.mean({1, 2, 3}, true);
                                  }},
                                 {"rows that have been used are changed", [](NetImpl&, Tensor const& h) {
                                    auto y = h.clone();
@@ -545,8 +545,7 @@ TEST(Eager, copies_of_views_and_their_sources_are_not_changed_in_place) {
 
     auto const thrown = thrown_by([&] { (void)net->forward(part.of(x)); });
 
-    // PeerFailed where another rank, whose part does not have the sizes that follow, has refused first.
-    EXPECT_TRUE(thrown.rule == "NotSharded" || thrown.rule == "PeerFailed") << thrown.rule << ": " << thrown.text;
+    EXPECT_EQ(thrown.rule, "NotSharded") << thrown.text;
   }
 }
 
