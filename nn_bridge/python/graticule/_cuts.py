@@ -57,10 +57,15 @@ def field(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def mark_whole(x: torch.Tensor) -> torch.Tensor:
-    """Makes a tensor carry that it is whole, and the same on all ranks."""
-    x._graticule_whole = True  # type: ignore[attr-defined]
+def mark_whole(x: torch.Tensor, of_cells: bool = False) -> torch.Tensor:
+    """Makes a tensor carry that it is whole, and the same on all ranks. of_cells: computed from shards; on other numbers of ranks it may be cut."""
+    x._graticule_whole = is_of_cells(x) or of_cells  # type: ignore[attr-defined]
     return x
+
+
+def is_of_cells(x: Any) -> bool:
+    """Whether a tensor that is whole was computed from shards."""
+    return getattr(x, "_graticule_whole", False)
 
 
 def is_field(x: Any) -> bool:
@@ -70,7 +75,7 @@ def is_field(x: Any) -> bool:
 
 def is_whole(x: Any) -> bool:
     """Whether a tensor is known to be whole."""
-    return isinstance(x, torch.nn.Parameter) or getattr(x, "_graticule_whole", False)
+    return isinstance(x, torch.nn.Parameter) or hasattr(x, "_graticule_whole")
 
 
 def ask(x: torch.Tensor, domain: Domain) -> Cuts:

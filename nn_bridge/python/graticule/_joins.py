@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from . import _calls, _core, _functions as known, _random
 from ._capture import DERIVED_FUNCTIONS, WITHOUT_VALUES, name_of, no_collection
-from ._cuts import Active, Cuts, NotSharded, cuts, extents, is_whole, mark, mark_whole, tensors
+from ._cuts import Active, Cuts, NotSharded, cuts, extents, is_of_cells, is_whole, mark, mark_whole, tensors
 from ._domain import Domain, _balanced
 from ._errors import Error
 from ._placed import At, Mark, at, axis_of, field_of, in_blocks, mark_of, of_field, place, shape_of
@@ -112,8 +112,8 @@ class Joins(TorchFunctionMode):
             _calls.refuse_old_copies(_name(func, name), copies)
         if not _random.draws(name, args, kwargs):
             result = func(*args, **kwargs)
-        elif name in _MASKED and args and args[0].is_floating_point():
-            result = self._masked(name, *args, **kwargs)
+        elif name in _MASKED and is_of_cells(args[0] if args else kwargs.get("input")):
+            result = self._masked(name, *args, **{"x" if key == "input" else key: value for key, value in kwargs.items()})
         else:
             result = _random.agreed(self.domain, func, args, kwargs)
         for x, version in zip(copies, versions):
@@ -125,11 +125,11 @@ class Joins(TorchFunctionMode):
         if known_whole and isinstance(result, (torch.Tensor, tuple, list)) and name not in _KEEPS:
             for x in tensors(result):
                 if mark_of(x) is None and not isinstance(x, torch.nn.Parameter):
-                    mark_whole(x)
+                    mark_whole(x, any(map(is_of_cells, given)))
         return result
 
     def _masked(self, name: str, x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, **kwargs: Any) -> torch.Tensor:
-        """`dropout` of a tensor that is whole: by place, as where it is cut on other numbers of ranks."""
+        """`dropout` of what was computed from shards and is whole here: by place, as where it is cut on other numbers of ranks."""
         draw, self.domain.num_draws = self.domain.num_draws, self.domain.num_draws + 1
         factor = _core.whole_mask(list(x.shape), p, *(self.masks or _OF_FUNCTIONS), draw) / (1 - p if p < 1 else 1.0)
         factor = factor.to(x.device, x.dtype)
@@ -312,7 +312,7 @@ class Joins(TorchFunctionMode):
     def _marked(self, y: torch.Tensor, where: Optional[Mark]) -> torch.Tensor:
         """What a function has made, with its place; fields as fields."""
         if where is None:
-            return y if isinstance(y, torch.nn.Parameter) else mark_whole(y)
+            return y if isinstance(y, torch.nn.Parameter) else mark_whole(y, of_cells=True)
         if not isinstance(where, At):
             self.home.setdefault(extents(where), where)
             return mark(y, where)

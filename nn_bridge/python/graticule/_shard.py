@@ -14,7 +14,7 @@ from torch.nn.utils import parametrize
 
 from . import _core
 from ._capture import prefer_operators
-from ._cuts import Active, NotSharded, cuts, extents, is_whole, mark_whole
+from ._cuts import Active, NotSharded, cuts, extents, is_of_cells, is_whole, mark_whole
 from ._domain import Domain
 from ._entry import run_code
 from ._errors import Error
@@ -102,8 +102,11 @@ class Forward:
 
 
 def _drop(module: Any, layer: TorchLayer, forward: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """A dropout of a tensor that is cut along any axis, or whole: the values that the layer would drop of a field."""
+    """A dropout of a tensor that is cut along any axis: the values that the layer would drop of a field. Of whole ones that no shard
+    has entered: PyTorch's."""
     mode, p = Active.mode, module.p
+    if at(x) is None and not is_of_cells(x):
+        return mark_whole(forward(x))
     if not module.training or p == 0:
         return x
     mode.masks = (layer.options.get("seed") or 0, layer.options.get("layer") or 0)
