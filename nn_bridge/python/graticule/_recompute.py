@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import torch
 import torch.utils.checkpoint as checkpoints
 
-from ._cuts import Active, is_whole, mark_whole
+from ._cuts import Active, is_of_cells, is_whole, mark_whole
 from ._domain import Domain
 from ._placed import Mark, mark_of, place
 
@@ -22,7 +22,7 @@ class Again:
     def __init__(self, function: Callable[..., Any], args: Tuple[Any, ...]) -> None:
         self.function = function
         self.mode = None if Active.mode is None else Active.mode.again()
-        self.marks = [(mark_of(x), is_whole(x)) for x in args]
+        self.marks = [(mark_of(x), is_whole(x), is_of_cells(x)) for x in args]
         self.num_draws: Dict[Domain, int] = {d: d.num_draws for d in list(_domains)}
 
     def first(self, *args: Any, **kwargs: Any) -> Any:
@@ -61,10 +61,10 @@ class RandomStates:
             yield
 
 
-def _marked(x: Any, at: Optional[Mark], whole: bool) -> Any:
+def _marked(x: Any, at: Optional[Mark], whole: bool, of_cells: bool) -> Any:
     if at is not None:
         return place(x, at)
-    return mark_whole(x) if whole and isinstance(x, torch.Tensor) and not isinstance(x, torch.nn.Parameter) else x
+    return mark_whole(x, of_cells) if whole and isinstance(x, torch.Tensor) and not isinstance(x, torch.nn.Parameter) else x
 
 
 class _FirstThenAgain:
